@@ -1,0 +1,104 @@
+"""Sentences as columns of integers: what every reader returns and every encoder takes.
+
+A corpus is immutable and knows nothing of templates. Each column holds ids into *its own* list of distinct
+strings, so that whatever is computed from a string (a feature id, a suffix, a normal form) is computed once
+per distinct value. Letters: T tokens, S sentences, L labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNKNOWN = -1
+"""The id of a label that is not in the label set."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One observation column: `ids` int32[T] into `strings`, the distinct values in order of appearance."""
+
+    ids: NDArray[np.int32]
+    strings: Sequence[str]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def cells(self) -> list[str]:
+        """The column as text, one string a token."""
+        return [self.strings[i] for i in self.ids.tolist()]
+
+
+class Interner:
+    """Collects cells of one column and numbers distinct strings by first appearance."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._parts: list[NDArray[np.int32]] = []
+
+    def extend(self, cells: Iterable[str]) -> None:
+        """Appends cells to the column."""
+        numbers = self._numbers
+        self._parts.append(
+            np.fromiter((numbers.setdefault(cell, len(numbers)) for cell in cells), dtype=np.int32)
+        )
+
+    def column(self) -> Column:
+        """All that was collected."""
+        ids = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
+        return Column(ids, list(self._numbers))
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Sentences: observation columns, where each sentence starts, and (if known) the outputs.
+
+    columns   a Column for each observation column, all of T cells
+    ptr       int64[S+1], sentence i is tokens ptr[i]:ptr[i+1]
+    outputs   int32[T] label ids (heads for trees, classes for items), UNKNOWN where not in `labels`; or None
+    labels    the label set, sorted; ids in `outputs` point here
+    names     column names for messages and named access; may be empty
+    extra     what a format needs to write its file back (blank runs, comments); opaque here
+    """
+
+    columns: tuple[Column, ...]
+    ptr: NDArray[np.int64]
+    outputs: NDArray[np.int32] | None = None
+    labels: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    extra: Any = field(default=None, compare=False, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    @property
+    def tokens(self) -> int:
+        """T, the number of tokens."""
+        return int(self.ptr[-1])
+
+    def relabelled(self, labels: Sequence[str]) -> Corpus:
+        """The same corpus with outputs numbered by another label set (a model's); foreign labels are UNKNOWN."""
+        number = {label: i for i, label in enumerate(labels)}
+        table = np.array([number.get(label, UNKNOWN) for label in self.labels], np.int32)
+        outputs = None
+        if self.outputs is not None:
+            known = np.append(table, UNKNOWN).astype(np.int32)  # UNKNOWN = -1 stays UNKNOWN
+            outputs = known[self.outputs]
+        return replace(self, outputs=outputs, labels=tuple(labels))
+
+    def sentences(self) -> Iterator[slice]:
+        """The token range of each sentence."""
+        for start, stop in zip(self.ptr[:-1].tolist(), self.ptr[1:].tolist(), strict=True):
+            yield slice(start, stop)
+
+
+def label_outputs(cells: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Turns a column of label strings into sorted labels and their ids, so label ids do not depend on order."""
+    order = sorted(range(len(cells.strings)), key=lambda i: cells.strings[i].encode())
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return rank[cells.ids], tuple(cells.strings[i] for i in order)

@@ -1,0 +1,125 @@
+"""Cuts and the bundle: the working set W of Algorithm 1.
+
+A cut is the pair (p, q) of the paper: p_j = −(1/n)·Σ_i δΦ_j^i(ŷ_i), q = (1/n)·Σ_i Δ(y_i, ŷ_i). It is kept as the
+outputs ŷ that made it, one small integer a token; p is rebuilt when wanted and never stored. The bundle adds the
+per-template Gram matrices Q^j_{rr'} = ⟨p_j^r, p_j^r'⟩, one row a new cut, in one walk over the data: a weight is
+fetched once and serves all cuts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .oracle import Oracle, Weights
+from .structures.base import Triplets
+
+
+class Bundle:
+    """Cuts, their Gram matrices, and how long each has been idle.
+
+    gram float64[m, s, s], q float64[s]
+    """
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.outputs: list[NDArray[np.integer]] = []
+        self.gram = np.zeros((oracle.templates, 0, 0))
+        self.q = np.zeros(0)
+        self.idle = np.zeros(0, np.int64)
+        self._small = np.min_scalar_type(max(1, oracle.structure.labels - 1))
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
+        """Adds the cut that these outputs make; `buffer` holds p meanwhile."""
+        self.outputs.append(outputs.astype(self._small))
+        self.q = np.append(self.q, loss / self.oracle.sentences)
+        self.idle = np.append(self.idle, 0)
+        one = np.zeros(len(self))
+        one[-1] = 1
+        self.combine(one, buffer)
+        row = self._products(buffer)
+        gram = np.empty((self.oracle.templates, len(self), len(self)))
+        gram[:, :-1, :-1] = self.gram
+        gram[:, -1, :] = gram[:, :, -1] = row
+        self.gram = gram
+
+    def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
+        """weights := Σ_r α_r p^r, unscaled."""
+        structure, encoded = self.oracle.structure, self.oracle.encoded
+        counts = [
+            np.zeros((design.rows, width))
+            for design, width in zip(encoded.designs, structure.widths(), strict=True)
+        ]
+        for r in np.flatnonzero(alpha):
+            for triplets, table in zip(self._difference(r), counts, strict=True):
+                triplets.add_to(table, alpha[r] / self.oracle.sentences)
+        self.oracle.count(counts, weights)
+
+    def prune(self, alpha: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
+        """Drops cuts that have had no weight for `patience` solves; returns alpha of the rest."""
+        self.idle = np.where(alpha > 1e-9 * alpha.max(initial=0.0), 0, self.idle + 1)
+        kept = np.flatnonzero(self.idle < patience)
+        if len(kept) < len(self):
+            self.outputs = [self.outputs[r] for r in kept]
+            self.gram = np.ascontiguousarray(self.gram[:, kept][:, :, kept])
+            self.q, self.idle = self.q[kept], self.idle[kept]
+        return alpha[kept]
+
+    def _difference(self, r: int) -> tuple[Triplets, ...]:
+        return self.oracle.indicator(self.outputs[r])
+
+    def _products(self, p: Weights) -> NDArray[np.float64]:
+        """⟨p_j, p_j^r⟩ for all templates and cuts: float64[m, s]."""
+        out = np.zeros((self.oracle.templates, len(self)))
+        differences = [self._difference(r) for r in range(len(self))]
+        for kind, design in enumerate(self.oracle.encoded.designs):
+            some = [d[kind] for d in differences]
+            table = _by_row(some, design.rows)
+            _dots(
+                design.ids, design.ptr, design.ragged, design.blocks, design.values, design.attributes,
+                p[kind], *table, out,
+            )  # fmt: skip
+        return out / self.oracle.sentences
+
+
+def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[np.int64], ...]:
+    """All cuts' triplets in one table sorted by row: ptr int64[rows+1], then cut, part, count of each entry."""
+    row = np.concatenate([t.row for t in triplets])
+    cut = np.repeat(np.arange(len(triplets)), [len(t.row) for t in triplets]).astype(np.int32)
+    part = np.concatenate([t.part for t in triplets])
+    count = np.concatenate([t.count for t in triplets])
+    ptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
+    order = _order_by_row(row, ptr)
+    return ptr, cut[order], part[order], count[order]
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _order_by_row(row, ptr):  # type: ignore[no-untyped-def]
+    head = ptr[:-1].copy()
+    order = np.empty(len(row), np.int64)
+    for i in range(len(row)):
+        order[head[row[i]]] = i
+        head[row[i]] += 1
+    return order
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _dots(ids, ptr, ragged, blocks, values, null, p, entry_ptr, cut, part, count, out):  # type: ignore[no-untyped-def]
+    for row in range(len(entry_ptr) - 1):
+        if entry_ptr[row] == entry_ptr[row + 1]:
+            continue
+        for k in range(ptr[row], ptr[row + 1]):
+            if ids[k] == null:
+                continue
+            u = p[np.int64(ids[k])]
+            block = out[blocks[k] if ragged else blocks[k - ptr[row]]]
+            x = values[k] if len(values) > 0 else np.float32(1)
+            for e in range(entry_ptr[row], entry_ptr[row + 1]):
+                block[cut[e]] += np.float64(x * count[e]) * u[part[e]]

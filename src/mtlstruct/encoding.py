@@ -1,0 +1,345 @@
+"""Templates × corpus × sites -> Encoded, and the FeatureIndex that does the same for text to come.
+
+Feature extraction is integer arithmetic. Every column (seen through a word function) is a *stream* of numbers;
+a template's observations, sorted by position, are a chain of *joins*: number of the first cell, then number of
+the pair (so far, next cell). A join depends on the distances between cells, not on where the window stands, so
+the 21 word bigrams of a window of seven share six joins, and each is computed once per position for all of them.
+Only the last arrow, from a join's value to the attribute of template j, belongs to the template.
+
+    column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import threads
+from .corpus import Corpus
+from .linear import LOOKAHEAD, Design
+from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
+from .structures.base import Sites
+from .templates import Template, TemplateSet, boundary
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Normalizer = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A column as one word function sees it."""
+
+    column: int
+    function: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Pairs of a value so far (`left`: a node) and the cell of `stream` that stands `gap` further right.
+
+    `span` is the distance from the first to the last cell.
+    """
+
+    left: int
+    stream: int
+    gap: int
+    span: int
+
+
+@dataclass(frozen=True)
+class Use:
+    """How template j reads its value: at `anchor` from the site, from `node` (ABSENT: it looks at nothing)."""
+
+    node: int
+    anchor: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What must be computed for a template set. Nodes 0..len(streams)-1 are streams, the rest are joins in order."""
+
+    streams: tuple[Stream, ...]
+    joins: tuple[Join, ...]
+    uses: tuple[Use, ...]
+    before: int
+    after: int
+
+
+def make_plan(templates: TemplateSet) -> Plan:
+    """Finds the streams and joins that templates share."""
+    streams: dict[Stream, int] = {}
+    for template in templates:
+        for term in template.terms:
+            streams.setdefault(Stream(term.column, term.function, term.arguments), len(streams))
+    joins: dict[Join, int] = {}
+    uses = [_use(template, streams, joins) for template in templates]
+    before, after = templates.reach()
+    return Plan(tuple(streams), tuple(joins), tuple(uses), before, after)
+
+
+def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int]) -> Use:
+    cells = sorted((t.row, streams[Stream(t.column, t.function, t.arguments)]) for t in template.terms)
+    if not cells:
+        return Use(ABSENT, 0)
+    anchor, node = cells[0]
+    for row, stream in cells[1:]:
+        gap = row - anchor
+        join = Join(node, stream, gap, gap)
+        node = len(streams) + joins.setdefault(join, len(joins))
+    return Use(node, anchor)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A corpus in features: a Design for each kind of site, and which row of it each site uses.
+
+    rows[kind] int32[sites of that kind], or None where site i is row i.
+    """
+
+    kinds: tuple[str, ...]
+    designs: tuple[Design, ...]
+    rows: tuple[Int32 | None, ...]
+    ptr: Int64
+    templates: int
+
+    @property
+    def attributes(self) -> int:
+        """Attributes of all kinds."""
+        return sum(design.attributes for design in self.designs)
+
+
+@dataclass(frozen=True)
+class FeatureIndex:
+    """All that maps text to attributes: locked vocabularies, join tables, and a map a template.
+
+    maps[j]    int32[values of its node + 1]: attribute within template j, ABSENT where not kept; the last entry
+               stands for a value that is not known
+    sizes      int64[m]: attributes of each template
+    kinds      the kind of each template
+    """
+
+    templates: TemplateSet
+    kinds: tuple[str, ...]
+    normalize: str
+    vocabularies: tuple[Vocabulary, ...]
+    tables: tuple[PairTable, ...]
+    maps: tuple[Int32, ...]
+    sizes: Int64
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of these templates; made from them, so it is not stored."""
+        return make_plan(self.templates)
+
+    def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
+        """Features of text that the index may not have seen: unknown ones become the null attribute."""
+        grid = _Grid(corpus, self.plan.before, self.plan.after)
+        function = cell_function(self.normalize)
+        cells = [
+            grid.spread(_stream_ids(corpus, stream, function, vocabulary), _marks(vocabulary, self.plan))
+            for stream, vocabulary in zip(self.plan.streams, self.vocabularies, strict=True)
+        ]
+        values = list(cells)
+        for join, table in zip(self.plan.joins, self.tables, strict=True):
+            values.append(table.lookup(values[join.left], grid.shifted(cells[join.stream], join)))
+        return _assemble(self, grid, values, sites)
+
+
+def cell_function(normalize: str) -> Normalizer:
+    """The function that every cell goes through before it is looked up."""
+    from .normalizers import NORMALIZERS
+
+    return NORMALIZERS[normalize]
+
+
+def encode_training(
+    corpus: Corpus,
+    templates: TemplateSet,
+    sites: Sequence[Sites],
+    *,
+    min_count: int = 1,
+    normalize: str = "none",
+) -> tuple[Encoded, FeatureIndex]:
+    """Builds the index from a corpus and encodes it: every value that occurs `min_count` times gets an attribute."""
+    templates.check_columns(len(corpus.columns))
+    plan = make_plan(templates)
+    grid = _Grid(corpus, plan.before, plan.after)
+    function = cell_function(normalize)
+    vocabularies = tuple(_vocabulary(corpus, stream, function, plan) for stream in plan.streams)
+    cells = [
+        grid.spread(_stream_ids(corpus, stream, function, vocabulary), _marks(vocabulary, plan))
+        for stream, vocabulary in zip(plan.streams, vocabularies, strict=True)
+    ]
+    tables, values = _build_joins(plan, grid, cells)
+    kind_of = {site.letter: site for site in sites}
+    maps, sizes = _number_attributes(templates, plan, grid, values, kind_of, min_count)
+    index = FeatureIndex(
+        templates=templates,
+        kinds=tuple(kind_of[t.kind].kind for t in templates),
+        normalize=normalize,
+        vocabularies=vocabularies,
+        tables=tables,
+        maps=maps,
+        sizes=sizes,
+    )
+    return _assemble(index, grid, values, sites), index
+
+
+class _Grid:
+    """Sentences laid out with room for boundary marks on both sides, so that windows never need a test.
+
+    place   int64[T]: where token t lies in the grid
+    room    int32[grid]: how many cells of its own sentence's stretch lie to the right of a cell
+    """
+
+    def __init__(self, corpus: Corpus, before: int, after: int) -> None:
+        self.before, self.after, self.ptr = before, after, corpus.ptr
+        lengths = np.diff(corpus.ptr)
+        stretch = lengths + before + after
+        self.start = np.concatenate([[0], np.cumsum(stretch)]).astype(np.int64)
+        sentence = np.repeat(np.arange(len(lengths)), lengths)
+        self.place = np.arange(corpus.tokens) + before + sentence * (before + after)
+        ends = np.repeat(self.start[1:], stretch)
+        self.room = (ends - 1 - np.arange(self.start[-1])).astype(np.int32)
+
+    def spread(self, ids: Int32, marks: Mapping[int, int]) -> Int32:
+        """Token ids on the grid, with marks[-k] before and marks[k] after each sentence."""
+        out = np.empty(self.start[-1], np.int32)
+        out[self.place] = ids
+        for k in range(1, self.before + 1):
+            out[self.start[:-1] + self.before - k] = marks[-k]
+        for k in range(1, self.after + 1):
+            out[self.start[1:] - self.after - 1 + k] = marks[k]
+        return out
+
+    def shifted(self, cells: Int32, join: Join) -> Int32:
+        """The cell `gap` to the right of each place, ABSENT where that leaves the sentence's stretch."""
+        if join.gap == 0:
+            return cells
+        out = np.full(len(cells), ABSENT, np.int32)
+        out[: -join.gap] = cells[join.gap :]
+        out[self.room < join.gap] = ABSENT
+        return out
+
+
+def _vocabulary(corpus: Corpus, stream: Stream, function: Normalizer, plan: Plan) -> Vocabulary:
+    """Distinct values of a stream, then the boundary marks (a cell that spells a mark is that mark, as in CRF++)."""
+    values = dict.fromkeys(function(s) for s in corpus.columns[stream.column].strings)
+    values.update(dict.fromkeys(boundary(k) for k in _mark_range(plan)))
+    return Vocabulary.of(values)
+
+
+def _mark_range(plan: Plan) -> list[int]:
+    return [k for k in range(-plan.before, plan.after + 1) if k != 0]
+
+
+def _marks(vocabulary: Vocabulary, plan: Plan) -> dict[int, int]:
+    marks = _mark_range(plan)
+    return dict(zip(marks, vocabulary.lookup([boundary(k) for k in marks]).tolist(), strict=True))
+
+
+def _stream_ids(corpus: Corpus, stream: Stream, function: Normalizer, vocabulary: Vocabulary) -> Int32:
+    column = corpus.columns[stream.column]
+    return vocabulary.lookup([function(s) for s in column.strings])[column.ids]
+
+
+def _build_joins(plan: Plan, grid: _Grid, cells: list[Int32]) -> tuple[tuple[PairTable, ...], list[Int32]]:
+    """All joins, in waves: a join waits only for its left side."""
+    values: list[Int32 | None] = [*cells, *([None] * len(plan.joins))]
+    tables: list[PairTable | None] = [None] * len(plan.joins)
+
+    def work(number: int) -> None:
+        join = plan.joins[number]
+        left = values[join.left]
+        assert left is not None
+        table, ids = PairTable.build(left, grid.shifted(cells[join.stream], join))
+        tables[number], values[len(cells) + number] = table, ids
+
+    waiting = list(range(len(plan.joins)))
+    while waiting:
+        ready = [n for n in waiting if values[plan.joins[n].left] is not None]
+        threads.in_order(work, ready)
+        waiting = [n for n in waiting if n not in set(ready)]
+    return tuple(t for t in tables if t is not None), [v for v in values if v is not None]
+
+
+def _number_attributes(
+    templates: TemplateSet,
+    plan: Plan,
+    grid: _Grid,
+    values: list[Int32],
+    kind_of: Mapping[str, Sites],
+    min_count: int,
+) -> tuple[tuple[Int32, ...], Int64]:
+    def work(j: int) -> tuple[Int32, int]:
+        seen = _values_at(plan.uses[j], grid, values, kind_of[templates[j].kind].tokens)
+        node = plan.uses[j].node
+        size = 1 if node == ABSENT else int(values[node].max(initial=ABSENT)) + 1
+        ranks, kept = rank_by_count(np.bincount(seen, minlength=size), min_count)
+        return np.append(ranks, np.int32(ABSENT)), kept
+
+    results = threads.in_order(work, range(len(templates)))
+    return tuple(ranks for ranks, _ in results), np.array([kept for _, kept in results], np.int64)
+
+
+def _values_at(use: Use, grid: _Grid, values: Sequence[Int32], tokens: Int64 | None) -> Int32:
+    """The value of a template's node at each site."""
+    places = grid.place if tokens is None else grid.place[tokens]
+    if use.node == ABSENT:
+        return np.zeros(len(places), np.int32)
+    return values[use.node][places + use.anchor]
+
+
+def _assemble(index: FeatureIndex, grid: _Grid, values: Sequence[Int32], sites: Sequence[Sites]) -> Encoded:
+    designs, rows = [], []
+    for site in sites:
+        design, row = _design(index, grid, values, site)
+        designs.append(design)
+        rows.append(row)
+    kinds = tuple(site.kind for site in sites)
+    return Encoded(kinds, tuple(designs), tuple(rows), grid.ptr, len(index.templates))
+
+
+def _design(
+    index: FeatureIndex, grid: _Grid, values: Sequence[Int32], site: Sites
+) -> tuple[Design, Int32 | None]:
+    templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
+    block_ptr = np.concatenate([[0], np.cumsum(index.sizes[templates])]).astype(np.int64)
+    null = int(block_ptr[-1])
+    count = len(grid.place) if site.tokens is None else len(site.tokens)
+    dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
+    slots = len(templates)
+    ids = np.full(count * slots + LOOKAHEAD, null, dtype)
+    table = ids[: count * slots].reshape(count, slots)
+
+    def work(slot: int) -> None:
+        j = int(templates[slot])
+        local = index.maps[j][_values_at(index.plan.uses[j], grid, values, site.tokens)]
+        table[:, slot] = np.where(local == ABSENT, null, local + block_ptr[slot])
+
+    threads.in_order(work, range(slots))
+    row_of = None
+    if site.shared:
+        table, row_of = _distinct_rows(table)
+        ids = np.full(table.size + LOOKAHEAD, null, dtype)
+        ids[: table.size] = table.ravel()
+    ptr = np.arange(len(table) + 1, dtype=np.int64) * slots
+    empty = np.zeros(0, np.float32)
+    return Design(ids, ptr, templates, empty, block_ptr, templates), row_of
+
+
+def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int32]:
+    """Sites with equal observations share a row; at least one row, so that kernels have something to look at."""
+    if len(table) == 0:
+        return np.zeros((1, table.shape[1]), table.dtype), np.zeros(0, np.int32)
+    row = np.zeros(len(table), np.int32)
+    for slot in range(table.shape[1]):
+        _, row = PairTable.build(row, table[:, slot].astype(np.int32))
+    _, first = np.unique(row, return_index=True)
+    return table[first], row

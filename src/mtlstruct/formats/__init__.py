@@ -1,0 +1,9 @@
+"""Readers and writers of data files, by the name a user gives them. A format is a module, not a class."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from mtlstruct.formats import columns, segmented
+
+FORMATS: dict[str, ModuleType] = {"columns": columns, "segmented": segmented}

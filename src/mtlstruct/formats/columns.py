@@ -1,0 +1,134 @@
+"""Column files, as CRF++ and CoNLL have them: a token a line, a blank line after each sentence.
+
+Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
+space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths,
+a labelled file of one column, a file without sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus, label_outputs
+from mtlstruct.errors import FormatError
+from mtlstruct.formats import text
+
+BYTES_A_ROW = 16
+"""About; turns a batch size in tokens into one in bytes."""
+
+
+def read(
+    path: str | Path, *, labelled: bool = True, encoding: str = "utf-8", names: Sequence[str] = ()
+) -> Corpus:
+    """A whole file. `names` are for the observation columns; if given, the file must have just these."""
+    lines = text.tidy(text.load(path, encoding))
+    least = int(labelled) + max(1, len(names))
+    ruler = _Ruler(path, least, least if names else None)
+    ruler.check(lines, 1)
+    if not ruler.width:
+        raise FormatError(path, None, "no sentences: expected rows of columns, got only blank lines")
+    return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names))
+
+
+def stream(
+    lines: BinaryIO, *, columns: int, source: str, encoding: str = "utf-8", batch_tokens: int = 20000
+) -> Iterator[Corpus]:
+    """Batches of whole sentences, as soon as they have been read; see text.blocks for when that is.
+
+    Rows have `columns` cells, or one more, the label. No batch is empty; an empty input gives no batch.
+    """
+    ruler = _Ruler(source, columns, columns + 1)
+    unfinished: list[str] = []
+    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_ROW):
+        fresh = text.tidy(block)
+        ruler.check(fresh, first)
+        end = _end_of_sentences(fresh)
+        unfinished += fresh[:end]
+        if end:
+            if any(unfinished):
+                yield _corpus(unfinished, ruler.width, columns)
+            unfinished = []
+        unfinished += fresh[end:]  # in place: a long sentence that comes row by row must not cost its square
+    if any(unfinished):
+        yield _corpus(unfinished, ruler.width, columns)
+
+
+def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
+    """The input's rows, their cells joined by tabs, each with its predicted label: what conlleval reads.
+
+    `predictions` int32[T] are ids into `labels` (None: the corpus's own). A blank line follows each sentence.
+    """
+    predicted = text.named(predictions, corpus.labels if labels is None else labels)
+    lines = [f"{row}\t{label}\n" for row, label in zip(rows(corpus), predicted, strict=True)]
+    for stop in corpus.ptr[1:].tolist():
+        lines[stop - 1] += "\n"
+    out.write("".join(lines))
+
+
+def rows(corpus: Corpus) -> list[str]:
+    """The rows as they were read, label and all, cells joined by tabs: one string a token."""
+    return str(corpus.extra).split("\n") if corpus.tokens else []
+
+
+def _corpus(lines: list[str], width: int, observed: int, names: tuple[str, ...] = ()) -> Corpus:
+    """A corpus of tidy lines, all rows `width` cells; a cell after the `observed` ones is the label."""
+    found = [line for line in lines if line]
+    cells = " ".join(found).split(" ")
+    columns = tuple(text.column(cells[c::width]) for c in range(observed))
+    echo = "\n".join(found).replace(" ", "\t")  # one string, not T: a fifth of the memory
+    if width == observed:
+        return Corpus(columns, _ptr(lines), names=names, extra=echo)
+    outputs, labels = label_outputs(text.column(cells[observed::width]))
+    return Corpus(columns, _ptr(lines), outputs, labels, names, echo)
+
+
+def _ptr(lines: list[str]) -> NDArray[np.int64]:
+    """Where sentences start, int64[S+1]: the rows before each blank line, where runs of them count once."""
+    blank = np.array([not line for line in lines])
+    before = np.flatnonzero(blank) - np.arange(blank.sum())
+    return np.unique(np.concatenate([[0], before, [len(lines) - blank.sum()]])).astype(np.int64)
+
+
+def _end_of_sentences(lines: list[str]) -> int:
+    """How many lines there are up to the last blank one, which is included; 0 if there is none."""
+    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i]), 0)
+
+
+class _Ruler:
+    """Holds the rows of one input to the width of its first row, and that to least..most (None: no limit)."""
+
+    def __init__(self, source: str | Path, least: int, most: int | None) -> None:
+        self.source, self.least, self.most = source, least, most
+        self.width = self.line = 0
+
+    def check(self, lines: list[str], first: int) -> None:
+        """Measures tidy lines, of which the first has number `first`."""
+        gaps = self.width - 1
+        for number, line in enumerate(lines, first):
+            if line and line.count(" ") != gaps:
+                self._meet(line.count(" ") + 1, number)
+                gaps = self.width - 1
+
+    def _meet(self, width: int, line: int) -> None:
+        """A row of another width than before: the first row of all, or an error."""
+        if self.width:
+            problem = f"expected {_columns(self.width)} as on line {self.line}, got {width}"
+            raise FormatError(self.source, line, problem)
+        if width < self.least or width > (self.most or width):
+            raise FormatError(self.source, line, f"expected {self._expected()}, got {width}")
+        self.width, self.line = width, line
+
+    def _expected(self) -> str:
+        if self.most is None:
+            return f"at least {_columns(self.least)}"
+        with_label = f" (or {self.most} with a label)" if self.most > self.least else ""
+        return _columns(self.least) + with_label
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"

@@ -1,0 +1,140 @@
+"""Segmented text, as SIGHAN has it: a sentence a line, words separated by blanks; tokens are the characters.
+
+Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels are B I E
+(a word of one character is B), or B M E S. Writing gives two blanks between words, and a line for each line
+read, empty ones too. Refused: a file without words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.formats import text
+
+BLANKS = "\t\u3000"
+"""What separates words beside the space."""
+
+TAGS = {"bie": ("B", "I", "E", "B"), "bmes": ("B", "M", "E", "S")}
+"""The labels of a word's first, inner and last character, and of a word of one character."""
+
+BYTES_A_CHARACTER = 3
+"""About; turns a batch size in tokens into one in bytes."""
+
+STARTS = frozenset("BS")
+ENDS = frozenset("ES")
+
+
+def read(path: str | Path, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
+    """A whole file with labels. Empty lines are no sentences."""
+    lines = _lines(path, encoding)
+    lengths = map(len, " ".join(filter(None, lines)).split(" "))
+    outputs, labels = label_outputs(text.column(labels_of(lengths, tags)))
+    return _corpus(lines, [[len(line) - line.count(" ")] for line in lines], outputs, labels)
+
+
+def words(path: str | Path, *, encoding: str = "utf-8") -> Iterator[list[str]]:
+    """The words of each line; none for an empty line, so that lines keep their numbers."""
+    for line in _lines(path, encoding):
+        yield line.split(" ") if line else []
+
+
+def vocabulary(path: str | Path, *, encoding: str = "utf-8") -> set[str]:
+    """The distinct words of a file: a word list (a word a line) or segmented text."""
+    return set().union(*words(path, encoding=encoding))
+
+
+def stream(
+    lines: BinaryIO, *, raw: bool, source: str, encoding: str = "utf-8", batch_tokens: int = 20000
+) -> Iterator[Corpus]:
+    """Batches of unlabelled lines, as soon as they have been read; see text.blocks for when that is.
+
+    Blanks in the input are dropped; if `raw`, they stay word boundaries in the output, whatever is predicted.
+    A batch may hold empty lines and no sentence at all: it must still be written.
+    """
+    for _, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_CHARACTER):
+        fresh = text.tidy(block, BLANKS)
+        pieces = [line.split(" ") if raw else [line.replace(" ", "")] for line in fresh]
+        yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces])
+
+
+def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
+    """A line of words for each line read.
+
+    `predictions` int32[T] are ids into `labels` (None: the corpus's own).
+    """
+    predicted = text.named(predictions, corpus.labels if labels is None else labels)
+    characters = "".join(corpus.columns[0].cells())
+    lines, start = [], 0
+    for runs in corpus.extra:
+        found: list[str] = []
+        for run in runs:
+            span = slice(start, start + run)
+            found += cut(characters[span], predicted[span])
+            start += run
+        lines.append("  ".join(found) + "\n")
+    out.write("".join(lines))
+
+
+def labels_of(word_lengths: Iterable[int], tags: str = "bie") -> list[str]:
+    """The labels of the characters of words with these lengths."""
+    if tags not in TAGS:
+        raise IncompatibleError(f"expected tags {' or '.join(TAGS)}, got {tags!r}")
+    return list("".join([_word_labels(length, tags) for length in word_lengths]))
+
+
+@lru_cache(maxsize=1024)
+def _word_labels(length: int, tags: str) -> str:
+    first, inner, last, single = TAGS[tags]
+    return single if length == 1 else first + inner * (length - 2) + last
+
+
+def cut(characters: str, labels: Sequence[str]) -> list[str]:
+    """The words of a sentence: one starts at B and S, and after E and S.
+
+    Any labels give words that join to the text: the first character starts a word, all others but these
+    continue one.
+    """
+    before = ["E", *labels]
+    starts = [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
+    return [characters[start:stop] for start, stop in pairwise([*starts, len(characters)])]
+
+
+def _lines(path: str | Path, encoding: str) -> list[str]:
+    """The tidy lines of a file that has at least one word."""
+    lines = text.tidy(text.load(path, encoding), BLANKS)
+    if not any(lines):
+        raise FormatError(path, None, "no sentences: expected words, got only blank lines")
+    return lines
+
+
+def _corpus(
+    lines: list[str],
+    runs: list[list[int]],
+    outputs: NDArray[np.int32] | None = None,
+    labels: tuple[str, ...] = (),
+) -> Corpus:
+    """A corpus of tidy lines. runs: for each line, the lengths of the stretches that are cut on their own."""
+    sizes = [size for line in runs if (size := sum(line))]
+    ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
+    return Corpus((_column("".join(lines).replace(" ", "")),), ptr, outputs, labels, extra=runs)
+
+
+def _column(characters: str) -> Column:
+    """text.column of characters, by their code points: no string is made for a character that is not new."""
+    codes = np.frombuffer(characters.encode("utf-32-le", "surrogatepass"), "<u4")
+    first = np.full(codes.max(initial=0) + 1, -1)
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one index the last one stays
+    distinct = np.flatnonzero(first >= 0)
+    distinct = distinct[np.argsort(first[distinct])]
+    number = np.empty(len(first), np.int32)
+    number[distinct] = np.arange(len(distinct))
+    return Column(number[codes], [chr(code) for code in distinct.tolist()])

@@ -1,0 +1,84 @@
+"""What all learners share: the record of a pass, the result, and the promise about the gap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..oracle import Oracle, Weights
+from ..regularizers import Regularizer
+
+
+@dataclass(frozen=True)
+class Record:
+    """One pass, for the progress line and the log. `certified` says whether the gap is proved or estimated.
+
+    objective, dual   upper and lower bound of Ω(w) + c·Σξ_i
+    risk              Σξ_i / n at the upper bound
+    active            templates with mu above 1e-5
+    """
+
+    passes: int
+    objective: float
+    dual: float
+    gap: float
+    risk: float
+    active: int
+    certified: bool
+
+
+Watch = Callable[[Record], bool]
+"""Called after each pass; True asks the learner to stop and return what it has."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """w_j = scale_j · weights_j, the weight mu of each template, and the certificate."""
+
+    weights: Weights
+    scale: NDArray[np.float64]
+    mu: NDArray[np.float64]
+    objective: float
+    dual: float
+    gap: float
+    epsilon: float
+    passes: int
+    converged: bool
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When to stop: a relative gap, or the paper's R_emp − R_s < epsilon, or a number of passes."""
+
+    gap: float = 0.01
+    epsilon: float | None = None
+    max_passes: int = 1000
+
+    def reached(self, objective: float, dual: float, C: float, slack: float = 1.0) -> bool:
+        """Whether the bounds are within `slack` times what is asked. The paper's epsilon is (P − D) / C."""
+        asked = self.gap * abs(objective) if self.epsilon is None else self.epsilon * C
+        return objective - dual <= slack * asked
+
+
+class Learner(Protocol):
+    """Learns weights from an oracle. `needs` names what it asks of a structure and a regularizer."""
+
+    needs: tuple[str, ...]
+
+    def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
+        """Minimises Ω(w) + c·Σξ_i."""
+        ...
+
+
+def relative(objective: float, dual: float) -> float:
+    """(P − D) / |P|, zero where both are zero."""
+    return (objective - dual) / abs(objective) if objective else abs(dual)
+
+
+def active_templates(mu: NDArray[np.float64]) -> int:
+    """How many templates have a weight worth speaking of: above 1e-5, as the paper counts."""
+    return int(np.count_nonzero(mu > 1e-5))

@@ -1,0 +1,205 @@
+"""The adjoint pair: part scores = A·w and feature counts = Aᵀ·z, and the norms of blocks.
+
+A Design is one kind's matrix A in sparse rows: a row (a site, or several sites with the same observations)
+lists the attributes that fire there. An attribute owns one row of weights, a weight for each part of the site
+(a label, a pair of labels, an arc), so that the weights needed together lie together. Attributes of one template
+are neighbours: template j of this kind is rows first_j:last_j of the weights, which is all a block is.
+
+Weights come as w_j = scale_j · u_j, so a learner that rescales templates never touches the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from . import threads
+
+LOOKAHEAD = 24
+"""How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
+
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Design:
+    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD] sorted in each row, `ptr` int64[rows+1].
+
+    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged)
+    values      float32[nnz], or empty where every value is 1
+    block_ptr   int64[templates of this kind + 1]: the attribute range of each
+    templates   int32: their template numbers
+    Attribute number `attributes` (one past the last) is the null attribute: a feature that is not in the index.
+    """
+
+    ids: NDArray[np.integer]
+    ptr: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    values: NDArray[np.float32]
+    block_ptr: NDArray[np.int64]
+    templates: NDArray[np.int32]
+
+    @property
+    def rows(self) -> int:
+        """How many rows A has."""
+        return len(self.ptr) - 1
+
+    @property
+    def attributes(self) -> int:
+        """How many attributes there are; also the number of the null attribute."""
+        return int(self.block_ptr[-1])
+
+    @property
+    def ragged(self) -> bool:
+        """Whether rows differ in length, so that blocks are listed for each entry."""
+        return len(self.blocks) > 0 and len(self.blocks) * self.rows != self.ptr[-1]
+
+    @property
+    def slotwise(self) -> bool:
+        """Whether entry k of every row is the one feature of one template: rows can be compared slot by slot."""
+        uniform = not self.ragged and len(self.values) == 0
+        return uniform and len(np.unique(self.blocks)) == len(self.blocks)
+
+    def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The scale of each entry's template, in the order of `blocks`."""
+        return np.ascontiguousarray(scale[self.blocks], np.float32)
+
+
+def padded(width: int) -> int:
+    """The weights of an attribute padded so that a row never straddles more cache lines than it must."""
+    if width <= 4:
+        return 4
+    return -8 * (-width // 8) if width <= 8 else -16 * (-width // 16)
+
+
+def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
+    """out[row] = Σ scale_j · x · weights[id] over the entries of the row; out float32[rows, width]."""
+    scales = design.scales(scale)
+
+    def work(span: tuple[int, int]) -> None:
+        _score(*span, design.ids, design.ptr, design.ragged, design.values, scales, weights, out)
+
+    threads.in_order(work, _row_chunks(design.rows))
+
+
+def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
+    """out[id] += x · z[row] for each entry of each row: Aᵀ·z. z float32[rows, width], out [attributes + 1, width].
+
+    Threads share the work by templates: each weight is written by one thread, in row order, so bits do not vary.
+    """
+    if design.ragged:
+        _count(0, 0, design.ids, design.ptr, design.values, z, out, design.attributes)
+        return
+    slots = len(design.blocks)
+    cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
+    spans = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    if not design.slotwise:
+        spans = [(0, slots)]
+
+    def work(span: tuple[int, int]) -> None:
+        _count(*span, design.ids, design.ptr, design.values, z, out, design.attributes)
+
+    threads.in_order(work, spans)
+
+
+def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
+    """‖u_j‖² of each template, summed in double. float64[m]."""
+    out = np.zeros(m)
+
+    def work(job: tuple[int, int]) -> float:
+        kind, block = job
+        first, last = designs[kind].block_ptr[block : block + 2]
+        return float(_squares(weights[kind][first:last]))
+
+    jobs = [(kind, b) for kind, d in enumerate(designs) for b in range(len(d.templates))]
+    for (kind, block), square in zip(jobs, threads.in_order(work, jobs), strict=True):
+        out[designs[kind].templates[block]] = square
+    return out
+
+
+def _row_chunks(rows: int) -> list[tuple[int, int]]:
+    return threads.chunks(np.arange(rows + 1, dtype=np.int64))
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context, array, row):  # type: ignore[no-untyped-def]
+    """Asks the cache for the start of array[row]; no effect on values."""
+    from llvmlite import ir
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        kind = signature.args[0]
+        view = context.make_array(kind)(context, builder, args[0])
+        zero = context.get_constant(types.intp, 0)
+        at = cgutils.get_item_pointer(context, builder, kind, view, [args[1], zero], wraparound=False)
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
+        builder.call(call, [builder.bitcast(at, byte), word(0), word(3), word(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, row), codegen
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type: ignore[no-untyped-def]
+    width = weights.shape[1]
+    real = len(values) > 0
+    total = np.zeros(width, np.float32)
+    for row in range(first, last):
+        start = ptr[row]
+        size = ptr[row + 1] - start
+        entry = ids[start : start + size + LOOKAHEAD]
+        at = start if ragged else 0
+        total[:] = 0
+        for k in range(size):
+            prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
+            u = weights[np.uint64(entry[k])]
+            x = scales[at + k]
+            if real:
+                x *= values[start + k]
+            for y in range(width):
+                total[y] += x * np.float32(u[y])
+        for y in range(out.shape[1]):
+            out[row, y] = total[y]
+
+
+@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-untyped-def]
+    width = min(z.shape[1], out.shape[1])
+    real = len(values) > 0
+    for row in range(len(ptr) - 1):
+        some = False
+        for y in range(width):
+            some |= z[row, y] != 0
+        if not some:
+            continue
+        start = ptr[row]
+        low = start + first
+        high = start + last if last > 0 else ptr[row + 1]
+        entry = ids[low : high + LOOKAHEAD]
+        for k in range(high - low):
+            prefetch(out, np.int64(entry[k + LOOKAHEAD]))
+            if entry[k] == null:
+                continue
+            u = out[np.uint64(entry[k])]
+            x = values[low + k] if real else np.float32(1)
+            for y in range(width):
+                u[y] += x * z[row, y]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _squares(block):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for a in range(block.shape[0]):
+        for y in range(block.shape[1]):
+            total += np.float64(block[a, y]) * np.float64(block[a, y])
+    return total

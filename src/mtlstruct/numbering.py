@@ -1,0 +1,228 @@
+"""Dense numbers for strings and for pairs of numbers, kept in plain arrays.
+
+Everything that maps text to features is one of two tables: a Vocabulary (string -> number) or a PairTable
+((left, right) -> number). Both are open-addressing hash tables over arrays, so they can be written to a model
+file, mapped back without building a Python object per entry, and read by kernels without the GIL. Numbers are
+given in order of first appearance, so they do not depend on threads. An absent entry is -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+ABSENT = -1
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Distinct strings, numbered 0..n-1: UTF-8 `bytes_` uint8[b], `ptr` int64[n+1], hash `slots` int32[2^k]."""
+
+    bytes_: NDArray[np.uint8]
+    ptr: NDArray[np.int64]
+    slots: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Vocabulary:
+        """A vocabulary of distinct strings; number = position."""
+        blob, ptr = _pack(list(strings))
+        slots = np.full(_capacity(len(ptr) - 1), ABSENT, np.int32)
+        _hash_strings(blob, ptr, slots)
+        return cls(blob, ptr, slots)
+
+    def __len__(self) -> int:
+        return len(self.ptr) - 1
+
+    def __getitem__(self, number: int) -> str:
+        return bytes(self.bytes_[self.ptr[number] : self.ptr[number + 1]]).decode()
+
+    def strings(self) -> list[str]:
+        """All strings, by number."""
+        return [self[i] for i in range(len(self))]
+
+    def lookup(self, strings: Sequence[str]) -> NDArray[np.int32]:
+        """The number of each string, ABSENT where it is not known."""
+        blob, ptr = _pack(strings)
+        out = np.empty(len(strings), np.int32)
+        _find_strings(blob, ptr, self.bytes_, self.ptr, self.slots, out)
+        return out
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Distinct pairs, numbered 0..n-1: `pairs` int64[n] holds left·2³² + right, hash `slots` int32[2^k]."""
+
+    pairs: NDArray[np.int64]
+    slots: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, left: NDArray[np.int32], right: NDArray[np.int32]) -> tuple[PairTable, NDArray[np.int32]]:
+        """Numbers all pairs of two arrays of equal length (a pair with an ABSENT side is ABSENT)."""
+        numbers = np.empty(len(left), np.int32)
+        pairs, slots = _number_pairs(left, right, numbers)
+        return cls(pairs, slots), numbers
+
+    @classmethod
+    def of(cls, pairs: NDArray[np.int64]) -> PairTable:
+        """A table of distinct packed pairs; number = position."""
+        slots = np.full(_capacity(len(pairs)), ABSENT, np.int32)
+        _hash_pairs(pairs, slots)
+        return cls(pairs, slots)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def lookup(self, left: NDArray[np.int32], right: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The number of each pair, ABSENT where it is not known or either side is ABSENT."""
+        out = np.empty(len(left), np.int32)
+        _find_pairs(left, right, self.pairs, self.slots, out)
+        return out
+
+    def left(self) -> NDArray[np.int64]:
+        """The left side of each pair."""
+        return np.asarray(self.pairs >> 32)
+
+    def right(self) -> NDArray[np.int64]:
+        """The right side of each pair."""
+        return np.asarray(self.pairs & 0xFFFFFFFF)
+
+
+def rank_by_count(counts: NDArray[np.int64], min_count: int) -> tuple[NDArray[np.int32], int]:
+    """Numbers values by falling count (ties by value), leaving out those below min_count.
+
+    Frequent features then lie together at the head of their block, where the cache keeps them.
+    """
+    clipped = np.minimum(counts, 0xFFFF).astype(np.uint16)
+    order = np.argsort(np.uint16(0xFFFF) - clipped, kind="stable")  # 16 bits: numpy sorts by radix
+    huge = int(np.count_nonzero(clipped == 0xFFFF))
+    order[:huge] = order[:huge][np.argsort(-counts[order[:huge]], kind="stable")]
+    kept = int(np.count_nonzero(counts >= max(1, min_count)))
+    ranks = np.full(len(counts), ABSENT, np.int32)
+    ranks[order[:kept]] = np.arange(kept, dtype=np.int32)
+    return ranks, kept
+
+
+def _capacity(entries: int) -> int:
+    """A power of two at least twice the entries: short probe chains at eight bytes an entry."""
+    return 1 << max(3, int(2 * entries - 1).bit_length()) if entries else 8
+
+
+def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    encoded = [s.encode() for s in strings]
+    ptr = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(e) for e in encoded], out=ptr[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), ptr
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
+    h = np.uint64(14695981039346656037)  # FNV-1a
+    for i in range(start, stop):
+        h = (h ^ np.uint64(blob[i])) * np.uint64(1099511628211)
+    return h ^ (h >> np.uint64(29))
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
+    if a1 - a0 != b1 - b0:
+        return False
+    for i in range(a1 - a0):  # noqa: SIM110
+        if a[a0 + i] != b[b0 + i]:
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(ptr) - 1):
+        h = _string_hash(blob, ptr[i], ptr[i + 1]) & mask
+        while slots[h] >= 0:
+            h = (h + np.uint64(1)) & mask
+        slots[h] = i
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(out)):
+        h = _string_hash(blob, ptr[i], ptr[i + 1]) & mask
+        out[i] = -1
+        while slots[h] >= 0:
+            k = slots[h]
+            if _same_string(blob, ptr[i], ptr[i + 1], known, known_ptr[k], known_ptr[k + 1]):
+                out[i] = k
+                break
+            h = (h + np.uint64(1)) & mask
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _pair_hash(pair):  # type: ignore[no-untyped-def]
+    h = np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)
+    h ^= h >> np.uint64(32)
+    return h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(16)
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(pairs)):
+        h = _pair_hash(pairs[i]) & mask
+        while slots[h] >= 0:
+            h = (h + np.uint64(1)) & mask
+        slots[h] = i
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
+    slots = np.full(1024, -1, np.int32)
+    pairs = np.empty(512, np.int64)
+    count = 0
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(left)):
+        if left[i] < 0 or right[i] < 0:
+            numbers[i] = -1
+            continue
+        pair = np.int64(left[i]) << 32 | np.int64(right[i])
+        h = _pair_hash(pair) & mask
+        while slots[h] >= 0 and pairs[slots[h]] != pair:
+            h = (h + np.uint64(1)) & mask
+        if slots[h] < 0:
+            if count == len(pairs):  # full: twice the room, all pairs put in anew
+                grown = np.empty(2 * count, np.int64)
+                grown[:count] = pairs
+                pairs = grown
+                slots = np.full(4 * count, -1, np.int32)
+                mask = np.uint64(len(slots) - 1)
+                _hash_pairs(pairs[:count], slots)
+                h = _pair_hash(pair) & mask
+                while slots[h] >= 0:
+                    h = (h + np.uint64(1)) & mask
+            pairs[count] = pair
+            slots[h] = count
+            count += 1
+        numbers[i] = slots[h]
+    return pairs[:count].copy(), slots
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
+    mask = np.uint64(len(slots) - 1)
+    for i in range(len(out)):
+        out[i] = -1
+        if left[i] < 0 or right[i] < 0:
+            continue
+        pair = np.int64(left[i]) << 32 | np.int64(right[i])
+        h = _pair_hash(pair) & mask
+        while slots[h] >= 0:
+            if pairs[slots[h]] == pair:
+                out[i] = slots[h]
+                break
+            h = (h + np.uint64(1)) & mask

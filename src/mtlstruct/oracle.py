@@ -1,0 +1,120 @@
+"""Everything a learner may ask of the data: scores, the most violated outputs, and feature counts.
+
+An oracle is built from the adjoint pair (linear) and one structure; a learner sees nothing else, so the same
+learner runs on sequences and trees, on one machine and over shards. Weights come as (u, scale) with
+w_j = scale_j · u_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import linear, threads
+from .encoding import Encoded
+from .structures.base import Parts, Structure, Triplets
+
+Weights = list[NDArray[Any]]
+"""For each kind an array [attributes + 1, width ≥ parts]; the last row, the null attribute's, stays zero."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """Σ_i max_y' [Δ(y_i, y') + w·Φ(y') − w·Φ(y_i)], its slope along the scale of w, and the y' that attain it."""
+
+    total: float
+    slope: float
+    loss: float
+    outputs: NDArray[np.int32]
+
+
+@dataclass
+class Oracle:
+    """The training data as a learner sees it. gold int32[T], cost float32[L, L] (row = right, column = chosen)."""
+
+    structure: Structure
+    encoded: Encoded
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+    sentences: int = field(init=False)
+    templates: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sentences = len(self.encoded.ptr) - 1
+        self.templates = self.encoded.templates
+
+    def zeros(self) -> Weights:
+        """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
+        node, *rest = self.structure.widths()
+        sizes = [design.attributes + 1 for design in self.encoded.designs]
+        first: Weights = [np.zeros((sizes[0], linear.padded(node)), np.float32)]
+        return first + [np.zeros((n, w), np.float64) for n, w in zip(sizes[1:], rest, strict=True)]
+
+    def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
+        """Part scores A·w of the whole corpus."""
+        return score_parts(self.encoded, self.structure, weights, scale)
+
+    def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
+        """The most violated outputs under scale·parts, and by how much (eq. op:1-inference)."""
+        encoded, structure = self.encoded, self.structure
+        outputs = np.zeros(len(self.gold), np.int32)
+        values = np.zeros(self.sentences)
+
+        def work(first: int, last: int) -> None:
+            structure.decode(
+                parts, encoded.rows, encoded.ptr, (first, last), outputs, values,
+                scale=scale, gold=self.gold, cost=self.cost,
+            )  # fmt: skip
+
+        threads.over_sentences(work, encoded.ptr)
+        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        hinges = np.maximum(values - scale * gold, 0.0)
+        losses = np.add.reduceat(self.cost[self.gold, outputs].astype(np.float64), encoded.ptr[:-1])
+        total = float(hinges.sum())
+        return Hinge(total, (total - float(losses.sum())) / scale, float(losses.sum()), outputs)
+
+    def indicator(self, outputs: NDArray[np.int32]) -> tuple[Triplets, ...]:
+        """Parts of outputs − parts of gold."""
+        return self.structure.indicator(
+            outputs.astype(np.int32, copy=False), self.gold, self.encoded.rows, self.encoded.ptr
+        )
+
+    def count(self, counts: Sequence[NDArray[Any]], weights: Weights) -> None:
+        """weights := Aᵀ·counts."""
+        for design, z, out in zip(self.encoded.designs, counts, weights, strict=True):
+            out[:] = 0
+            linear.count(design, np.ascontiguousarray(z, np.float32), out)
+
+    def squared_norms(self, weights: Weights) -> NDArray[np.float64]:
+        """‖u_j‖² of each template."""
+        return linear.squared_norms(self.encoded.designs, weights, self.templates)
+
+    def dual(self, V: Weights, N: NDArray[np.float64]) -> Any:
+        """The structure's dual state, working on V and its squared norms N."""
+        return self.structure.dual(_Problem(self.structure, self.encoded, self.gold, self.cost, V, N))
+
+
+@dataclass
+class _Problem:
+    structure: Any
+    encoded: Any
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+    V: Weights
+    N: NDArray[np.float64]
+
+
+def score_parts(
+    encoded: Encoded, structure: Structure, weights: Weights, scale: NDArray[np.float64]
+) -> Parts:
+    """A·w for each kind: float32[rows, parts]."""
+    parts = []
+    for design, u, width in zip(encoded.designs, weights, structure.widths(), strict=True):
+        out = np.zeros((design.rows, width), np.float32)
+        linear.score(design, u, scale, out)
+        parts.append(out)
+    return tuple(parts)

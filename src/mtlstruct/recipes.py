@@ -1,0 +1,46 @@
+"""The table of methods: a method of the paper is a row (learner, regularizer, loss), and what c means to each.
+
+c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i ξ_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .errors import IncompatibleError
+from .learners import Coordinate, CuttingPlane, Learner, Stop
+from .losses import Hamming, Loss
+from .regularizers import L2, BlockL1Squared, Regularizer
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method: what it minimises, and the solvers that can."""
+
+    regularizer: Callable[[], Regularizer]
+    loss: Callable[[], Loss]
+    solvers: tuple[str, ...]
+
+
+RECIPES: dict[str, Recipe] = {
+    "mtl": Recipe(BlockL1Squared, Hamming, ("coordinate", "cutting-plane")),
+    "svm": Recipe(L2, Hamming, ("coordinate", "cutting-plane")),
+}
+
+
+def recipe(method: str) -> Recipe:
+    """The row of a method."""
+    if method not in RECIPES:
+        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(RECIPES)}")
+    return RECIPES[method]
+
+
+def learner(method: str, solver: str, stop: Stop, *, seed: int = 0, line_search: bool = False) -> Learner:
+    """The learner of a method; refuses a solver that cannot minimise its objective."""
+    known = recipe(method).solvers
+    if solver not in known:
+        raise IncompatibleError(f"method {method!r} has no solver {solver!r}: expected one of {', '.join(known)}")
+    if solver == "coordinate":
+        return Coordinate(stop, seed)
+    return CuttingPlane(stop, line_search)

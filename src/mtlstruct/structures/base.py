@@ -1,0 +1,115 @@
+"""The contract of a structure: where templates may look, and how outputs are searched.
+
+A structure knows no weights and no text. It meets the linear half of the system in one place only, the *part
+scores*: for each kind of site an array [rows of that kind, parts of a site]. A sequence has two kinds (node: a
+label each; edge: a pair of labels each), a tree has one (arc), an item to classify has one.
+
+All methods work on sentences first:last and write into arrays they are given, so the same code serves a batch on
+many threads and an online learner that looks at one sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Parts = tuple[NDArray[np.float32], ...]
+"""Scores or counts over parts: for each kind float32[rows, width]."""
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """Sparse counts over the parts of one kind: int32 row, int32 part, float32 count; sorted by row."""
+
+    row: NDArray[np.int32]
+    part: NDArray[np.int32]
+    count: NDArray[np.float32]
+
+    def add_to(self, table: NDArray[np.floating], weight: float) -> None:
+        """table[row, part] += weight · count."""
+        np.add.at(table, (self.row, self.part), (weight * self.count).astype(table.dtype))
+
+
+class DualProblem(Protocol):
+    """What a dual state works on: data, gold, the cost table, and V with its squared norms N."""
+
+    structure: Any
+    encoded: Any
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+    V: list[NDArray[Any]]
+    N: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The sites of one kind in a corpus.
+
+    letter    the template letter that looks here (U, B, ...)
+    tokens    int64[sites]: the token each site stands at; None where site i is token i
+    shared    whether sites with equal observations share a row of A
+    """
+
+    kind: str
+    letter: str
+    tokens: NDArray[np.int64] | None
+    shared: bool
+
+
+class Structure(Protocol):
+    """Sequences, trees, single items ... `rows` are Encoded.rows: which row of each kind a site uses."""
+
+    name: str
+    labels: int
+
+    def widths(self) -> tuple[int, ...]:
+        """Parts of a site, for each kind."""
+        ...
+
+    def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
+        """Where templates of each kind may look."""
+        ...
+
+    def decode(
+        self,
+        parts: Parts,
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+        cost: NDArray[np.float32] | None = None,
+    ) -> None:
+        """The best outputs under scale·parts, plus cost[gold, chosen] where gold is given; and their value."""
+        ...
+
+    def evaluate(
+        self,
+        parts: Parts,
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+        outputs: NDArray[np.int32],
+    ) -> NDArray[np.float64]:
+        """The score of given outputs, for each sentence. float64[S]."""
+        ...
+
+    def indicator(
+        self,
+        outputs: NDArray[np.int32],
+        against: NDArray[np.int32],
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+    ) -> tuple[Triplets, ...]:
+        """Which parts `outputs` use and `against` does not (+), and the reverse (−), for each kind."""
+        ...
+
+    def dual(self, problem: DualProblem) -> Any:
+        """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
+        ...

@@ -1,0 +1,179 @@
+"""Label sequences with first-order transitions: the structure of MTL^hmm (the paper's Section on sequences).
+
+Node templates (U) score a label at a token, edge templates (B) a pair of labels at a token and its left
+neighbour; they fire from the second token on. The best sequence is Viterbi's, eq. (op:1-inference) with the
+cost added, in O(l·L²). Ties go to the label with the smaller number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from .base import DualProblem, Parts, Sites, Triplets
+
+Rows = Sequence[NDArray[np.int32] | None]
+
+
+@dataclass(frozen=True)
+class SequenceStructure:
+    """Sequences over `labels` labels. Parts: node float32[T, ≥L], edge float32[rows, L·L] (previous, current)."""
+
+    labels: int
+    name: ClassVar[str] = "sequence"
+
+    def widths(self) -> tuple[int, ...]:
+        """A label at a node, a pair of labels at an edge."""
+        return (self.labels, self.labels * self.labels)
+
+    def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
+        """Every token is a node; every token but the first of a sentence is an edge."""
+        inner = np.ones(int(ptr[-1]), bool)
+        inner[ptr[:-1]] = False
+        return (Sites("node", "U", None, False), Sites("edge", "B", np.flatnonzero(inner), True))
+
+    def decode(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+        cost: NDArray[np.float32] | None = None,
+    ) -> None:
+        """Viterbi, loss-augmented where gold and cost are given."""
+        if gold is None or cost is None:
+            gold, cost = np.zeros(0, np.int32), np.zeros((1, self.labels), np.float32)
+        edges = parts[1].reshape(-1, self.labels, self.labels)
+        _viterbi(*span, ptr, parts[0], edges, edge_rows(rows), np.float32(scale), gold, cost, outputs, values)
+
+    def evaluate(
+        self, parts: Parts, rows: Rows, ptr: NDArray[np.int64], outputs: NDArray[np.int32]
+    ) -> NDArray[np.float64]:
+        """Sum of the node and edge scores on the path."""
+        each = parts[0][np.arange(len(outputs)), outputs].astype(np.float64)
+        tokens, row, pair = self._edges(outputs, rows, ptr)
+        each[tokens] += parts[1][row, pair]
+        return np.add.reduceat(each, ptr[:-1]) if len(each) else np.zeros(0)
+
+    def indicator(
+        self,
+        outputs: NDArray[np.int32],
+        against: NDArray[np.int32],
+        rows: Rows,
+        ptr: NDArray[np.int64],
+    ) -> tuple[Triplets, ...]:
+        """Labels where the two differ, and pairs where either end differs (summed where edges share a row)."""
+        tokens = np.flatnonzero(outputs != against)
+        node = Triplets(
+            np.repeat(tokens, 2).astype(np.int32),
+            np.stack([outputs[tokens], against[tokens]], axis=1).ravel().astype(np.int32),
+            np.tile(np.float32([1, -1]), len(tokens)),
+        )
+        return node, self._edge_indicator(tokens, outputs, against, rows, ptr)
+
+    def _edge_indicator(
+        self,
+        tokens: NDArray[np.int64],
+        outputs: NDArray[np.int32],
+        against: NDArray[np.int32],
+        rows: Rows,
+        ptr: NDArray[np.int64],
+    ) -> Triplets:
+        touched = np.unique(np.concatenate([tokens, tokens + 1]))
+        touched = touched[touched < ptr[-1]]
+        sentence = np.searchsorted(ptr, touched, side="right")
+        inside = touched != ptr[sentence - 1]
+        touched, sentence = touched[inside], sentence[inside]
+        row = edge_rows(rows)[touched - sentence].astype(np.int64)
+        L = self.labels
+        plus = outputs[touched - 1].astype(np.int64) * L + outputs[touched]
+        minus = against[touched - 1].astype(np.int64) * L + against[touched]
+        key = np.concatenate([row * L * L + plus, row * L * L + minus])
+        distinct, where = np.unique(key, return_inverse=True)
+        count = np.bincount(where, np.repeat([1.0, -1.0], len(touched)), minlength=len(distinct))
+        kept = count != 0
+        at = distinct[kept]
+        return Triplets(
+            (at // (L * L)).astype(np.int32), (at % (L * L)).astype(np.int32), count[kept].astype(np.float32)
+        )
+
+    def dual(self, problem: DualProblem) -> Any:
+        """Edge marginals and the segment-wise visit."""
+        from .sequence_dual import SequenceDual
+
+        return SequenceDual(problem)
+
+    def _edges(self, outputs: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
+        tokens = self.sites(ptr)[1].tokens
+        assert tokens is not None
+        pair = outputs[tokens - 1].astype(np.int64) * self.labels + outputs[tokens]
+        return tokens, edge_rows(rows)[tokens - np.searchsorted(ptr, tokens, side="right")], pair
+
+
+def edge_rows(rows: Rows) -> NDArray[np.int32]:
+    """The edge row of each edge site. Edge site of token t in sentence i is number t - i - 1."""
+    assert rows[1] is not None
+    return rows[1]
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@njit(cache=True, nogil=True, fastmath={"nsz", "contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+def _viterbi(  # type: ignore[no-untyped-def]
+    first, last, ptr, nodes, edges, edge_row, scale, gold, cost, outputs, values
+):
+    L = edges.shape[1]
+    longest = 1
+    for i in range(first, last):
+        longest = max(longest, ptr[i + 1] - ptr[i])
+    back = np.empty((longest, L), np.int32)
+    now = np.empty(L, np.float32)
+    best = np.empty(L, np.float32)
+    arg = np.empty(L, np.int32)
+    augmented = len(gold) > 0
+    right = 0
+    for i in range(first, last):
+        start = ptr[i]
+        n = ptr[i + 1] - start
+        for t in range(n):
+            row = nodes[start + t]
+            if augmented:
+                right = gold[start + t]
+            if t == 0:
+                for y in range(L):
+                    best[y] = 0
+            else:
+                e = edges[edge_row[start + t - i - 1]]
+                for y in range(L):
+                    best[y] = now[0] + scale * e[0, y]
+                    arg[y] = 0
+                for z in range(1, L):
+                    for y in range(L):
+                        v = now[z] + scale * e[z, y]
+                        better = v > best[y]
+                        best[y] = v if better else best[y]
+                        arg[y] = z if better else arg[y]
+                for y in range(L):
+                    back[t, y] = arg[y]
+            for y in range(L):
+                now[y] = best[y] + scale * row[y] + cost[right, y]
+        y = 0
+        for k in range(1, L):
+            if now[k] > now[y]:
+                y = k
+        values[i] = now[y]
+        for t in range(n - 1, -1, -1):
+            outputs[start + t] = y
+            if t > 0:
+                y = back[t, y]

@@ -1,0 +1,58 @@
+"""Work over sentences, on any number of threads, with the same bits on one and on sixty-four.
+
+The corpus is cut into a *fixed* number of chunks that depends on the data alone; threads take chunks, and
+results come back in chunk order, so a sum over them does not depend on who was fast. Kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+CHUNKS = 64
+"""How many pieces a corpus is cut into; more than any thread count we expect, few enough to cost nothing."""
+
+_threads = os.cpu_count() or 1
+
+
+def set_threads(count: int | None) -> int:
+    """Use `count` threads from now on (None: all cores); returns what is in force."""
+    global _threads
+    _threads = max(1, count or os.cpu_count() or 1)
+    return _threads
+
+
+def get_threads() -> int:
+    """The number of threads that parallel parts use."""
+    return _threads
+
+
+def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]:
+    """Cuts sentences 0..S into at most `count` runs of about equal token counts. ptr: int64[S+1]."""
+    sentences = len(ptr) - 1
+    if sentences <= 0:
+        return []
+    goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, count, dtype=np.int64) // count
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]]))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """[work(item) for item in items], on threads."""
+    if _threads == 1 or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(_threads) as pool:
+        return list(pool.map(work, items))
+
+
+def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
+    """Calls kernel(first, last) on each fixed chunk of sentences; results in order."""
+    return in_order(lambda span: kernel(*span), chunks(ptr))

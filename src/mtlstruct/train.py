@@ -1,0 +1,208 @@
+"""Corpus + templates + recipe -> Model."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import linear, memory
+from .compaction import compact
+from .corpus import Corpus
+from .encoding import Encoded, FeatureIndex, encode_training
+from .errors import IncompatibleError, MtlError
+from .learners import Fit, Stop, Watch
+from .model import Model
+from .oracle import Oracle
+from .recipes import learner, recipe
+from .structures import STRUCTURES, Structure
+from .templates import TemplateSet
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to train; the names and defaults of the command line."""
+
+    task: str = "sequence"
+    method: str = "mtl"
+    c: float = 1.0
+    solver: str = "coordinate"
+    gap: float = 0.01
+    epsilon: float | None = None
+    max_iter: int = 1000
+    min_count: int = 1
+    normalize: str = "none"
+    seed: int = 0
+    line_search: bool = False
+    tags: str = "bie"
+
+    def checked(self) -> Options:
+        """The same, if the numbers make sense."""
+        _positive("c", self.c)
+        _positive("gap", self.gap)
+        if self.epsilon is not None:
+            _positive("epsilon", self.epsilon)
+        for name, least in (("max_iter", 1), ("min_count", 1)):
+            if getattr(self, name) < least:
+                raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}")
+        recipe(self.method)
+        return self
+
+
+@dataclass(frozen=True)
+class Training:
+    """A model and the figures of the run that made it."""
+
+    model: Model
+    fit: Fit
+    encode_seconds: float
+    seconds: float
+    attributes: int
+    weights: int
+
+
+def train(corpus: Corpus, templates: TemplateSet, options: Options, watch: Watch) -> Training:
+    """Encodes, learns, compacts. `watch` sees each pass and may stop the run."""
+    options.checked()
+    began = time.perf_counter()
+    structure = _structure(corpus, options)
+    _check_memory_of_ids(corpus, templates)
+    encoded, index = encode_training(
+        corpus, templates, structure.sites(corpus.ptr), min_count=options.min_count, normalize=options.normalize
+    )
+    encoded_at = time.perf_counter()
+    memory.ensure(memory_needed(encoded, structure), "training")
+    fit = learn(corpus, structure, encoded, options, watch)
+    model = build_model(corpus, templates, structure, encoded, index, fit, options)
+    return Training(
+        model=model,
+        fit=fit,
+        encode_seconds=encoded_at - began,
+        seconds=time.perf_counter() - began,
+        attributes=observed_attributes(index),
+        weights=sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True)),
+    )
+
+
+def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:
+    """Runs the method on encoded data."""
+    row = recipe(options.method)
+    assert corpus.outputs is not None
+    stop = Stop(options.gap, options.epsilon, options.max_iter)
+    chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
+    oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.labels))
+    return chosen.fit(oracle, row.regularizer(), options.c, watch)
+
+
+def build_model(
+    corpus: Corpus,
+    templates: TemplateSet,
+    structure: Structure,
+    encoded: Encoded,
+    index: FeatureIndex,
+    fit: Fit,
+    options: Options,
+) -> Model:
+    """The compacted model of a fit: only what has a weight is copied, so this takes little memory."""
+    views = _blocks(encoded, fit, structure)
+    used = [np.any(u != 0, axis=1) if scale != 0 else np.zeros(len(u), bool) for u, scale in views]
+    small, live = compact(index, used)
+    kept = {j: (views[j][1] * views[j][0][used[j]]).astype(np.float32) for j in live}
+    norm, features = np.zeros(len(templates)), np.zeros(len(templates), np.int64)
+    for j, block in kept.items():
+        norm[j] = math.sqrt(float(np.einsum("ay,ay->", block, block, dtype=np.float64)))
+        features[j] = np.count_nonzero(block)
+    return Model(
+        structure=structure,
+        labels=corpus.labels,
+        templates=templates,
+        live=tuple(live),
+        index=small,
+        weights=_stack(kept, index, encoded.kinds, structure),
+        mu=fit.mu,
+        norm=norm,
+        features=features,
+        facts=_facts(corpus, fit, options),
+    )
+
+
+def memory_needed(encoded: Encoded, structure: Structure) -> int:
+    """Bytes that training will take on top of the encoded data: V, the edge marginals, the part scores."""
+    tokens = int(encoded.ptr[-1])
+    node, *rest = structure.widths()
+    V = encoded.designs[0].attributes * linear.padded(node) * 4
+    V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
+    return V + tokens * structure.labels**2 * 4 + 3 * tokens * node * 4
+
+
+def observed_attributes(index: FeatureIndex) -> int:
+    """Distinct observations: attributes of all templates that look at something (the bare B does not)."""
+    return sum(int(n) for t, n in zip(index.templates, index.sizes, strict=True) if t.terms)
+
+
+def _structure(corpus: Corpus, options: Options) -> Structure:
+    if corpus.outputs is None:
+        raise IncompatibleError("training data must have labels")
+    name = "sequence" if options.task == "segmentation" else options.task
+    if name not in STRUCTURES:
+        raise IncompatibleError(f"unknown task {options.task!r}: expected one of {', '.join([*STRUCTURES, 'segmentation'])}")
+    if len(corpus.labels) < 2:
+        only = corpus.labels[0] if corpus.labels else "none"
+        raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
+    return STRUCTURES[name](len(corpus.labels))  # type: ignore[call-arg]
+
+
+def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
+    memory.ensure(corpus.tokens * (4 * len(templates) + 64), f"encoding {corpus.tokens:,} tokens")
+
+
+def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:
+    """u_j [attributes of j, parts] and scale_j of each template, as views."""
+    out: list[tuple[NDArray[Any], float]] = [(np.zeros((0, 0)), 0.0)] * encoded.templates
+    for design, u, width in zip(encoded.designs, fit.weights, structure.widths(), strict=True):
+        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
+            out[j] = (u[first:last, :width], float(fit.scale[j]))
+    return out
+
+
+def _stack(
+    blocks: dict[int, NDArray[np.float32]], index: FeatureIndex, kinds: tuple[str, ...], structure: Structure
+) -> tuple[NDArray[np.float32], ...]:
+    """Blocks of each kind one below the other, and the zero row of the null attribute."""
+    return tuple(
+        np.concatenate([*(b for j, b in blocks.items() if index.kinds[j] == kind), np.zeros((1, width), np.float32)])
+        for kind, width in zip(kinds, structure.widths(), strict=True)
+    )
+
+
+def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
+    regularizer = recipe(options.method).regularizer()
+    return {
+        "task": options.task,
+        "tags": options.tags,
+        "method": options.method,
+        "solver": options.solver,
+        "c": options.c,
+        "p": None,
+        "seed": options.seed,
+        "min_count": options.min_count,
+        "columns": len(corpus.columns),
+        "sentences": len(corpus),
+        "tokens": corpus.tokens,
+        "sparse": regularizer.sparse,
+        "objective": fit.objective,
+        "dual": fit.dual,
+        "gap": fit.gap,
+        "epsilon": fit.epsilon,
+        "passes": fit.passes,
+        "converged": fit.converged,
+    }
+
+
+def _positive(name: str, value: float) -> None:
+    if not (math.isfinite(value) and value > 0):
+        raise MtlError(f"-{'-' * (len(name) > 1)}{name} must be a positive number, got {value}")

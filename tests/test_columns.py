@@ -1,0 +1,337 @@
+"""Column files: what is a cell, what is a sentence, what is refused and where."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlstruct.corpus import UNKNOWN, Corpus, Interner
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.formats import FORMATS, columns, text
+
+# Whatever a Unicode-minded reader takes for a blank or a line end, beside letters: all of it is cell.
+ODD = "\x0b\x0c\x1c\x1d\x1e\x85\u00a0\u2028\u2029\u3000\ufeff"
+LETTERS = st.sampled_from("abé語" + ODD)
+CELLS = st.text(LETTERS, min_size=1, max_size=4).map(lambda cell: "x" + cell)
+
+
+@st.composite
+def sentences(draw: st.DrawFn, width: int = 3) -> list[list[list[str]]]:
+    row = st.lists(CELLS, min_size=width, max_size=width)
+    return draw(st.lists(st.lists(row, min_size=1, max_size=4), min_size=1, max_size=5))
+
+
+def put(folder: Path, raw: bytes | str) -> Path:
+    path = folder / "data.txt"
+    path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    return path
+
+
+def refusal(path: Path, **options: object) -> FormatError:
+    with pytest.raises(FormatError) as caught:
+        columns.read(path, **options)  # type: ignore[arg-type]
+    assert caught.value.path == str(path)
+    assert str(path) in str(caught.value)
+    return caught.value
+
+
+def table(corpus: Corpus) -> list[list[list[str]]]:
+    """A labelled corpus as sentences of rows of cells."""
+    assert corpus.outputs is not None
+    observed = [column.cells() for column in corpus.columns]
+    cells = [*observed, [corpus.labels[i] for i in corpus.outputs]]
+    rows = [list(row) for row in zip(*cells, strict=True)]
+    return [rows[span] for span in corpus.sentences()]
+
+
+# Reading ---------------------------------------------------------------------------------------------------
+
+
+def test_reads_cells_sentences_and_labels(tmp_path: Path) -> None:
+    corpus = columns.read(put(tmp_path, "the DT B\ncat NN I\n\nsat VB O\nthe DT B\n\n"))
+    assert [column.cells() for column in corpus.columns] == [
+        ["the", "cat", "sat", "the"],
+        ["DT", "NN", "VB", "DT"],
+    ]
+    assert corpus.columns[0].ids.tolist() == [0, 1, 2, 0]
+    assert corpus.columns[0].ids.dtype == np.int32
+    assert corpus.ptr.tolist() == [0, 2, 4]
+    assert corpus.ptr.dtype == np.int64
+    assert corpus.labels == ("B", "I", "O")
+    assert corpus.outputs is not None
+    assert corpus.outputs.tolist() == [0, 1, 2, 0]
+    assert corpus.outputs.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "a b X\nc d Y\n\ne f X\n",
+        "a b X\nc d Y\n\ne f X",  # no line end at the end
+        "\ufeffa b X\nc d Y\n\ne f X\n",  # a byte order mark
+        "a b X\r\nc d Y\r\n\r\ne f X\r\n",  # CRLF
+        "a b X\r\nc d Y\r\n\r\ne f X\r",  # CRLF, cut off
+        "a\tb \t X\nc  d\t\tY\n\ne f   X\n",  # runs of blanks
+        "  a b X\t\n\tc d Y  \n \t \n  e f X ",  # blanks at the ends, and on the blank line
+        "\n\n a b X\nc d Y\n\n\n\t\n\ne f X\n\n\n",  # runs of blank lines, at the ends too
+    ],
+)
+def test_one_corpus_many_spellings(tmp_path: Path, raw: str) -> None:
+    corpus = columns.read(put(tmp_path, raw))
+    assert table(corpus) == [[["a", "b", "X"], ["c", "d", "Y"]], [["e", "f", "X"]]]
+    assert columns.rows(corpus) == ["a\tb\tX", "c\td\tY", "e\tf\tX"]
+
+
+@given(sentences(), st.sampled_from([" ", "\t", " \t  "]), st.sampled_from(["\n", "\r\n"]))
+def test_reads_what_was_written(found: list[list[list[str]]], gap: str, end: str) -> None:
+    raw = end.join(end.join(gap.join(row) for row in rows) + end for rows in found)
+    lines = text.tidy(text.decode(raw.encode(), "x", "utf-8"))
+    assert table(columns._corpus(lines, 3, 2)) == found
+
+
+def test_without_labels_all_columns_are_observed(tmp_path: Path) -> None:
+    corpus = columns.read(put(tmp_path, "a b\nc d\n"), labelled=False, names=["word", "tag"])
+    assert corpus.outputs is None
+    assert corpus.labels == ()
+    assert corpus.names == ("word", "tag")
+    assert corpus.columns[1].cells() == ["b", "d"]
+    assert columns.read(put(tmp_path, "a\nb\n"), labelled=False).tokens == 2
+
+
+def test_labels_may_be_numbers(tmp_path: Path) -> None:
+    assert columns.read(put(tmp_path, "a 10\nb 9\n")).labels == ("10", "9")
+
+
+def test_other_encodings(tmp_path: Path) -> None:
+    corpus = columns.read(put(tmp_path, "é O\n".encode("latin-1")), encoding="latin-1")
+    assert corpus.columns[0].strings == ["é"]
+
+
+@given(st.lists(CELLS))
+def test_column_is_what_an_interner_gives(cells: list[str]) -> None:
+    interner = Interner()
+    interner.extend(cells)
+    expected, got = interner.column(), text.column(cells)
+    assert got.strings == expected.strings
+    assert got.ids.tolist() == expected.ids.tolist()
+    assert got.ids.dtype == expected.ids.dtype
+
+
+# Refusing --------------------------------------------------------------------------------------------------
+
+
+def test_refuses_uneven_rows(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, "\na b X\n\nc Y\n"))
+    assert error.line == 4
+    assert "expected 3 columns as on line 2, got 2" in str(error)
+
+
+def test_counts_lines_over_crlf_and_blank_runs(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, "\ufeff\r\n \r\na b X\r\n\r\n\r\nc d e Y\r\n"))
+    assert error.line == 6
+    assert "expected 3 columns as on line 3, got 4" in str(error)
+
+
+def test_refuses_a_labelled_file_of_one_column(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, "a\nb\n"))
+    assert error.line == 1
+    assert "expected at least 2 columns, got 1" in str(error)
+
+
+def test_refuses_names_that_do_not_fit(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, "a b X\n"), names=["word"])
+    assert error.line == 1
+    assert "expected 2 columns, got 3" in str(error)
+    assert "expected 1 column, got 3" in str(
+        refusal(put(tmp_path, "a b X\n"), names=["word"], labelled=False)
+    )
+
+
+@pytest.mark.parametrize("raw", ["", "\n", "\n \t\n\r\n", "\ufeff"])
+def test_refuses_a_file_without_sentences(tmp_path: Path, raw: str) -> None:
+    error = refusal(put(tmp_path, raw))
+    assert error.line is None
+    assert "no sentences: expected rows of columns, got only blank lines" in str(error)
+
+
+@pytest.mark.parametrize("raw", [b"a X\nb\xe9c Y\n", b"a X\r\nb\xe9c Y", b"\xef\xbb\xbfa X\nb\xe9c Y\n"])
+def test_refuses_bad_bytes(tmp_path: Path, raw: bytes) -> None:
+    error = refusal(put(tmp_path, raw))
+    assert error.line == 2
+    assert "expected utf-8 text, got byte 0xe9 at offset 1" in str(error)
+
+
+def test_refuses_a_character_cut_off_at_the_line_end(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, b"a X\n\xe8\xaa\nb Y\n"))
+    assert error.line == 2
+    assert "got byte 0xe8 at offset 0" in str(error)
+
+
+def test_refuses_nul(tmp_path: Path) -> None:
+    error = refusal(put(tmp_path, b"a X\n\nb\0 Y\n"))
+    assert error.line == 3
+    assert "expected text, got a NUL byte" in str(error)
+
+
+def test_refuses_what_it_cannot_open(tmp_path: Path) -> None:
+    assert "cannot be read: No such file" in str(refusal(tmp_path / "missing"))
+    assert "cannot be read: Is a directory" in str(refusal(tmp_path))
+
+
+def test_refuses_encodings(tmp_path: Path) -> None:
+    path = put(tmp_path, "a X\n")
+    assert "expected the name of a text encoding, got 'klingon'" in str(refusal(path, encoding="klingon"))
+    assert "expected the name of a text encoding, got 'hex'" in str(refusal(path, encoding="hex"))
+    for wide in ("utf-16", "utf-32-le", "cp500"):
+        assert f"expected an encoding with one-byte line ends, got '{wide}'" in str(
+            refusal(path, encoding=wide)
+        )
+
+
+# Streaming -------------------------------------------------------------------------------------------------
+
+
+def batches(raw: str | bytes, width: int = 2, batch_tokens: int = 20000) -> list[Corpus]:
+    source = io.BytesIO(raw if isinstance(raw, bytes) else raw.encode())
+    return list(columns.stream(source, columns=width, source="<stdin>", batch_tokens=batch_tokens))
+
+
+def streaming_refusal(raw: str | bytes, batch_tokens: int = 20000) -> FormatError:
+    with pytest.raises(FormatError) as caught:
+        batches(raw, 2, batch_tokens)
+    assert caught.value.path == "<stdin>"
+    return caught.value
+
+
+@given(sentences(), st.integers(1, 4), st.sampled_from(["\n", "\r\n"]), st.booleans())
+def test_stream_gives_every_sentence_once(
+    found: list[list[list[str]]], batch_tokens: int, end: str, finished: bool
+) -> None:
+    raw = (end * 2).join(end.join(" ".join(row) for row in rows) for rows in found) + end * finished
+    got = [sentence for batch in batches(raw, 2, batch_tokens) for sentence in table(batch)]
+    assert got == found
+
+
+def test_stream_with_and_without_labels() -> None:
+    (plain,) = batches("a b\n\nc d\n")
+    assert plain.outputs is None
+    assert len(plain) == 2
+    (labelled,) = batches("a b X\n\nc d Y\n")
+    assert labelled.labels == ("X", "Y")
+    assert columns.rows(labelled) == ["a\tb\tX", "c\td\tY"]
+
+
+@pytest.mark.parametrize("raw", ["", "\n\n", " \n\t\n"])
+def test_stream_of_nothing(raw: str) -> None:
+    assert batches(raw) == []
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 20000])
+def test_stream_refuses_with_the_line(batch_tokens: int) -> None:
+    good = "a b X\n\n" * 50
+    error = streaming_refusal(good + "a b\n", batch_tokens)
+    assert error.line == 101
+    assert "expected 3 columns as on line 1, got 2" in str(error)
+    error = streaming_refusal(good.encode() + b"a \xff X\n", batch_tokens)
+    assert error.line == 101
+    assert "expected utf-8 text, got byte 0xff at offset 2" in str(error)
+    error = streaming_refusal(good + "a \0 X\n", batch_tokens)
+    assert error.line == 101
+    assert "got a NUL byte" in str(error)
+
+
+def test_stream_refuses_a_width_that_is_not_the_model_s() -> None:
+    error = streaming_refusal("\na b c d\n")
+    assert error.line == 2
+    assert "expected 2 columns (or 3 with a label), got 4" in str(error)
+
+
+def test_stream_refuses_encodings() -> None:
+    with pytest.raises(FormatError, match="one-byte line ends, got 'utf-16'"):
+        next(columns.stream(io.BytesIO(b"a\n"), columns=1, source="<stdin>", encoding="utf-16"))
+
+
+def test_a_sentence_comes_as_soon_as_its_blank_line() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
+        stream = columns.stream(source, columns=1, source="<stdin>")
+        for number in range(1, 20):
+            typist.write(f"word{number}\n".encode() * number)
+            typist.write(b"\n")
+            batch = next(stream)  # would wait for ever if it wanted more than has been typed
+            assert batch.columns[0].cells() == [f"word{number}"] * number
+
+
+@pytest.mark.parametrize("batch_tokens", [100, 20000])
+def test_one_very_long_sentence(batch_tokens: int) -> None:
+    (batch,) = batches("word TAG\n" * 100_000, 2, batch_tokens)
+    assert batch.tokens == 100_000
+    assert len(batch) == 1
+
+
+def test_one_very_long_line() -> None:
+    with pytest.raises(FormatError, match="got 500001"):
+        batches("x " * 500_000 + "x", 2, 10)
+
+
+def test_streams_without_read1() -> None:
+    class Plain(io.RawIOBase):
+        def __init__(self) -> None:
+            self.source = io.BytesIO(b"a\n\nb\n")
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+            return self.source.readinto(buffer)
+
+    found = list(columns.stream(Plain(), columns=1, source="raw"))  # type: ignore[arg-type]
+    assert [batch.columns[0].cells() for batch in found] == [["a", "b"]]
+
+
+# Writing ---------------------------------------------------------------------------------------------------
+
+
+def written(corpus: Corpus, labels: list[str] | None, predictions: list[int]) -> str:
+    out = io.StringIO()
+    columns.write(out, corpus, labels, np.array(predictions, np.int32))
+    return out.getvalue()
+
+
+def test_writes_cells_tabs_and_the_prediction() -> None:
+    (corpus,) = batches("a  b X\nc d\tY\n\n\n\ne f X\n")
+    assert written(corpus, ["P", "Q"], [0, 1, 1]) == "a\tb\tX\tP\nc\td\tY\tQ\n\ne\tf\tX\tQ\n\n"
+    assert written(corpus, None, [1, 0, 0]) == "a\tb\tX\tY\nc\td\tY\tX\n\ne\tf\tX\tX\n\n"
+
+
+def test_keeps_labels_that_the_model_does_not_know() -> None:
+    (corpus,) = batches("a b STRANGE\n")
+    assert written(corpus.relabelled(["O"]), ["O"], [0]) == "a\tb\tSTRANGE\tO\n\n"
+
+
+@given(sentences())
+def test_what_is_written_can_be_read(found: list[list[list[str]]]) -> None:
+    raw = "\n\n".join("\n".join(" ".join(row) for row in rows) for rows in found)
+    (corpus,) = batches(raw)
+    assert corpus.outputs is not None
+    (again,) = batches(written(corpus, None, corpus.outputs.tolist()), 3)
+    assert table(again) == [[[*row, row[-1]] for row in rows] for rows in found]
+
+
+def test_refuses_ids_without_a_label() -> None:
+    (corpus,) = batches("a b\nc d\n")
+    with pytest.raises(IncompatibleError, match="expected label ids from 0 to 0, got -1 to 0"):
+        written(corpus, ["O"], [0, UNKNOWN])
+    with pytest.raises(IncompatibleError, match="expected label ids from 0 to 0, got 0 to 1"):
+        written(corpus, ["O"], [0, 1])
+
+
+def test_formats_by_name() -> None:
+    assert FORMATS["columns"] is columns
+    assert all(hasattr(module, "read") and hasattr(module, "write") for module in FORMATS.values())

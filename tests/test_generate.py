@@ -1,0 +1,145 @@
+"""Generated template sets: counts, order, names, and the paper's sets line by line."""
+
+from __future__ import annotations
+
+from math import comb
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlstruct.errors import MtlError, TemplateError
+from mtlstruct.templates import PRESETS, TemplateSet, generate, preset
+
+TP2 = """\
+U00:%x[-2,0]
+U01:%x[-1,0]
+U02:%x[0,0]
+U03:%x[1,0]
+U04:%x[2,0]
+U05:%x[-2,0]/%x[-1,0]/%x[0,0]
+U06:%x[-1,0]/%x[0,0]/%x[1,0]
+U07:%x[0,0]/%x[1,0]/%x[2,0]
+U08:%x[-1,0]/%x[0,0]
+U09:%x[0,0]/%x[1,0]
+U10:%x[-2,0]/%x[-1,0]
+U11:%x[1,0]/%x[2,0]
+U12:%x[-2,0]/%x[0,0]
+U13:%x[-1,0]/%x[1,0]
+U14:%x[0,0]/%x[2,0]
+U15:%x[-2,0]/%x[1,0]
+U16:%x[-1,0]/%x[2,0]
+B
+"""
+
+
+def texts(templates: TemplateSet) -> list[str]:
+    return [template.text for template in templates]
+
+
+# --- the paper's sets
+
+
+@pytest.mark.parametrize(("name", "count"), [("cws-tp1", 11), ("cws-tp2", 18), ("ner-134", 134)])
+def test_counts(name: str, count: int) -> None:
+    assert len(preset(name)) == count
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_repeat_nothing_and_end_with_the_transition(name: str) -> None:
+    templates = preset(name)
+    cells = [frozenset(template.terms) for template in templates]
+    assert len(set(cells)) == len({template.name for template in templates}) == len(templates)
+    assert templates[-1].text == "B"
+    assert all(template.kind == "U" for template in templates[:-1])
+
+
+def test_segmentation_sets_are_the_table() -> None:
+    lines = TP2.splitlines()
+    assert texts(preset("cws-tp2")) == lines
+    assert texts(preset("cws-tp1")) == [*lines[:10], "B"]
+
+
+def test_ner_blocks() -> None:
+    templates = preset("ner-134")
+    order = [tuple(term.column for term in template.terms) for template in templates]
+    blocks = [((0,), 7), ((1,), 7), ((0, 0), 21), ((1, 1), 21), ((0, 1), 42), ((1, 1, 1), 35), ((), 1)]
+    assert order == [columns for columns, count in blocks for _ in range(count)]
+    assert templates.reach() == (3, 3)
+    assert all(len({term.row for term in t.terms}) == len(t.terms) for t in templates)
+
+
+def test_ner_lines() -> None:
+    lines = texts(preset("ner-134"))
+    assert lines[0] == "U000:%x[-3,0]"
+    assert lines[14] == "U014:%x[-3,0]/%x[-2,0]"
+    assert lines[56:58] == ["U056:%x[-3,0]/%x[-2,1]", "U057:%x[-3,0]/%x[-1,1]"]
+    assert lines[97:99] == ["U097:%x[3,0]/%x[2,1]", "U098:%x[-3,1]/%x[-2,1]/%x[-1,1]"]
+    assert lines[-2:] == ["U132:%x[1,1]/%x[2,1]/%x[3,1]", "B"]
+
+
+def test_unknown_preset() -> None:
+    message = r"^unknown preset 'ner': expected one of cws-tp1, cws-tp2, ner-134$"
+    with pytest.raises(MtlError, match=message):
+        preset("ner")
+
+
+# --- enumeration
+
+
+def test_defaults_are_unigrams_and_the_transition() -> None:
+    assert texts(generate()) == [*(f"U{i:03}:%x[{i - 3},0]" for i in range(7)), "B"]
+
+
+def test_bigrams_follow_unigrams() -> None:
+    assert texts(generate(bigrams=True))[7] == "U007:%x[-3,0]/%x[-2,0]"
+
+
+def test_cross_pairs_columns_at_different_offsets() -> None:
+    templates = generate((0, 1), (2, 0), unigrams=False, cross=True, transitions=False)
+    assert texts(templates) == ["U000:%x[0,2]/%x[1,0]", "U001:%x[1,2]/%x[0,0]"]
+
+
+@given(
+    st.integers(-6, 2),
+    st.integers(0, 5),
+    st.lists(st.integers(0, 4), unique=True, min_size=1, max_size=3),
+    st.lists(st.integers(0, 4), unique=True, max_size=2),
+)
+def test_count_of_everything(first: int, more: int, columns: list[int], trigrams: list[int]) -> None:
+    templates = generate((first, first + more), columns, bigrams=True, trigrams=trigrams, cross=True)
+    n, k = more + 1, len(columns)
+    across = comb(k, 2) * n * (n - 1)
+    assert len(templates) == k * n + k * comb(n, 2) + across + len(trigrams) * comb(n, 3) + 1
+    assert len({t.terms for t in templates}) == len(templates)
+
+
+def test_names_grow_past_three_digits() -> None:
+    templates = generate((-10, 10), trigrams=(0,), transitions=False)
+    assert (templates[0].name, templates[-1].name) == ("U0000", "U1350")
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("window", [(1, 0), (-256, 0), (0, 256)])
+def test_impossible_windows(window: tuple[int, int]) -> None:
+    with pytest.raises(MtlError, match=f"expected a window .* got {window[0]}:{window[1]}$"):
+        generate(window)
+
+
+def test_impossible_columns() -> None:
+    with pytest.raises(MtlError, match=r"different column numbers from 0 for columns, got 0,0$"):
+        generate(columns=(0, 0))
+    with pytest.raises(MtlError, match=r"different column numbers from 0 for trigrams, got -1$"):
+        generate(trigrams=(-1,))
+
+
+def test_too_many() -> None:
+    with pytest.raises(MtlError, match="expected at most 100000 templates"):
+        generate((-255, 255), trigrams=(0,))
+
+
+def test_nothing_asked_for() -> None:
+    with pytest.raises(TemplateError, match="expected at least one template"):
+        generate(unigrams=False, transitions=False)

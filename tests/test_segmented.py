@@ -1,0 +1,231 @@
+"""Segmented text: words to labels and back, lines kept, blanks of every sort."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.formats import segmented, text
+
+# Letters of one to four bytes, and what str.split would take for blanks.
+WORDS = st.text(st.sampled_from("a語é𠀀\u00a0\u2028\x0b\x85"), min_size=1, max_size=5)
+LINES = st.lists(st.lists(WORDS, max_size=5), min_size=1, max_size=5)
+LABELS = st.lists(st.sampled_from(["B", "I", "M", "E", "S", "O"]), max_size=12)
+
+
+def put(folder: Path, raw: bytes | str) -> Path:
+    path = folder / "data.txt"
+    path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
+    return path
+
+
+def spell(corpus: Corpus) -> list[str]:
+    """Each sentence's labels as one string."""
+    assert corpus.outputs is not None
+    labels = [corpus.labels[i] for i in corpus.outputs]
+    return ["".join(labels[span]) for span in corpus.sentences()]
+
+
+def written(corpus: Corpus, predictions: list[int] | None = None, labels: list[str] | None = None) -> str:
+    out = io.StringIO()
+    ids = corpus.outputs if predictions is None else np.array(predictions, np.int32)
+    assert ids is not None
+    segmented.write(out, corpus, labels, ids)
+    return out.getvalue()
+
+
+def streamed(raw: str, *, spaced: bool = False, batch_tokens: int = 20000) -> list[Corpus]:
+    source = io.BytesIO(raw.encode())
+    return list(segmented.stream(source, raw=spaced, source="<stdin>", batch_tokens=batch_tokens))
+
+
+# Reading ---------------------------------------------------------------------------------------------------
+
+
+def test_reads_characters_and_labels(tmp_path: Path) -> None:
+    corpus = segmented.read(put(tmp_path, "我  喜欢  计算机\n好 是的\n"))
+    assert "".join(corpus.columns[0].cells()) == "我喜欢计算机好是的"
+    assert spell(corpus) == ["BBEBIE", "BBE"]
+    assert corpus.labels == ("B", "E", "I")
+    assert corpus.ptr.tolist() == [0, 6, 9]
+    assert corpus.columns[0].ids.dtype == np.int32
+
+
+def test_four_labels(tmp_path: Path) -> None:
+    corpus = segmented.read(put(tmp_path, "我  喜欢  计算机\n"), tags="bmes")
+    assert spell(corpus) == ["SBEBME"]
+    assert corpus.labels == ("B", "E", "M", "S")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "ab c\nd\n",
+        "ab c\nd",
+        "\ufeffab  c\r\nd\r\n",
+        " ab\tc \n\u3000d\u3000\u3000\n",
+        "\nab\u3000 \tc\n \u3000\n\nd\n\n",
+    ],
+)
+def test_one_corpus_many_spellings(tmp_path: Path, raw: str) -> None:
+    corpus = segmented.read(put(tmp_path, raw))
+    assert corpus.columns[0].cells() == ["a", "b", "c", "d"]
+    assert spell(corpus) == ["BEB", "B"]
+
+
+def test_words_keep_their_line(tmp_path: Path) -> None:
+    path = put(tmp_path, "\ufeffab  c\r\n\r\n \u3000\r\nd\u3000e\r\n")
+    assert list(segmented.words(path)) == [["ab", "c"], [], [], ["d", "e"]]
+
+
+def test_vocabulary_of_a_list_and_of_a_text(tmp_path: Path) -> None:
+    assert segmented.vocabulary(put(tmp_path, "ab\nc\nab\n")) == {"ab", "c"}
+    assert segmented.vocabulary(put(tmp_path, "ab  c  ab\n")) == {"ab", "c"}
+
+
+@given(st.text(st.sampled_from("a語é𠀀\u00a0"), max_size=20))
+def test_column_is_the_general_one(characters: str) -> None:
+    expected, got = text.column(characters), segmented._column(characters)
+    assert got.strings == expected.strings
+    assert got.ids.tolist() == expected.ids.tolist()
+    assert got.ids.dtype == expected.ids.dtype
+
+
+# Refusing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("raw", ["", "\n", " \n\u3000\r\n"])
+def test_refuses_a_file_without_words(tmp_path: Path, raw: str) -> None:
+    path = put(tmp_path, raw)
+    for reader in (segmented.read, segmented.vocabulary, lambda path: list(segmented.words(path))):
+        with pytest.raises(FormatError, match="no sentences: expected words, got only blank lines") as caught:
+            reader(path)
+        assert caught.value.path == str(path)
+
+
+def test_refuses_bad_bytes_and_nul(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="expected utf-8 text, got byte 0xff at offset 2") as caught:
+        segmented.read(put(tmp_path, b"a b\n\nc \xff\n"))
+    assert caught.value.line == 3
+    with pytest.raises(FormatError, match="expected text, got a NUL byte") as caught:
+        segmented.read(put(tmp_path, b"a b\nc\0\n"))
+    assert caught.value.line == 2
+
+
+def test_stream_refuses_bad_bytes() -> None:
+    with pytest.raises(FormatError, match="<stdin>, line 3: expected utf-8 text, got byte 0xff at offset 1"):
+        list(segmented.stream(io.BytesIO(b"a\nb\nc\xff\n"), raw=True, source="<stdin>", batch_tokens=1))
+
+
+def test_refuses_unknown_tags(tmp_path: Path) -> None:
+    with pytest.raises(IncompatibleError, match="expected tags bie or bmes, got 'bio'"):
+        segmented.read(put(tmp_path, "a b\n"), tags="bio")
+
+
+# Words and labels ------------------------------------------------------------------------------------------
+
+
+def test_labels_of() -> None:
+    assert segmented.labels_of([1, 2, 3, 4]) == list("BBEBIEBIIE")
+    assert segmented.labels_of([1, 2, 3, 4], "bmes") == list("SBEBMEBMME")
+    assert segmented.labels_of([]) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ("BEBIE", ["ab", "cde"]),
+        ("BBBBB", ["a", "b", "c", "d", "e"]),
+        ("SBMES", ["a", "bcd", "e"]),
+        ("IIEIE", ["abc", "de"]),  # no B: the first character starts a word, and so does what follows an E
+        ("EEEEE", ["a", "b", "c", "d", "e"]),
+        ("BIIII", ["abcde"]),  # never ends
+        ("BEIIB", ["ab", "cd", "e"]),
+        ("OOOOO", ["abcde"]),  # a label from elsewhere continues
+        ("SISIB", ["a", "b", "c", "d", "e"]),
+    ],
+)
+def test_cut(labels: str, words: list[str]) -> None:
+    assert segmented.cut("abcde", list(labels)) == words
+
+
+@given(st.lists(WORDS), st.sampled_from(["bie", "bmes"]))
+def test_cut_inverts_labels_of(words: list[str], tags: str) -> None:
+    assert segmented.cut("".join(words), segmented.labels_of(map(len, words), tags)) == words
+
+
+@given(LABELS)
+def test_cut_loses_nothing(labels: list[str]) -> None:
+    characters = "abcdefghijkl"[: len(labels)]
+    words = segmented.cut(characters, labels)
+    assert "".join(words) == characters
+    assert all(words)
+
+
+# Streaming and writing -------------------------------------------------------------------------------------
+
+
+@given(LINES, st.sampled_from([" ", "  ", "\u3000", "\t "]), st.integers(1, 8), st.booleans())
+def test_a_line_for_a_line(lines: list[list[str]], gap: str, batch_tokens: int, spaced: bool) -> None:
+    """If every character is predicted B, then words are characters; empty lines stay."""
+    raw = "".join(gap.join(words) + "\n" for words in lines)
+    got = "".join(
+        written(batch, [0] * batch.tokens, ["B"])
+        for batch in streamed(raw, spaced=spaced, batch_tokens=batch_tokens)
+    )
+    assert got == "".join("  ".join("".join(words)) + "\n" for words in lines)
+
+
+@given(LINES)
+def test_raw_keeps_blanks_as_boundaries(lines: list[list[str]]) -> None:
+    """Nothing but I predicted: the blanks of the input are the only boundaries, or there are none."""
+    raw = "".join(" ".join(words) + "\n" for words in lines)
+    kept = "".join(written(batch, [0] * batch.tokens, ["I"]) for batch in streamed(raw, spaced=True))
+    dropped = "".join(written(batch, [0] * batch.tokens, ["I"]) for batch in streamed(raw))
+    assert kept == "".join("  ".join(words) + "\n" for words in lines)
+    assert dropped == "".join("".join(words) + "\n" for words in lines)
+
+
+@given(LINES.filter(any))
+def test_writes_what_was_read(tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]]) -> None:
+    raw = "".join("  ".join(words) + "\n" for words in lines)
+    corpus = segmented.read(put(tmp_path_factory.getbasetemp(), raw))
+    assert written(corpus) == raw
+
+
+def test_raw_breaks_and_predictions_together() -> None:
+    (batch,) = streamed("abc de\n\nf\n", spaced=True)
+    assert batch.ptr.tolist() == [0, 5, 6]
+    assert batch.outputs is None
+    assert written(batch, [0, 1, 2, 1, 2, 0], ["B", "I", "E"]) == "abc  de\n\nf\n"
+    assert written(batch, [0, 2, 0, 1, 2, 0], ["B", "I", "E"]) == "ab  c  de\n\nf\n"
+
+
+def test_a_batch_of_empty_lines_is_still_written() -> None:
+    (batch,) = streamed("\n \n")
+    assert len(batch) == 0
+    assert batch.tokens == 0
+    assert written(batch, [], ["B"]) == "\n\n"
+    assert streamed("") == []
+
+
+def test_a_line_comes_as_soon_as_it_is_typed() -> None:
+    reader, writer = os.pipe()
+    with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
+        stream = segmented.stream(source, raw=True, source="<stdin>")
+        for line in ("语言", "技术", ""):
+            typist.write(line.encode() + b"\n")
+            assert next(stream).columns[0].cells() == list(line)
+
+
+def test_one_very_long_line() -> None:
+    (batch,) = streamed("语" * 100_000, batch_tokens=50)
+    assert batch.tokens == 100_000
