@@ -219,12 +219,16 @@ def test_stream_gives_every_sentence_once(
 
 
 def test_stream_with_and_without_labels() -> None:
-    (plain,) = batches("a b\n\nc d\n")
+    (plain,) = batches("a b\n\nc d\n\n")
     assert plain.outputs is None
     assert len(plain) == 2
-    (labelled,) = batches("a b X\n\nc d Y\n")
+    (labelled,) = batches("a b X\n\nc d Y\n\n")
     assert labelled.labels == ("X", "Y")
     assert columns.rows(labelled) == ["a\tb\tX", "c\td\tY"]
+
+
+def test_stream_ends_without_a_blank_line() -> None:
+    assert [table(batch) for batch in batches("a b X\n\nc d Y")] == [[[["a", "b", "X"]]], [[["c", "d", "Y"]]]]
 
 
 @pytest.mark.parametrize("raw", ["", "\n\n", " \n\t\n"])
@@ -283,7 +287,7 @@ def test_one_very_long_line() -> None:
 def test_streams_without_read1() -> None:
     class Plain(io.RawIOBase):
         def __init__(self) -> None:
-            self.source = io.BytesIO(b"a\n\nb\n")
+            self.source = io.BytesIO(b"a\n\nb\n\n")
 
         def readable(self) -> bool:
             return True
@@ -305,7 +309,7 @@ def written(corpus: Corpus, labels: list[str] | None, predictions: list[int]) ->
 
 
 def test_writes_cells_tabs_and_the_prediction() -> None:
-    (corpus,) = batches("a  b X\nc d\tY\n\n\n\ne f X\n")
+    (corpus,) = batches("a  b X\nc d\tY\n\n\n\ne f X\n\n")
     assert written(corpus, ["P", "Q"], [0, 1, 1]) == "a\tb\tX\tP\nc\td\tY\tQ\n\ne\tf\tX\tQ\n\n"
     assert written(corpus, None, [1, 0, 0]) == "a\tb\tX\tY\nc\td\tY\tX\n\ne\tf\tX\tX\n\n"
 
@@ -317,7 +321,7 @@ def test_keeps_labels_that_the_model_does_not_know() -> None:
 
 @given(sentences())
 def test_what_is_written_can_be_read(found: list[list[list[str]]]) -> None:
-    raw = "\n\n".join("\n".join(" ".join(row) for row in rows) for rows in found)
+    raw = "".join("\n".join(" ".join(row) for row in rows) + "\n\n" for rows in found)
     (corpus,) = batches(raw)
     assert corpus.outputs is not None
     (again,) = batches(written(corpus, None, corpus.outputs.tolist()), 3)

@@ -78,6 +78,14 @@ def padded(width: int) -> int:
     return -8 * (-width // 8) if width <= 8 else -16 * (-width // 16)
 
 
+def aligned_zeros(rows: int, width: int) -> NDArray[np.float32]:
+    """float32[rows, width] that starts on a cache line, so that a padded row of weights touches as few as it can."""
+    size = rows * width * 4
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(np.float32).reshape(rows, width)
+
+
 def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
     """out[row] = Σ scale_j · x · weights[id] over the entries of the row; out float32[rows, width]."""
     scales = design.scales(scale)

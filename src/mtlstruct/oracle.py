@@ -51,7 +51,7 @@ class Oracle:
         """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
         node, *rest = self.structure.widths()
         sizes = [design.attributes + 1 for design in self.encoded.designs]
-        first: Weights = [np.zeros((sizes[0], linear.padded(node)), np.float32)]
+        first: Weights = [linear.aligned_zeros(sizes[0], linear.padded(node))]
         return first + [np.zeros((n, w), np.float64) for n, w in zip(sizes[1:], rest, strict=True)]
 
     def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:

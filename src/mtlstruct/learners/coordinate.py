@@ -25,7 +25,10 @@ from .base import Fit, Record, Stop, Watch, active_templates, relative
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
 
-HOPE = 2.5
+UPDATES = 40
+"""How often mu follows the norms in one pass; more often, and it runs after noise."""
+
+HOPE = 3.0
 """A pass measures gaps before it closes them, so a certificate is tried when the estimate is this near."""
 
 WARMUP = 3
@@ -79,7 +82,6 @@ class _Ascent:
         self.state: Any = oracle.dual(self.V, self.N)
         self.mu = TemplateWeights(regularizer, oracle.templates)
         self.loss = 0.0
-        self.every = max(50, oracle.sentences // 40)
         self.tolerance = 1e-3 / max(1.0, c)
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
@@ -128,8 +130,9 @@ class _Ascent:
     def _visit(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
-        for k in range(0, len(spans), self.every):
-            some = spans[k : k + self.every]
+        every = max(50, len(spans) // UPDATES)
+        for k in range(0, len(spans), every):
+            some = spans[k : k + every]
             visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss

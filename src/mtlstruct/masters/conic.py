@@ -23,23 +23,20 @@ from mtlstruct.regularizers import BlockL1Squared, Regularizer
 LIMIT, GOOD = 1e-3, 1e-5
 """Relative gaps: an answer beyond LIMIT is refused, one within GOOD needs no second method."""
 
-ROUNDS, STEPS, PATIENCE, SWEEPS = 60, 80, 8, 500
-"""Most working sets, most Newton steps on one, steps without progress before giving up, sweeps of `_pairwise`."""
+ROUNDS, STEPS, PATIENCE, SWEEPS = 60, 80, 15, 300
+"""Most working sets, Newton steps on one, steps in vain before giving up, sweeps of the slow method."""
 
 FIRST, TIGHT = 16, 0.95
 """The first working set: this many templates, and all whose ½‖v_j‖² is this near the largest."""
 
 REACH = 10.0
-"""The cap on Σα is first placed this far beyond what is needed: with C far away, Newton's start would be all slack."""
+"""The cap on Σα starts this far beyond the α at hand: seen from a far C, every start is nothing but slack."""
 
 HASTE = 0.02
-"""A round stops at this part of the gap it began with; what is missing then is usually another template."""
+"""A round ends at this part of the gap it began with; what is missing then is mostly another template."""
 
-CENTRE = 0.3
-"""The slack given to a starting point, as a part of its gap."""
-
-BOUNDARY = 0.995
-"""The part of the way to the boundary that a step may go."""
+CENTRE, BOUNDARY = 0.3, 0.995
+"""The slack a starting point gets, as a part of its gap; the part of the way to the boundary a step may go."""
 
 RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Added to the unit diagonal of the scaled Newton matrix; the later ones only where Cholesky fails."""
@@ -52,77 +49,31 @@ def solve(
     gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
 ) -> Dual:
     """The master for L2 and BlockL1Squared; see `base.Master`. Raises SolverError beyond a gap of LIMIT."""
-    blocks = gram if regularizer.sparse else gram.sum(axis=0)[None]
-    with np.errstate(all="ignore"):  # what overflows or divides by zero shows in the gap
-        best = _working_set(blocks, q, C, _reference(blocks, q, C, start), tol)
+    program = Program(gram if regularizer.sparse else gram.sum(axis=0)[None], q, C)
+    with np.errstate(all="ignore"):  # whatever overflows shows in the gap
+        best = _working_set(program, _reference(program, start), tol)
         if not best.gap <= max(tol, GOOD):
-            best = _better(best, _pairwise(blocks, q, C, best, tol))
+            best = _better(best, _pairwise(program, best, tol))
     if not best.gap <= LIMIT:
         raise SolverError(f"the master stopped at a relative gap of {best.gap:.1e}, expected {tol:.0e}", best.gap)
     return best if regularizer.sparse else replace(best, mu=regularizer.start(len(gram)))
 
 
-def _reference(blocks: Array, q: Array, C: float, start: Array | None) -> Array:
-    """Where to begin: each cut weighted as if it were alone, or the caller's alpha with a trace of that."""
-    steepest = blocks.diagonal(axis1=1, axis2=2).max(axis=0)
-    wish = np.maximum(q, 1e-3 * q.max())
-    alone = np.minimum(C, np.maximum(wish, 0.0) / np.maximum(steepest, TINY))
-    if start is None or not q[: len(start)] @ start > 0.0:
-        return alone
-    trace = alone * (1e-3 * start.sum() / alone.sum())
-    return np.maximum(np.pad(start, (0, len(q) - len(start))), trace)
+@dataclass(frozen=True)
+class Program:
+    """The QCQP over k templates: blocks float64[k,s,s], q float64[s], and the cap C on Σα."""
 
+    blocks: Array
+    q: Array
+    C: float
 
-def _working_set(blocks: Array, q: Array, C: float, alpha: Array, tol: float) -> Dual:
-    """Solves on a few templates, adds those whose constraint the answer breaks, until all are certified."""
-    view = _opening(blocks, q, C, alpha)
-    best = _stretched(view, q, C)
-    inside, cap, steps = view.mu > 0.0, min(C, REACH * view.alpha.sum()), 0
-    for _ in range(ROUNDS):
-        if best.gap <= tol:
-            break
-        cap = _raised(view, q, C, cap, tol)
-        here = view.bounds(q, cap)
-        cones = np.flatnonzero(inside)
-        room = min(here.primal - here.objective, REACH * best.objective)
-        answer = _interior(
-            Program(blocks[cones], q, cap), here.alpha, here.mu[cones], room, max(0.3 * tol, HASTE * here.gap)
-        )
-        steps += answer.iterations
-        mu = np.zeros(len(blocks))
-        mu[cones] = answer.mu
-        view = View(answer.alpha, mu, products(blocks, answer.alpha))
-        best = _better(best, _stretched(view, q, C))
-        _admit(inside, view.half - view.half[cones].max())
-    return replace(best, iterations=steps)
-
-
-def _opening(blocks, q, C, alpha):
-    """The best multiple of alpha, and weights on the templates that are nearest to tight there."""
-    dots = products(blocks, alpha)
-    square = float((dots @ alpha).max())
-    scale = min(C / max(alpha.sum(), TINY), q @ alpha / max(square, TINY))
-    half = 0.5*(dots@alpha)
-    mu = np.where(half >= min(np.sort(half)[-min(FIRST,len(half))], TIGHT * half.max()), 1.0 / (1.1 * half.max() - half + TINY), 0.0)
-    return View(scale * alpha, mu / mu.sum(), scale * dots)
-
-
-def _raised(view, q, C, cap, tol):
-    here = view.bounds(q, cap)
-    if here.gap <= tol or (view.alpha.sum() > .5 * cap and here.gap < .1):
-        return min(C, REACH**2 * cap)
-    return cap
-
-
-def _admit(inside, excess):
-    room = max(FIRST, int(inside.sum()))
-    new = np.flatnonzero((excess > 0) & ~inside)
-    inside[new[np.argsort(-excess[new])[:room]]] = True
+    def view(self, alpha: Array, mu: Array) -> View:
+        return View(alpha, mu, products(self.blocks, alpha))
 
 
 @dataclass(frozen=True)
 class View:
-    """An answer as all templates see it: dots[j,r] = ⟨v_j, p_j^r⟩."""
+    """alpha float64[s] and mu float64[k] with dots float64[k,s], which holds ⟨v_j, p_j^r⟩."""
 
     alpha: Array
     mu: Array
@@ -130,140 +81,279 @@ class View:
 
     @property
     def half(self) -> Array:
-        return 0.5 * (self.dots @ self.alpha)
+        """½‖v_j‖², what θ has to bound."""
+        return np.asarray(0.5 * (self.dots @ self.alpha))
 
-    def bounds(self, q: Array, C: float) -> Dual:
-        return bounds(self.dots, q, C, self.alpha, self.mu, CONES)
+    def measured(self, program: Program) -> Dual:
+        return bounds(self.dots, program.q, program.C, self.alpha, self.mu, CONES)
 
+    def scaled(self, factor: float) -> View:
+        return View(factor * self.alpha, self.mu, factor * self.dots)
 
-def _stretched(view: View, q: Array, C: float) -> Dual:
-    """The certificate, or that of the multiple of alpha which just satisfies every cut, if better."""
-    plain = view.bounds(q, C)
-    pull = view.mu @ view.dots
-    stretch = min(float(np.where(q > 0.0, q / pull, 0.0).max()), C / view.alpha.sum())
-    if not 1.0 < stretch < 1.1 or not pull[q > 0].min() > 0:
-        return plain
-    return _better(plain, View(stretch * view.alpha, view.mu, stretch * view.dots).bounds(q, C))
+    def on(self, cones: NDArray[np.intp]) -> View:
+        return View(self.alpha, self.mu[cones] / self.mu[cones].sum(), self.dots[cones])
 
 
 def _better(one: Dual, other: Dual) -> Dual:
-    return other if other.gap < one.gap or one.gap != one.gap else one
+    return other if other.gap < one.gap or np.isnan(one.gap) else one
 
 
-@dataclass(frozen=True)
-class Program:
-    blocks: Array
-    q: Array
-    C: float
+# ── the working set ──
 
 
-class Point:
-    def __init__(self, program, theta, x, z):
-        k = len(program.blocks)
-        self.theta, self.x, self.z = theta, x, z
-        self.alpha, self.mu = x[k:-1], z[:k]
-        self.dots = products(program.blocks, self.alpha)
-        self.half = .5 * (self.dots @ self.alpha)
-        x[:k] = np.maximum(x[:k], theta - self.half)
-
-
-def _interior(program, alpha, mu, room, tol) -> Dual:
-    point = _near(program, alpha, mu, room)
-    best, low, waited, steps = _measured(program, point), np.inf, 0, 0
-    for steps in range(STEPS):
-        if best.gap <= tol or waited > PATIENCE:
+def _working_set(program: Program, alpha: Array, tol: float) -> Dual:
+    """Solves on a few templates, adds those whose constraint the answer breaks, until all are certified."""
+    view = _opening(program, alpha)
+    inside = view.mu > 0.0
+    capped = replace(program, C=min(program.C, REACH * float(view.alpha.sum())))
+    best, here, steps = _certified(program, view), view.measured(capped), 0
+    for _ in range(ROUNDS):
+        if best.gap <= tol:
             break
-        try:
-            point = _advance(program, point)
-        except LinAlgError:
-            break
-        now, eta = _measured(program, point), point.x @ point.z
-        waited = 0 if eta < .9 * low or now.gap < .9 * best.gap else waited + 1
-        best, low = _better(best, now), min(low, eta)
+        cones = np.flatnonzero(inside)
+        small = replace(capped, blocks=program.blocks[cones])
+        room = min(here.primal - here.objective, REACH * best.objective)
+        answer = _interior(small, _near(small, view.on(cones), room), max(0.3 * tol, HASTE * here.gap))
+        steps += answer.iterations
+        view = program.view(answer.alpha, _spread(answer.mu, inside))
+        best, last, here = _better(best, _certified(program, view)), here, view.measured(capped)
+        if _admit(inside, view.half):
+            continue
+        if capped.C < program.C and _crowded(here, capped.C, tol):
+            capped = replace(capped, C=min(program.C, REACH**2 * capped.C))
+            here = view.measured(capped)
+        elif not here.gap < 0.5 * last.gap:
+            break  # nothing to add, and no nearer
     return replace(best, iterations=steps)
 
 
-def _measured(program, p):
-    alpha = p.alpha * min(1., program.C / p.alpha.sum())
-    return bounds(p.dots, program.q, program.C, alpha, p.mu / p.mu.sum(), CONES)
+def _reference(program: Program, start: Array | None) -> Array:
+    """Where to begin: each cut weighted as if it were alone, or the caller's alpha with a trace of that."""
+    steepest = program.blocks.diagonal(axis1=1, axis2=2).max(axis=0)
+    wish = np.maximum(program.q, 1e-3 * program.q.max(initial=0.0))
+    alone = np.minimum(program.C, np.maximum(wish, 0.0) / np.maximum(steepest, TINY))
+    if start is None or not program.q[: len(start)] @ start > 0.0:
+        return alone
+    trace = alone * (1e-3 * start.sum() / alone.sum())
+    return np.maximum(np.pad(start, (0, len(alone) - len(start))), trace)
 
 
-def _near(program, alpha, mu, room):
-    k, s = len(mu), len(alpha)
-    q, C = program.q, program.C
-    nu = room / (k + s + 1)
-    dots = products(program.blocks, alpha)
-    half = 0.5 * (dots @ alpha)
-    mu = mu / mu.sum()
-    theta = half.max() + CENTRE * room
-    score = q - mu @ dots
-    tau = max(0., score.max()) + CENTRE * room / alpha.sum()
-    lam = tau - score
-    t = theta - half
-    alpha = np.maximum(alpha, nu / lam)
-    mu = np.maximum(mu, nu / t); mu /= mu.sum()
-    alpha = alpha * min(1., (C - min(nu / tau, .5 * C)) / alpha.sum())
-    x = np.concatenate([t, alpha, [C - alpha.sum()]])
-    z = np.concatenate([mu, lam, [tau]])
-    return Point(program, theta, x, z)
+def _opening(program: Program, alpha: Array) -> View:
+    """The best multiple of alpha, with weight on the templates that are nearest to tight there."""
+    view = program.view(alpha, np.ones(len(program.blocks)))
+    top = float(view.half.max())
+    height = view.half / max(top, TINY)
+    few = min(FIRST, len(height))
+    chosen = height >= min(TIGHT, np.partition(height, -few)[-few])
+    mu = chosen / (1.1 - height)
+    scale = min(program.C / max(float(alpha.sum()), TINY), float(program.q @ alpha) / max(2.0 * top, TINY))
+    return replace(view, mu=mu / mu.sum()).scaled(scale)
 
 
-def _advance(program, p):
-    newton = Newton(program, p)
-    eta = p.x @ p.z
-    _, dx, dz = newton.direction(-p.x * p.z)
-    ap, ad = _longest(p.x, dx), _longest(p.z, dz)
-    left = (p.x + ap * dx) @ (p.z + ad * dz) / eta
-    sigma = min(max(left**3, 1e-4), .5)
-    dth, dx, dz = newton.direction(sigma * eta / len(p.x) - p.x * p.z - ap * ad * dx * dz)
-    st = min(_longest(p.x, dx), _longest(p.z, dz))
-    return Point(program, p.theta + st * dth, p.x + st * dx, p.z + st * dz)
+def _certified(program: Program, view: View) -> Dual:
+    """The certificate, also tried at the multiple of alpha that just satisfies every cut: C may be huge."""
+    wanted = program.q > 0.0
+    pull = np.maximum(view.mu @ view.dots, TINY)
+    factor = min(float((program.q / pull)[wanted].max(initial=0.0)), program.C / max(float(view.alpha.sum()), TINY))
+    plain = view.measured(program)
+    return _better(plain, view.scaled(factor).measured(program)) if factor > 1.0 else plain
+
+
+def _spread(mu: Array, inside: NDArray[np.bool_]) -> Array:
+    full = np.zeros(len(inside))
+    full[inside] = mu
+    return full
+
+
+def _admit(inside: NDArray[np.bool_], half: Array) -> bool:
+    """Marks the worst of the templates outside that lie above θ; at most doubles the set."""
+    excess = np.where(inside, 0.0, half - half[inside].max())
+    worst = np.argsort(-excess)[: max(FIRST, int(inside.sum()))]
+    new = worst[excess[worst] > 0.0]
+    inside[new] = True
+    return len(new) > 0
+
+
+def _crowded(here: Dual, cap: float, tol: float) -> bool:
+    """Whether the cap is in the way: met already, or nearly solved for."""
+    return here.gap <= tol or (here.gap < 0.1 and float(here.alpha.sum()) > 0.5 * cap)
+
+
+# ── the interior point ──
+
+
+@dataclass(frozen=True)
+class Point:
+    """θ, and positive partners x = (t, α, rest) and z = (μ, λ, τ) of length k+s+1 whose products x_i z_i go to 0.
+
+    t_j = θ − ½‖v_j‖² is kept as a variable of its own: insisting on it while stepping stalls. rest = C − Σα.
+    """
+
+    theta: float
+    x: Array
+    z: Array
+    view: View
+
+    @property
+    def cones(self) -> int:
+        return len(self.view.dots)
+
+    @property
+    def eta(self) -> float:
+        """The complementarity that is left."""
+        return float(self.x @ self.z)
+
+
+def _point(program: Program, theta: float, x: Array, z: Array) -> Point:
+    k = len(program.blocks)
+    view = program.view(x[k:-1], z[:k])
+    slack = np.maximum(x[:k], theta - view.half)  # room that curvature leaves is taken
+    return Point(theta, np.concatenate([slack, x[k:]]), z, view)
+
+
+def _interior(program: Program, point: Point, tol: float) -> Dual:
+    """Mehrotra's predictor-corrector from `point`, until the certificate is within tol or nothing moves."""
+    best, least, vain, steps = _normalised(program, point), np.inf, 0, 0
+    while best.gap > tol and vain < PATIENCE and steps < STEPS:
+        try:
+            point = _advanced(program, point)
+        except LinAlgError:
+            break
+        now = _normalised(program, point)
+        moves = 0.01 * tol * abs(now.primal) < point.eta < 0.9 * least or now.gap < 0.9 * best.gap
+        vain = 0 if moves else vain + 1
+        best, least, steps = _better(best, now), min(least, point.eta), steps + 1
+    return replace(best, iterations=steps)
+
+
+def _normalised(program: Program, point: Point) -> Dual:
+    """The certificate of a point, with mu in the simplex and alpha within the cap."""
+    view = replace(point.view, mu=point.view.mu / point.view.mu.sum())
+    over = float(view.alpha.sum()) / program.C
+    return (view.scaled(1.0 / over) if over > 1.0 else view).measured(program)
+
+
+def _near(program: Program, view: View, room: float) -> Point:
+    """An interior point beside a view whose gap is `room`: feasible for primal and dual, nearly centred."""
+    share = room / (len(view.mu) + len(view.alpha) + 1)
+    theta = float(view.half.max()) + CENTRE * room
+    slack = theta - view.half
+    mu = np.maximum(view.mu, share / slack)
+    mu /= mu.sum()
+    score = program.q - mu @ view.dots
+    tau = max(0.0, float(score.max())) + CENTRE * room / float(view.alpha.sum())
+    within = (program.C - min(share / tau, 0.5 * program.C)) / float(view.alpha.sum())
+    alpha = view.alpha * min(1.0, within)
+    x = np.concatenate([slack, alpha, [program.C - alpha.sum()]])
+    return _point(program, theta, x, np.concatenate([mu, tau - score, [tau]]))
+
+
+def _advanced(program: Program, point: Point) -> Point:
+    """One step: where plain Newton would go tells how much to centre and to correct."""
+    newton = Newton(program, point)
+    x, z = point.x, point.z
+    _, dx, dz = newton.direction(-x * z)
+    by_x, by_z = _longest(x, dx), _longest(z, dz)
+    left = float((x + by_x * dx) @ (z + by_z * dz)) / point.eta
+    target = min(max(left**3, 1e-4), 0.5) * point.eta / len(x)
+    dtheta, dx, dz = newton.direction(target - x * z - by_x * by_z * dx * dz)
+    by = min(_longest(x, dx), _longest(z, dz))  # one length for both: two lose the feasibility of the start
+    return _point(program, point.theta + by * dtheta, x + by * dx, z + by * dz)
+
+
+def _longest(x: Array, dx: Array) -> float:
+    """The longest step, at most 1, that keeps x + step·dx positive."""
+    ratio = float((-dx / x).max())
+    if not np.isfinite(ratio):
+        raise LinAlgError("the Newton step is not finite")
+    return BOUNDARY / max(BOUNDARY, ratio)
 
 
 class Newton:
-    def __init__(self, program, p):
-        k, s = p.dots.shape
-        self.p = p
-        self.k=k
-        self.w = w = p.z / p.x
-        d = w[:k]; self.weight = d.sum()
-        self.mean = d @ p.dots / self.weight
-        self.centred = p.dots - self.mean
-        root = self.centred * np.sqrt(d)[:, None]
-        M = (p.mu @ program.blocks.reshape(k, s * s)).reshape(s, s)
-        M += root.T @ root
-        M += w[-1]
-        M.flat[:: s + 1] += w[k:-1]
-        self.M = M
-        self.scale, self.L = _factor(M)
-        self.ra = p.mu @ p.dots - program.q - p.z[k:-1] + p.z[-1]
-        self.rt = p.theta - p.half - p.x[:k]
-        self.rm = 1 - p.mu.sum()
-    def lin(self, r):
-        y = self.scale * lapack.dpotrs(self.L, self.scale * r, lower=1)[0]
-        y += self.scale * lapack.dpotrs(self.L, self.scale * (r - self.M @ y), lower=1)[0]
-        return y
-    def direction(self, c):
-        p, k = self.p, self.k
-        u = c / p.x
-        ut = u[:k] - self.w[:k] * self.rt
-        da = self.lin(u[k:-1] - u[-1] - self.ra - ut @ self.centred - self.mean * self.rm)
-        dth = (ut.sum() - self.rm) / self.weight + self.mean @ da
-        dx = np.concatenate([dth - p.dots @ da + self.rt, da, [-da.sum()]])
-        return dth, dx, u - self.w * dx
+    """The linearised optimality conditions at a point, with θ, t, μ, λ, rest and τ eliminated by hand.
 
-def _longest(v, dv):
-    ratio = (-dv / v).max()
-    if not np.isfinite(ratio): raise LinAlgError
-    return BOUNDARY / max(BOUNDARY, ratio)
+    What is left is s x s: Σ_j μ_j Q^j + Σ_j d_j (g_j − ḡ)(g_j − ḡ)ᵀ + diag(λ/α) + (τ/rest) 11ᵀ, where g_j = Q^jα,
+    d = μ/t, and ḡ is their mean under d: eliminating θ centres them, and no cancellation is left to rounding.
+    """
 
-def _factor(M):
-    scale = 1 / np.sqrt(M.diagonal())
+    def __init__(self, program: Program, point: Point) -> None:
+        k, s = point.view.dots.shape
+        self.point, self.ratio = point, point.z / point.x
+        self.weight = float(self.ratio[:k].sum())
+        self.mean = self.ratio[:k] @ point.view.dots / self.weight
+        self.centred = point.view.dots - self.mean
+        self.matrix = (point.view.mu @ program.blocks.reshape(k, s * s)).reshape(s, s)
+        root = np.sqrt(self.ratio[:k])[:, None] * self.centred
+        self.matrix += root.T @ root
+        self.matrix += self.ratio[-1]
+        self.matrix.flat[:: s + 1] += self.ratio[k:-1]
+        self.scale, self.factor = _cholesky(self.matrix)
+        self.lack_alpha = point.view.mu @ point.view.dots - program.q - point.z[k:-1] + point.z[-1]
+        self.lack_slack = point.theta - point.view.half - point.x[:k]
+        self.lack_mu = 1.0 - float(point.view.mu.sum())
+
+    def direction(self, products: Array) -> tuple[float, Array, Array]:
+        """(dθ, dx, dz) that closes all residuals and changes x·z by `products` float64[k+s+1], to first order."""
+        k = self.point.cones
+        push = products / self.point.x
+        pull = push[:k] - self.ratio[:k] * self.lack_slack
+        dalpha = self._solve(
+            push[k:-1] - push[-1] - self.lack_alpha - pull @ self.centred - self.lack_mu * self.mean
+        )
+        dtheta = (float(pull.sum()) - self.lack_mu) / self.weight + float(self.mean @ dalpha)
+        dslack = dtheta - self.point.view.dots @ dalpha + self.lack_slack
+        dx = np.concatenate([dslack, dalpha, [-dalpha.sum()]])
+        return dtheta, dx, push - self.ratio * dx
+
+    def _solve(self, right: Array) -> Array:
+        """matrix⁻¹·right, refined once, because the factor carries a ridge."""
+        left = self._substitute(right)
+        return left + self._substitute(right - self.matrix @ left)
+
+    def _substitute(self, right: Array) -> Array:
+        left, _ = lapack.dpotrs(self.factor, self.scale * right, lower=1)
+        return np.asarray(self.scale * left)
+
+
+def _cholesky(matrix: Array) -> tuple[Array, Array]:
+    """(scale, factor) of the matrix scaled to unit diagonal, with the least ridge that lets it succeed."""
+    scale = 1.0 / np.sqrt(matrix.diagonal())
     for ridge in RIDGES:
-        S = M * scale; S *= scale[:, None]
-        S.flat[:: len(S) + 1] = 1 + ridge
-        L, info = lapack.dpotrf(S.T, lower=1, clean=0, overwrite_a=1)
-        if info == 0: return scale, L
-    raise LinAlgError
+        unit = matrix * scale * scale[:, None]
+        unit.flat[:: len(unit) + 1] = 1.0 + ridge
+        factor, failed = lapack.dpotrf(unit.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return scale, factor
+    raise LinAlgError("the Newton matrix is not positive definite")
 
-def _pairwise(blocks, q, C, best, tol): return best
+
+# ── the slow method ──
+
+
+def _pairwise(program: Program, best: Dual, tol: float) -> Dual:
+    """Moves mass between the best and the worst cut under fixed mu, then mu_j ← mu_j‖v_j‖; no factorisation."""
+    mass = np.append(best.alpha, max(0.0, program.C - float(best.alpha.sum())))  # last: the cut p = 0, q = 0
+    mu = best.mu
+    for _ in range(SWEEPS):
+        _transfer(np.tensordot(mu, program.blocks, 1), program.q, mass)
+        view = program.view(mass[:-1].copy(), mu)
+        best = _better(best, _certified(program, view))
+        if best.gap <= tol:
+            break
+        mu = CONES.weights(mu, np.sqrt(np.sqrt(np.maximum(2.0 * view.half, 0.0))))
+    return best
+
+
+def _transfer(matrix: Array, q: Array, mass: Array) -> None:
+    """Exact line searches along pairs of cuts, 4 for each cut, in place."""
+    matrix = np.pad(matrix, (0, 1))
+    slope = np.append(q, 0.0) - matrix @ mass
+    for _ in range(4 * len(mass)):
+        up, down = int(slope.argmax()), int(np.where(mass > 0.0, slope, np.inf).argmin())
+        bend = matrix[up, up] + matrix[down, down] - 2.0 * matrix[up, down]
+        step = min(mass[down], (slope[up] - slope[down]) / max(bend, TINY))
+        if not step > 0.0:
+            break
+        mass[up] += step
+        mass[down] -= step
+        slope -= step * (matrix[up] - matrix[down])

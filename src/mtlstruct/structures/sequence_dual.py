@@ -133,15 +133,9 @@ class SequenceDual:
         """Part counts of (dual − gold): node float32[T, L], edge float32[rows, L·L]."""
         p = self.problem
         L = p.structure.labels
-        node = self.flow.sum(axis=1)
-        node[np.arange(len(node)), p.gold] -= 1
-        rows = p.encoded.designs[1].rows
-        edge = np.zeros((rows, L * L), np.float64)
-        inner = np.flatnonzero(self.edge_row >= 0)
-        for low in range(0, len(inner), 65536):
-            tokens = inner[low : low + 65536]
-            np.add.at(edge, self.edge_row[tokens], self.flow[tokens].reshape(len(tokens), L * L))
-            np.add.at(edge, (self.edge_row[tokens], p.gold[tokens - 1] * L + p.gold[tokens]), -1.0)
+        node = np.zeros((len(p.gold), L), np.float32)
+        edge = np.zeros((p.encoded.designs[1].rows, L * L))
+        _marginals(self.flow, p.gold, self.edge_row, node, edge)
         return node, edge.astype(np.float32)
 
     def loss(self, node: NDArray[np.float32]) -> float:
@@ -189,6 +183,23 @@ def _loose(flow, gold):  # type: ignore[no-untyped-def]
                     off += flow[t, z, y]
         out[t] = off > TINY
     return out
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _marginals(flow, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
+    L = flow.shape[1]
+    for t in range(len(gold)):
+        row = edge_row[t]
+        for z in range(L):
+            for y in range(L):
+                f = flow[t, z, y]
+                if f != 0:
+                    node[t, y] += f
+                    if row >= 0:
+                        edge[row, z * L + y] += f
+        node[t, gold[t]] -= np.float32(1)
+        if row >= 0:
+            edge[row, gold[t - 1] * L + gold[t]] -= 1
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
