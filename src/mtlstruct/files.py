@@ -1,4 +1,4 @@
-"""Writing that is whole or not there: a new file takes the old one's place only when it is complete on disk."""
+"""Writing that is whole or not there: a new file takes the place of the old one once it is complete on disk."""
 
 from __future__ import annotations
 
@@ -14,13 +14,23 @@ from .errors import MtlError
 
 @contextmanager
 def replacing(path: str | Path, mode: str = "wb") -> Iterator[IO[bytes]]:
-    """A temporary file beside `path` that is renamed to it if the block ends well, and removed if not."""
-    target = Path(path)
-    check_writable(target)
+    """A temporary file beside `path` that is renamed to it if the block ends well, and removed if not.
+
+    A device or a pipe is written as it is: it has no content to protect, and a rename would put a plain file
+    in its place (as root, `-o /dev/null` would be the end of /dev/null).
+    """
+    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
+    check_writable(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent or ".")
+        with _open_special(target, mode) if _special(target) else _open_beside(target, mode) as out:
+            yield out
     except OSError as error:
-        raise cannot_write(target, error) from None
+        raise cannot_write(path, error) from None
+
+
+@contextmanager
+def _open_beside(target: Path, mode: str) -> Iterator[IO[bytes]]:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, mode) as out:
             yield out
@@ -28,23 +38,42 @@ def replacing(path: str | Path, mode: str = "wb") -> Iterator[IO[bytes]]:
             os.fsync(out.fileno())
         os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
-    except OSError as error:
-        raise cannot_write(target, error) from None
     finally:
         with suppress(FileNotFoundError):
             os.unlink(name)
 
 
+@contextmanager
+def _open_special(target: Path, mode: str) -> Iterator[IO[bytes]]:
+    with open(target, mode) as out:
+        yield out
+
+
+def _special(target: Path) -> bool:
+    return target.exists() and not target.is_file()
+
+
 def check_writable(path: str | Path) -> None:
     """Complains now, not after an hour of training, where the file could not be written."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))
     folder = target.parent
     if target.is_dir():
-        raise MtlError(f"{target}: cannot write there: it is a folder, expected a file name")
+        raise MtlError(f"{path}: cannot write there: it is a folder, expected a file name")
     if not folder.is_dir():
-        raise MtlError(f"{target}: cannot write there: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise MtlError(f"{target}: cannot write there: no permission to write in the folder {folder}")
+        raise MtlError(f"{path}: cannot write there: the folder {folder} does not exist")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise MtlError(f"{path}: cannot write there: the file is write-protected")
+    if not _special(target):
+        _try_folder(path, folder)
+
+
+def _try_folder(path: str | Path, folder: Path) -> None:
+    """Makes a nameless file and lets it go: rights alone do not tell whether a file system takes one."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise MtlError(f"{path}: cannot write there: no file can be made in {folder}: {reason}") from None
 
 
 def cannot_write(path: str | Path, error: OSError) -> MtlError:

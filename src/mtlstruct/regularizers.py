@@ -1,13 +1,14 @@
 """Regularizers Ω as functions of the m block norms: they never see a feature, a sentence or a structure.
 
-With v_j = Σ_r α_r p_j^r the dual of the paper's cutting-plane subproblem is max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α, and the
-weights come back as w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its conjugate, and how μ
-follows from norms. A new one is a class here and a row in REGULARIZERS; which master can solve it is a row in
+With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,
+its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its conjugate, and how μ
+follows from norms. A new one is a class here and a row in REGULARIZERS; the master that solves it is a row in
 `masters.MASTERS`. Norms are not checked: they are non-negative by construction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -78,15 +79,16 @@ class BlockL1Squared:
         return np.full(m, 1.0 / m)
 
     def weights(self, mu: Norms, norms: Norms) -> Norms:
-        """One multiplicative step, μ_j ← μ_j ‖v_j‖² normalised; its fixed points have ‖v_j‖ equal where μ_j > 0."""
+        """One multiplicative step, μ_j ← μ_j ‖v_j‖², normalised; at rest where ‖v_j‖ agree for μ_j > 0."""
         top = norms.max(initial=0.0)
         if top == 0.0:
             return mu
         # Relative norms: their squares can neither overflow nor all vanish.
-        step = np.maximum(mu, FLOOR) * (norms / top) ** 2
+        step: Norms = np.maximum(mu, FLOOR) * (norms / top) ** 2
         step = np.maximum(step / step.sum(), FLOOR)
-        return step / step.sum()
+        step /= step.sum()
+        return step
 
 
-REGULARIZERS: dict[str, type[L2] | type[BlockL1Squared]] = {"l2": L2, "block-l1-squared": BlockL1Squared}
+REGULARIZERS: dict[str, Callable[..., Regularizer]] = {"l2": L2, "block-l1-squared": BlockL1Squared}
 """Name in options and model files -> class."""

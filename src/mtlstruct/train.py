@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,24 @@ class Training:
     weights: int
 
 
-def train(corpus: Corpus, templates: TemplateSet, options: Options, watch: Watch) -> Training:
-    """Encodes, learns, compacts. `watch` sees each pass and may stop the run."""
+@dataclass(frozen=True)
+class Prepared:
+    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes."""
+
+    attributes: int
+    weights: int
+    memory: int
+    seconds: float
+
+
+def train(
+    corpus: Corpus,
+    templates: TemplateSet,
+    options: Options,
+    watch: Watch,
+    notify: Callable[[Prepared], None] | None = None,
+) -> Training:
+    """Encodes, learns, compacts. `notify` is told before learning; `watch` sees each pass and may stop the run."""
     options.checked()
     began = time.perf_counter()
     structure = _structure(corpus, options)
@@ -74,17 +91,21 @@ def train(corpus: Corpus, templates: TemplateSet, options: Options, watch: Watch
     encoded, index = encode_training(
         corpus, templates, structure.sites(corpus.ptr), min_count=options.min_count, normalize=options.normalize
     )
-    encoded_at = time.perf_counter()
-    memory.ensure(memory_needed(encoded, structure), "training")
+    weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
+    needed = memory_needed(encoded, structure)
+    ready = Prepared(observed_attributes(index), weights, needed, time.perf_counter() - began)
+    if notify is not None:
+        notify(ready)
+    memory.ensure(needed, "training")
     fit = learn(corpus, structure, encoded, options, watch)
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
     return Training(
         model=model,
         fit=fit,
-        encode_seconds=encoded_at - began,
+        encode_seconds=ready.seconds,
         seconds=time.perf_counter() - began,
-        attributes=observed_attributes(index),
-        weights=sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True)),
+        attributes=ready.attributes,
+        weights=ready.weights,
     )
 
 

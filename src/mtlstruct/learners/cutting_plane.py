@@ -153,9 +153,10 @@ class _LineSearch(_Run):
         k = _golden(value, self.objective)
         if k > 0:
             self._move_best(k)
-            self.best_squares = norms(k) ** 2
+            moved = norms(k)  # before the squares it is made from change
+            self.best_squares = moved**2
             self.best_parts = _mix(self.best_parts, parts, k)
-            self.objective = self._value(norms(k), self.oracle.hinge(self.best_parts))
+            self.objective = self._value(moved, self.oracle.hinge(self.best_parts))
         self.hinge = self.oracle.hinge(_mix(self.best_parts, parts, towards))
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
         self.bundle_risk = self.risk - (self.objective - self.dual.objective) / self.C

@@ -1,17 +1,24 @@
-"""Which master solves the subproblem of which regularizer."""
+"""Masters solve the cutting-plane subproblem over the cuts collected so far; one row a regularizer."""
 
 from __future__ import annotations
 
-from ..regularizers import L2, BlockL1Squared, Regularizer
-from . import conic
-from .base import Dual, Master, certify
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.masters import conic
+from mtlstruct.masters.base import Dual, Master, certify
+from mtlstruct.regularizers import L2, BlockL1Squared, Regularizer
 
-MASTERS: dict[type, Master] = {L2: conic.solve, BlockL1Squared: conic.solve}
+__all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
+
+MASTERS: dict[type[Regularizer], Master] = {L2: conic.solve, BlockL1Squared: conic.solve}
+"""Regularizer -> the master that solves its subproblem."""
 
 
 def master_for(regularizer: Regularizer) -> Master:
-    """The master that can solve with this regularizer."""
-    return MASTERS[type(regularizer)]
-
-
-__all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
+    """The master of a regularizer."""
+    try:
+        return MASTERS[type(regularizer)]
+    except KeyError:
+        known = ", ".join(sorted(kind.__name__ for kind in MASTERS))
+        raise IncompatibleError(
+            f"no master solves the subproblem of {type(regularizer).__name__}; there is one for {known}"
+        ) from None

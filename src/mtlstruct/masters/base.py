@@ -6,8 +6,8 @@ Q^j_{rr'} = ⟨p_j^r, p_j^{r'}⟩ and q:
     primal   min_w  Ω(w) + C max(0, max_r q^r + ⟨w, p^r⟩)          upper bound at any w
     dual     max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,  α ≥ 0, Σα ≤ C      lower bound at any such α
 
-with v_j = Σ_r α_r p_j^r and w_j = −μ_j v_j (eq. recover-w of the paper). Both values follow from α, μ and the Gram
-matrices alone, so every answer is measured here and not by whoever found it.
+with v_j = Σ_r α_r p_j^r and w_j = −μ_j v_j (eq. recover-w of the paper). Both values follow from α, μ and the
+Gram matrices alone, so every answer is measured here and not by whoever found it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,11 @@ class Dual:
 
 
 class Master(Protocol):
-    """gram float64[m,s,s], q float64[s] -> a certified Dual; `start` is an alpha to begin from (new cuts last)."""
+    """gram float64[m,s,s], q float64[s] -> a certified Dual.
+
+    `start` is an alpha to begin from, at most s long: cuts that came later count as 0. `tol` is the relative
+    gap wanted; a master may stop short of it where rounding does, and says so in `Dual.gap`.
+    """
 
     def __call__(
         self,
@@ -71,7 +75,7 @@ def products(gram: Array, alpha: Array) -> Array:
 def bounds(dots: Array, q: Array, C: float, alpha: Array, mu: Array, regularizer: Regularizer) -> Dual:
     """The certificate, given dots = products(gram, alpha)."""
     norms = np.sqrt(np.maximum(dots @ alpha, 0.0))
-    hinge = max(0.0, float((q - mu @ dots).max(initial=0.0)))
+    hinge = float((q - mu @ dots).max(initial=0.0))
     primal = regularizer.value(mu * norms) + C * hinge
     objective = float(q @ alpha) - regularizer.conjugate(norms)
     gap = (primal - objective) / max(abs(primal), np.finfo(np.float64).tiny)

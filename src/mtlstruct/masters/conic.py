@@ -2,10 +2,11 @@
 
     max_{α,θ} −θ + q·α    s.t.  ½ αᵀQ^jα ≤ θ for every template j,   α ≥ 0,   Σα ≤ C
 
-The multipliers of the quadratic constraints are the template weights μ; L2 is the same program with the single
-block Σ_j Q^j. A Newton step costs O(k s²) to assemble and O(s³) to solve, k being the templates at hand: since few
-are ever tight, the method runs on a working set that only grows. Every round is measured over all templates by
-the certificate of `base`; where rounding stops Newton, a slow method without factorisations takes over.
+The multipliers of the quadratic constraints are the template weights μ; L2 is the same program with the one
+block Σ_j Q^j. A Newton step costs O(k s²) to assemble and O(s³) to solve, k being the templates at hand: few
+are ever tight, so the method runs on a working set that only grows. Every round is measured on all templates
+by the certificate of `base`; where rounding stops Newton, a slow method without factorisations takes over.
+What no method can certify are C and Q so large that C·Q·ε, the rounding of ⟨v, p⟩, drowns q.
 """
 
 from __future__ import annotations
@@ -26,36 +27,40 @@ LIMIT, GOOD = 1e-3, 1e-5
 ROUNDS, STEPS, PATIENCE, SWEEPS = 60, 80, 15, 300
 """Most working sets, Newton steps on one, steps in vain before giving up, sweeps of the slow method."""
 
-FIRST, TIGHT = 16, 0.95
+FIRST, TIGHT = 24, 0.95
 """The first working set: this many templates, and all whose ½‖v_j‖² is this near the largest."""
 
 REACH = 10.0
 """The cap on Σα starts this far beyond the α at hand: seen from a far C, every start is nothing but slack."""
 
-HASTE = 0.02
+HASTE = 0.01
 """A round ends at this part of the gap it began with; what is missing then is mostly another template."""
 
 CENTRE, BOUNDARY = 0.3, 0.995
-"""The slack a starting point gets, as a part of its gap; the part of the way to the boundary a step may go."""
+"""The slack of a starting point, as a part of its gap; the part of the way to the boundary a step may go."""
 
 RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Added to the unit diagonal of the scaled Newton matrix; the later ones only where Cholesky fails."""
 
-TINY = float(np.finfo(np.float64).tiny)
+MARGIN, TINY = 1e-12, float(np.finfo(np.float64).tiny)
+"""Relative room for rounding where a cut must hold exactly; the least divisor."""
+
 CONES = BlockL1Squared()
+"""In what follows every block is a cone; L2 has just one."""
 
 
 def solve(
     gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
 ) -> Dual:
     """The master for L2 and BlockL1Squared; see `base.Master`. Raises SolverError beyond a gap of LIMIT."""
-    program = Program(gram if regularizer.sparse else gram.sum(axis=0)[None], q, C)
+    blocks = gram if regularizer.sparse else gram.sum(axis=0)[None]
+    program = Program(np.ascontiguousarray(blocks), q, C)  # a corner of a larger buffer is copied once, here
     with np.errstate(all="ignore"):  # whatever overflows shows in the gap
         best = _working_set(program, _reference(program, start), tol)
         if not best.gap <= max(tol, GOOD):
-            best = _better(best, _pairwise(program, best, tol))
+            best = _pairwise(program, best, tol)
     if not best.gap <= LIMIT:
-        raise SolverError(f"the master stopped at a relative gap of {best.gap:.1e}, expected {tol:.0e}", best.gap)
+        raise SolverError(f"the master: expected a gap of at most {LIMIT:.0e}, got {best.gap:.1e}", best.gap)
     return best if regularizer.sparse else replace(best, mu=regularizer.start(len(gram)))
 
 
@@ -68,6 +73,7 @@ class Program:
     C: float
 
     def view(self, alpha: Array, mu: Array) -> View:
+        """(alpha, mu) as these templates see it; one pass over the blocks."""
         return View(alpha, mu, products(self.blocks, alpha))
 
 
@@ -82,19 +88,23 @@ class View:
     @property
     def half(self) -> Array:
         """½‖v_j‖², what θ has to bound."""
-        return np.asarray(0.5 * (self.dots @ self.alpha))
+        return np.asarray(np.maximum(0.5 * (self.dots @ self.alpha), 0.0))
 
     def measured(self, program: Program) -> Dual:
+        """The certificate on a program with these templates, whatever its cap."""
         return bounds(self.dots, program.q, program.C, self.alpha, self.mu, CONES)
 
     def scaled(self, factor: float) -> View:
+        """The same with factor·alpha."""
         return View(factor * self.alpha, self.mu, factor * self.dots)
 
     def on(self, cones: NDArray[np.intp]) -> View:
+        """The part of some templates, mu in their simplex."""
         return View(self.alpha, self.mu[cones] / self.mu[cones].sum(), self.dots[cones])
 
 
 def _better(one: Dual, other: Dual) -> Dual:
+    """The one with the smaller gap; a NaN loses."""
     return other if other.gap < one.gap or np.isnan(one.gap) else one
 
 
@@ -108,7 +118,7 @@ def _working_set(program: Program, alpha: Array, tol: float) -> Dual:
     capped = replace(program, C=min(program.C, REACH * float(view.alpha.sum())))
     best, here, steps = _certified(program, view), view.measured(capped), 0
     for _ in range(ROUNDS):
-        if best.gap <= tol:
+        if not best.gap > tol:
             break
         cones = np.flatnonzero(inside)
         small = replace(capped, blocks=program.blocks[cones])
@@ -131,11 +141,12 @@ def _reference(program: Program, start: Array | None) -> Array:
     """Where to begin: each cut weighted as if it were alone, or the caller's alpha with a trace of that."""
     steepest = program.blocks.diagonal(axis1=1, axis2=2).max(axis=0)
     wish = np.maximum(program.q, 1e-3 * program.q.max(initial=0.0))
-    alone = np.minimum(program.C, np.maximum(wish, 0.0) / np.maximum(steepest, TINY))
+    alone: Array = np.minimum(program.C, np.maximum(wish, 0.0) / np.maximum(steepest, TINY))
     if start is None or not program.q[: len(start)] @ start > 0.0:
         return alone
-    trace = alone * (1e-3 * start.sum() / alone.sum())
-    return np.maximum(np.pad(start, (0, len(alone) - len(start))), trace)
+    trace: Array = alone * (1e-3 * start.sum() / alone.sum())
+    trace[: len(start)] = np.maximum(trace[: len(start)], start)
+    return trace
 
 
 def _opening(program: Program, alpha: Array) -> View:
@@ -151,22 +162,25 @@ def _opening(program: Program, alpha: Array) -> View:
 
 
 def _certified(program: Program, view: View) -> Dual:
-    """The certificate, also tried at the multiple of alpha that just satisfies every cut: C may be huge."""
-    wanted = program.q > 0.0
-    pull = np.maximum(view.mu @ view.dots, TINY)
-    factor = min(float((program.q / pull)[wanted].max(initial=0.0)), program.C / max(float(view.alpha.sum()), TINY))
+    """The certificate, also tried at the multiple of alpha that just satisfies every cut.
+
+    Where C is huge the hinge must be zero and not nearly so, hence a margin beyond what rounding could undo.
+    """
+    needed = float((program.q / np.maximum(view.mu @ view.dots, TINY)).max(initial=0.0)) * (1.0 + MARGIN)
+    factor = min(needed, program.C / max(float(view.alpha.sum()), TINY))
     plain = view.measured(program)
     return _better(plain, view.scaled(factor).measured(program)) if factor > 1.0 else plain
 
 
 def _spread(mu: Array, inside: NDArray[np.bool_]) -> Array:
+    """mu of the working set -> mu of all templates."""
     full = np.zeros(len(inside))
     full[inside] = mu
     return full
 
 
 def _admit(inside: NDArray[np.bool_], half: Array) -> bool:
-    """Marks the worst of the templates outside that lie above θ; at most doubles the set."""
+    """Marks the templates outside that most exceed the θ of those inside; at most doubles the set."""
     excess = np.where(inside, 0.0, half - half[inside].max())
     worst = np.argsort(-excess)[: max(FIRST, int(inside.sum()))]
     new = worst[excess[worst] > 0.0]
@@ -175,7 +189,7 @@ def _admit(inside: NDArray[np.bool_], half: Array) -> bool:
 
 
 def _crowded(here: Dual, cap: float, tol: float) -> bool:
-    """Whether the cap is in the way: met already, or nearly solved for."""
+    """Whether the cap has done its work: solved for, or pressing while nearly solved for."""
     return here.gap <= tol or (here.gap < 0.1 and float(here.alpha.sum()) > 0.5 * cap)
 
 
@@ -184,9 +198,9 @@ def _crowded(here: Dual, cap: float, tol: float) -> bool:
 
 @dataclass(frozen=True)
 class Point:
-    """θ, and positive partners x = (t, α, rest) and z = (μ, λ, τ) of length k+s+1 whose products x_i z_i go to 0.
+    """θ, and positive partners x = (t, α, rest) and z = (μ, λ, τ), each k+s+1 long; all x_i z_i go to 0.
 
-    t_j = θ − ½‖v_j‖² is kept as a variable of its own: insisting on it while stepping stalls. rest = C − Σα.
+    rest = C − Σα, and t_j = θ − ½‖v_j‖² only in the end: a step that had to keep to this curve would stall.
     """
 
     theta: float
@@ -196,6 +210,7 @@ class Point:
 
     @property
     def cones(self) -> int:
+        """k, the templates at hand."""
         return len(self.view.dots)
 
     @property
@@ -205,9 +220,10 @@ class Point:
 
 
 def _point(program: Program, theta: float, x: Array, z: Array) -> Point:
+    """Completes a point; where the constraint leaves more slack than x has, x takes it."""
     k = len(program.blocks)
     view = program.view(x[k:-1], z[:k])
-    slack = np.maximum(x[:k], theta - view.half)  # room that curvature leaves is taken
+    slack = np.maximum(x[:k], theta - view.half)
     return Point(theta, np.concatenate([slack, x[k:]]), z, view)
 
 
@@ -257,7 +273,7 @@ def _advanced(program: Program, point: Point) -> Point:
     left = float((x + by_x * dx) @ (z + by_z * dz)) / point.eta
     target = min(max(left**3, 1e-4), 0.5) * point.eta / len(x)
     dtheta, dx, dz = newton.direction(target - x * z - by_x * by_z * dx * dz)
-    by = min(_longest(x, dx), _longest(z, dz))  # one length for both: two lose the feasibility of the start
+    by = min(_longest(x, dx), _longest(z, dz))  # one for both: α and μ meet in μ_j Q^jα
     return _point(program, point.theta + by * dtheta, x + by * dx, z + by * dz)
 
 
@@ -272,8 +288,8 @@ def _longest(x: Array, dx: Array) -> float:
 class Newton:
     """The linearised optimality conditions at a point, with θ, t, μ, λ, rest and τ eliminated by hand.
 
-    What is left is s x s: Σ_j μ_j Q^j + Σ_j d_j (g_j − ḡ)(g_j − ḡ)ᵀ + diag(λ/α) + (τ/rest) 11ᵀ, where g_j = Q^jα,
-    d = μ/t, and ḡ is their mean under d: eliminating θ centres them, and no cancellation is left to rounding.
+    What is left is s x s: Σ_j μ_j Q^j + Σ_j d_j (g_j − ḡ)(g_j − ḡ)ᵀ + diag(λ/α) + (τ/rest) 11ᵀ, g_j = Q^jα,
+    d = μ/t, and ḡ the mean of the g_j under d: it is the elimination of θ that centres them.
     """
 
     def __init__(self, program: Program, point: Point) -> None:
@@ -292,10 +308,10 @@ class Newton:
         self.lack_slack = point.theta - point.view.half - point.x[:k]
         self.lack_mu = 1.0 - float(point.view.mu.sum())
 
-    def direction(self, products: Array) -> tuple[float, Array, Array]:
-        """(dθ, dx, dz) that closes all residuals and changes x·z by `products` float64[k+s+1], to first order."""
+    def direction(self, change: Array) -> tuple[float, Array, Array]:
+        """(dθ, dx, dz) that to first order closes all residuals and changes x·z by `change`, k+s+1 long."""
         k = self.point.cones
-        push = products / self.point.x
+        push = change / self.point.x
         pull = push[:k] - self.ratio[:k] * self.lack_slack
         dalpha = self._solve(
             push[k:-1] - push[-1] - self.lack_alpha - pull @ self.centred - self.lack_mu * self.mean
@@ -311,6 +327,7 @@ class Newton:
         return left + self._substitute(right - self.matrix @ left)
 
     def _substitute(self, right: Array) -> Array:
+        """Forward and back through the factor."""
         left, _ = lapack.dpotrs(self.factor, self.scale * right, lower=1)
         return np.asarray(self.scale * left)
 
@@ -331,21 +348,22 @@ def _cholesky(matrix: Array) -> tuple[Array, Array]:
 
 
 def _pairwise(program: Program, best: Dual, tol: float) -> Dual:
-    """Moves mass between the best and the worst cut under fixed mu, then mu_j ← mu_j‖v_j‖; no factorisation."""
+    """Moves mass from the worst cut to the best under fixed mu, then mu_j ← mu_j‖v_j‖, which descends too."""
     mass = np.append(best.alpha, max(0.0, program.C - float(best.alpha.sum())))  # last: the cut p = 0, q = 0
-    mu = best.mu
+    mu, steps = best.mu, best.iterations
     for _ in range(SWEEPS):
+        steps += 1
         _transfer(np.tensordot(mu, program.blocks, 1), program.q, mass)
         view = program.view(mass[:-1].copy(), mu)
         best = _better(best, _certified(program, view))
         if best.gap <= tol:
             break
-        mu = CONES.weights(mu, np.sqrt(np.sqrt(np.maximum(2.0 * view.half, 0.0))))
-    return best
+        mu = CONES.weights(mu, np.sqrt(np.sqrt(view.half)))  # it squares, and any common factor is the same
+    return replace(best, iterations=steps)
 
 
 def _transfer(matrix: Array, q: Array, mass: Array) -> None:
-    """Exact line searches along pairs of cuts, 4 for each cut, in place."""
+    """Exact line searches along pairs of cuts, 4 a cut, on mass float64[s+1] in place."""
     matrix = np.pad(matrix, (0, 1))
     slope = np.append(q, 0.0) - matrix @ mass
     for _ in range(4 * len(mass)):

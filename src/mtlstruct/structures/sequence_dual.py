@@ -361,18 +361,36 @@ def _expected(em, tr, er, flow, start, n, L, left, right):  # type: ignore[no-un
 
 
 @njit(**_FAST)  # type: ignore[untyped-decorator]
-def _inner_product(ids, values, blocks, ragged, slotwise, scales, mu, null, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
-    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A."""
+def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
+    """The span's ids slot by slot, so that one token is compared with all others in one run through memory."""
+    for t in range(n):
+        row = ids[start + t * slots : start + t * slots + slots]
+        for k in range(slots):
+            out[k, t] = row[k]
+
+
+@njit(**_FAST)  # type: ignore[untyped-decorator]
+def _kernel_row(turned, scales, slots, n, t, null, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j mu_j [x_tj = x_uj] for all tokens u of the span."""
+    for u in range(n):
+        out[u] = 0
+    for k in range(slots):
+        here = turned[k, t]
+        s = scales[k]
+        if here == null or s < 1e-8:
+            continue
+        row = turned[k]
+        for u in range(n):
+            out[u] += s if row[u] == here else np.float32(0)
+
+
+@njit(**_FAST)  # type: ignore[untyped-decorator]
+def _inner_product(ids, values, blocks, ragged, mu, null, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
+    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two sorted rows of A, in which ids may repeat."""
     total = np.float32(0)
-    if slotwise:
-        x = ids[a0:a1]
-        y = ids[b0:b1]
-        for k in range(a1 - a0):
-            total += scales[k] if (x[k] == y[k]) and (x[k] != null) else np.float32(0)
-        return total
     real = len(values) > 0
     i, j = a0, b0
-    while i < a1 and j < b1:  # rows are sorted; equal ids may repeat
+    while i < a1 and j < b1:
         if ids[i] < ids[j]:
             i += 1
         elif ids[i] > ids[j]:
@@ -445,6 +463,8 @@ def _visit(  # type: ignore[no-untyped-def]
     em = np.zeros((longest, W), np.float32)  # part scores of the span's nodes, cost added
     delta = np.zeros((longest, W), np.float32)  # change of token marginals
     K = np.zeros((longest, longest), np.float32)
+    slots = len(blocks) if slotwise else 0
+    turned = np.zeros((slots, longest), ids.dtype)
     known = np.zeros(longest, np.bool_)
     back = np.zeros((longest, W), np.int32)
     now = np.zeros(W, np.float32)
@@ -510,6 +530,7 @@ def _visit(  # type: ignore[no-untyped-def]
                                 tr[k, z, y] -= np.float32(x * edge_V[edge_ids[q], z * L + y])
             er[t] = k
         have_edge_K = False
+        have_turned = False
 
         gap = -1.0
         changed = False
@@ -569,12 +590,15 @@ def _visit(  # type: ignore[no-untyped-def]
                     for t in range(a, e + 1):
                         if not known[t]:
                             known[t] = True
-                            for u in range(n):
-                                if known[u] and u != t:
-                                    K[t, u] = K[u, t]
-                                else:
+                            if slotwise:
+                                if not have_turned:
+                                    have_turned = True
+                                    _transpose(ids, ptr[start], slots, n, turned)
+                                _kernel_row(turned, scales, slots, n, t, null, K[t])
+                            else:
+                                for u in range(n):
                                     K[t, u] = _inner_product(
-                                        ids, values, blocks, ragged, slotwise, scales, mu, null,
+                                        ids, values, blocks, ragged, mu, null,
                                         ptr[start + t], ptr[start + t + 1],
                                         ptr[start + u], ptr[start + u + 1],
                                     )  # fmt: skip

@@ -1,0 +1,83 @@
+"""The command line. One file a command group: parse arguments, call, print.
+
+Nothing heavy is imported before a command runs: `--help` does not wait for numba, and `predict` loads neither
+a learner nor scipy's solvers. Results go to stdout, everything else to stderr.
+
+Exit codes: 0 done · 1 the answer is no (`score --min`) · 2 bad usage or bad input, one sentence on stderr ·
+3 a fault of ours · 130 interrupted. Whatever is raised ends in `run`, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from mtlstruct.cli import demo, evaluate, predict, templates, train, weights
+from mtlstruct.cli.outcome import exit_code, tolerant
+
+app = typer.Typer(
+    name="mtlstruct",
+    help="Structured prediction from feature templates, where the templates weigh themselves.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(train.train)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(evaluate.score)
+app.command()(weights.weights)
+app.add_typer(templates.app)
+app.command()(demo.demo)
+
+
+def main() -> None:
+    """The console script."""
+    tolerant(sys.stdout)
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code."""
+    arguments, debug = _without_debug(arguments)
+    return exit_code(lambda: _invoke(arguments), debug=debug)
+
+
+def _invoke(arguments: Sequence[str]) -> None:
+    # Not app(): there, click and typer turn interrupts and closed pipes into exit codes of their own.
+    command = typer.main.get_command(app)
+    with command.make_context("mtlstruct", list(arguments), obj=tuple(arguments)) as context:
+        command.invoke(context)
+
+
+def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
+    """Takes `--debug` out wherever it stands, so that it may come before or after the command."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    kept = [a for a in arguments[:end] if a != "--debug"]
+    return [*kept, *arguments[end:]], len(kept) < end
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from mtlstruct import __version__
+
+        print(f"mtlstruct {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; works after a command too.")
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -1,0 +1,102 @@
+"""`evaluate` and `score`: how good a model is, how good a file is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtlstruct.cli.common import (
+    EncodingOption,
+    JsonOption,
+    Task,
+    ThreadsOption,
+    WordsOption,
+    print_json,
+    use_threads,
+)
+from mtlstruct.cli.outcome import NO, complain
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.model import Model
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    gold: Annotated[
+        Path, typer.Argument(metavar="GOLD", help="Labelled data in the format of the training data.")
+    ],
+    words: WordsOption = None,
+    json: JsonOption = False,
+    threads: ThreadsOption = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Predict labelled data and score the result.
+
+    The figures are those of conlleval for labels and of SIGHAN's script for words.
+    """
+    from mtlstruct.cli import scoring
+    from mtlstruct.model import Model
+
+    use_threads(threads)
+    loaded = Model.load(model)
+    vocabulary = scoring.vocabulary(words, loaded.task, encoding)
+    corpus = scoring.read_for(loaded, gold, encoding)
+    _warm_up(loaded, corpus)
+    began = time.perf_counter()
+    predictions = loaded.predict(corpus)
+    seconds = time.perf_counter() - began
+    found = scoring.scores(loaded.task, corpus, predictions, loaded.labels, vocabulary)
+    if json:
+        speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
+        print_json(found.as_dict() | speed)
+    else:
+        print(found.table(), end="")
+        print(
+            f"predicted {corpus.tokens:,} tokens in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
+        )
+
+
+def score(
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="The right answers.")],
+    predicted: Annotated[
+        Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
+    ],
+    task: Annotated[Task, typer.Option("--task", help="Labels in the last column, or segmented text.")],
+    words: WordsOption = None,
+    json: JsonOption = False,
+    least: Annotated[
+        float | None,
+        typer.Option("--min", metavar="F1", help="Exit with code 1 if F1 (in percent) is below this."),
+    ] = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Score one file against another.
+
+    The figures are those of conlleval for labels and of SIGHAN's script for words.
+    """
+    from mtlstruct.cli import scoring
+
+    vocabulary = scoring.vocabulary(words, task, encoding)
+    found = scoring.score_files(gold, predicted, task, vocabulary, encoding)
+    if json:
+        print_json(found.as_dict())
+    else:
+        print(found.table(), end="")
+    f1 = float(found.as_dict()["f1"])
+    if least is not None and not f1 >= least:  # so written, nan is never enough
+        complain(f"F1 is {f1:.2f}, below the {least:g} asked for by --min")
+        raise typer.Exit(NO)
+
+
+def _warm_up(model: Model, corpus: Corpus) -> None:
+    """Predicts one token, so that loading the kernels is not counted as predicting."""
+    import numpy as np
+
+    from mtlstruct.corpus import Column, Corpus
+
+    first = tuple(Column(column.ids[:1], column.strings) for column in corpus.columns)
+    model.predict(Corpus(first, np.array([0, 1], np.int64)))

@@ -1,0 +1,165 @@
+"""What a person sees while a model is trained: on a terminal one line that lives, elsewhere a line a pass.
+
+Nothing here can end a run: if nobody reads stderr any more, training goes on.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from mtlstruct.learners import Record, Stop
+
+LOOK_BACK = 6
+"""Passes from which the speed of the gap is taken."""
+
+
+class TimeLeft:
+    """Guesses how long it will take: the gap shrinks about geometrically, its logarithm falls in a line."""
+
+    def __init__(self, stop: Stop, C: float) -> None:
+        self.stop, self.C = stop, C
+        self.seen: list[tuple[float, float]] = []
+        self.passes = 0
+
+    def see(self, record: Record, seconds: float) -> None:
+        """A pass that ended at `seconds`."""
+        self.passes = record.passes
+        excess = self._excess(record)
+        if excess > 0 and math.isfinite(excess):
+            self.seen = [*self.seen[1 - LOOK_BACK :], (seconds, math.log(excess))]
+
+    def at(self, seconds: float) -> float | None:
+        """Seconds that are left at this moment; None if that cannot be told yet, or all is done."""
+        if len(self.seen) < 2:
+            return None
+        (first, start), (last, now) = self.seen[0], self.seen[-1]
+        one_pass = last - self.seen[-2][0]
+        most = (self.stop.max_passes - self.passes) * last / self.passes
+        speed = (start - now) / (last - first) if last > first else 0.0
+        left = max(one_pass, now / speed) if speed > 0 else most
+        return max(0.0, min(left, most) - (seconds - last)) if now > 0 else None
+
+    def _excess(self, record: Record) -> float:
+        """How many times too large the gap is."""
+        if self.stop.epsilon is not None:
+            return (record.objective - record.dual) / (self.C * self.stop.epsilon)
+        return record.gap / self.stop.gap
+
+
+class Progress:
+    """Says nothing: what `--quiet` wants. The base of those that do."""
+
+    def __init__(self, templates: int, left: TimeLeft) -> None:
+        self.templates, self.left = templates, left
+        self.began = time.perf_counter()
+        self.record: Record | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.began
+
+    def say(self, sentence: str) -> None:
+        """Something worth a line of its own."""
+
+    def see(self, record: Record) -> None:
+        """A pass has ended."""
+        self.record = record
+        self.left.see(record, self.seconds)
+
+    def line(self) -> str:
+        """The state of the run."""
+        if self.record is None:
+            return f"preparing … {clock(self.seconds)}"
+        left = self.left.at(self.seconds)
+        coming = "" if left is None else f" · {clock(left)} left"
+        return f"{describe(self.record, self.templates)} · {clock(self.seconds)}{coming}"
+
+
+class Lines(Progress):
+    """A line a pass, for log files and pipes."""
+
+    def say(self, sentence: str) -> None:
+        """A line on stderr."""
+        with suppress(OSError):
+            print(sentence, file=sys.stderr, flush=True)
+
+    def see(self, record: Record) -> None:
+        """A line for the pass."""
+        super().see(record)
+        self.say(self.line())
+
+
+class LiveLine(Progress):
+    """One line that is drawn again and again, for terminals. rich reads the state through __rich__."""
+
+    def __init__(self, templates: int, left: TimeLeft) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(templates, left)
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self.live = Live(self, console=console, refresh_per_second=4, redirect_stdout=False)
+
+    def __enter__(self) -> Self:
+        self.live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.__exit__(kind, error, trace)
+
+    def say(self, sentence: str) -> None:
+        """A line above the living one."""
+        self.live.console.print(sentence)
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        return Text(self.line(), no_wrap=True, overflow="ellipsis")
+
+
+def progress(*, quiet: bool, templates: int, left: TimeLeft) -> Progress:
+    """The kind that suits the reader."""
+    kind = Progress if quiet else LiveLine if sys.stderr.isatty() else Lines
+    return kind(templates, left)
+
+
+def describe(record: Record, templates: int) -> str:
+    """A pass in words. A gap that is estimated, not proved, is marked with ~."""
+    mark = "" if record.certified else "~"
+    return (
+        f"pass {record.passes:>3} · objective {figure(record.objective)} · gap {mark}{record.gap:.2%}"
+        f" · risk {record.risk:.4g} · templates {record.active}/{templates}"
+    )
+
+
+def figure(value: float) -> str:
+    """A number to read: five digits, and whole where it is large."""
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.5g}"
+
+
+def clock(seconds: float) -> str:
+    """A duration to read: 4.2 s, 3:07, 2:03:07."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

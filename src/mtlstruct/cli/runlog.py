@@ -1,0 +1,74 @@
+"""The trace of a training run, MODEL.log.jsonl: the run, a record a pass, the summary; a JSON object a line.
+
+Times live here and not in the model, which must come out the same on every machine. The file is written at
+the end, as a whole: the log of an older model stays beside it until there is a new model.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtlstruct import __version__
+from mtlstruct.cli.common import to_json
+from mtlstruct.files import replacing
+
+if TYPE_CHECKING:
+    from mtlstruct.cli.train import Job
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.learners import Record
+    from mtlstruct.templates import TemplateSet
+
+
+class RunLog:
+    """Collects the lines."""
+
+    def __init__(self, job: Job, corpus: Corpus, templates: TemplateSet) -> None:
+        self.lines = [_run(job, corpus, templates)]
+
+    def add_pass(self, record: Record, seconds: float) -> None:
+        """A pass, and when it ended, counted from the start of the run."""
+        self.lines.append({"event": "pass", **asdict(record), "seconds": seconds})
+
+    def write(self, path: Path, summary: dict[str, Any]) -> None:
+        """The whole log, with the summary as its last line."""
+        lines = [*self.lines, {"event": "summary", **summary}]
+        with replacing(path) as out:
+            out.write("".join(to_json(line) + "\n" for line in lines).encode())
+
+
+def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
+    return {
+        "event": "run",
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": ["mtlstruct", *job.arguments],
+        "options": asdict(job.options),
+        "files": {
+            "templates": str(job.templates),
+            "train": str(job.data),
+            "valid": job.valid and str(job.valid),
+        },
+        "data": {
+            "sentences": len(corpus),
+            "tokens": corpus.tokens,
+            "columns": len(corpus.columns),
+            "labels": list(corpus.labels),
+            "templates": len(templates),
+        },
+        "versions": {"mtlstruct": __version__, "python": platform.python_version()} | _packages(),
+    }
+
+
+def _packages() -> dict[str, str]:
+    return {name: found for name in ("numpy", "numba", "scipy") if (found := _installed(name))}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

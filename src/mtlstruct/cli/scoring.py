@@ -1,0 +1,118 @@
+"""Labelled data and predictions of a task -> scores: what `train --valid`, `evaluate` and `score` share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.formats import columns, segmented, text
+from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
+
+if TYPE_CHECKING:
+    from mtlstruct.model import Model
+
+Scores = ChunkScores | WordScores
+
+
+def read(path: Path, task: str, *, tags: str = "bie", encoding: str = "utf-8", width: int = 0) -> Corpus:
+    """Labelled data of a task. A column file must have `width` observation columns, if that is known."""
+    if task == "segmentation":
+        return segmented.read(path, tags=tags, encoding=encoding)
+    return columns.read(path, encoding=encoding, names=[str(number) for number in range(width)])
+
+
+def read_for(model: Model, path: Path, encoding: str) -> Corpus:
+    """Labelled data that fit a model."""
+    return read(path, model.task, tags=model.facts["tags"], encoding=encoding, width=model.columns)
+
+
+def scores(
+    task: str,
+    gold: Corpus,
+    predictions: NDArray[np.int32],
+    labels: Sequence[str],
+    vocabulary: Set[str] | None = None,
+) -> Scores:
+    """The official scores of predictions, which are ids into `labels`. int32[T]"""
+    assert gold.outputs is not None
+    ours = text.named(predictions, labels)
+    theirs = text.named(gold.outputs, gold.labels)
+    if task == "segmentation":
+        return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
+    return chunk_scores(_by_sentence(gold, theirs), _by_sentence(gold, ours))
+
+
+def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | None, encoding: str) -> Scores:
+    """The scores of one file against another about the same text."""
+    if task == "segmentation":
+        right_words, our_words = (
+            list(segmented.words(path, encoding=encoding)) for path in (gold, predicted)
+        )
+        return word_scores(right_words, our_words, vocabulary, source=str(predicted))
+    right, ours = (columns.read(path, encoding=encoding) for path in (gold, predicted))
+    _check_same_words(right, ours, gold, predicted, encoding)
+    return chunk_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
+
+
+def vocabulary(path: Path | None, task: str, encoding: str) -> set[str] | None:
+    """The words of a file, if one is given and means something for the task."""
+    if path is None:
+        return None
+    if task != "segmentation":
+        raise IncompatibleError(f"--words is for segmentation: the task is {task}")
+    return segmented.vocabulary(path, encoding=encoding)
+
+
+def headline(found: Scores) -> str:
+    """The scores in one line."""
+    values = found.as_dict()
+    names = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
+    return " · ".join(f"{name} {values[name]:.2f}" for name in names)
+
+
+def without_chunks(found: Scores) -> bool:
+    """Whether the labels are no chunks (parts of speech, say), so that only the accuracy means something."""
+    return isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+
+
+def _gold_labels(corpus: Corpus) -> list[list[str]]:
+    assert corpus.outputs is not None
+    return _by_sentence(corpus, text.named(corpus.outputs, corpus.labels))
+
+
+def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
+    return [labels[span] for span in corpus.sentences()]
+
+
+def _words(corpus: Corpus, labels: list[str]) -> list[list[str]]:
+    """The words of each line, of empty lines too, so that messages can name the line."""
+    characters = "".join(corpus.columns[0].cells())
+    found, start = [], 0
+    for runs in corpus.extra:
+        span = slice(start, start + sum(runs))
+        found.append(segmented.cut(characters[span], labels[span]))
+        start = span.stop
+    return found
+
+
+def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:
+    """Both must be about the same words: the first cells agree, token by token."""
+    expected, got = right.columns[0].cells(), ours.columns[0].cells()
+    pairs = enumerate(zip(expected, got, strict=False))
+    token = next((number for number, (a, b) in pairs if a != b), None)
+    if token is not None:
+        problem = f"expected {expected[token]!r} in the first column as in {gold}, got {got[token]!r}"
+        raise FormatError(predicted, _line_of(predicted, token, encoding), problem)
+
+
+def _line_of(path: Path, token: int, encoding: str) -> int:
+    """The line on which a token stands; found by reading again, since only a message wants it."""
+    lines = text.tidy(text.load(path, encoding))
+    filled = (number for number, line in enumerate(lines, 1) if line)
+    return next(number for index, number in enumerate(filled) if index == token)

@@ -1,0 +1,1 @@
+"""What a model or a run looks like to people: tables and pictures."""
