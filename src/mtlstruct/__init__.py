@@ -1,3 +1,35 @@
 """Structured prediction from feature templates, where the templates weigh themselves."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _kernels as _kernels  # must come before anything imports numba
+
+if TYPE_CHECKING:
+    from .errors import MtlError
+    from .model import Model, load
+    from .templates import TemplateSet
+    from .train import Options, train
+
 __version__ = "0.1.0"
+
+__all__ = ["Model", "MtlError", "Options", "TemplateSet", "__version__", "load", "train"]
+
+_HOMES = {
+    "Model": "model",
+    "load": "model",
+    "MtlError": "errors",
+    "Options": "train",
+    "train": "train",
+    "TemplateSet": "templates",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first asked for: predicting never imports a learner."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'mtlstruct' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

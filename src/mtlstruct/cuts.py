@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from .oracle import Oracle, Weights
 from .structures.base import Triplets
 
+REMEMBERED = 20_000_000
+"""Sparse differences to gold are kept beside the labelings up to this many entries, and rebuilt beyond."""
+
 
 class Bundle:
     """Cuts, their Gram matrices, and how long each has been idle.
@@ -25,6 +28,7 @@ class Bundle:
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
         self.outputs: list[NDArray[np.integer]] = []
+        self._differences: list[tuple[Triplets, ...] | None] = []
         self.gram = np.zeros((oracle.templates, 0, 0))
         self.q = np.zeros(0)
         self.idle = np.zeros(0, np.int64)
@@ -36,6 +40,7 @@ class Bundle:
     def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
         """Adds the cut that these outputs make; `buffer` holds p meanwhile."""
         self.outputs.append(outputs.astype(self._small))
+        self._differences.append(None)
         self.q = np.append(self.q, loss / self.oracle.sentences)
         self.idle = np.append(self.idle, 0)
         one = np.zeros(len(self))
@@ -65,12 +70,22 @@ class Bundle:
         kept = np.flatnonzero(self.idle < patience)
         if len(kept) < len(self):
             self.outputs = [self.outputs[r] for r in kept]
+            self._differences = [self._differences[r] for r in kept]
             self.gram = np.ascontiguousarray(self.gram[:, kept][:, :, kept])
             self.q, self.idle = self.q[kept], self.idle[kept]
         return alpha[kept]
 
     def _difference(self, r: int) -> tuple[Triplets, ...]:
-        return self.oracle.indicator(self.outputs[r])
+        known = self._differences[r]
+        if known is not None:
+            return known
+        fresh = self.oracle.indicator(self.outputs[r])
+        if self._entries() + sum(len(t.row) for t in fresh) <= REMEMBERED:
+            self._differences[r] = fresh
+        return fresh
+
+    def _entries(self) -> int:
+        return sum(len(t.row) for d in self._differences if d is not None for t in d)
 
     def _products(self, p: Weights) -> NDArray[np.float64]:
         """⟨p_j, p_j^r⟩ for all templates and cuts: float64[m, s]."""

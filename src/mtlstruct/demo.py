@@ -1,8 +1,9 @@
 """The corpus of the demo: recipe ingredient lines that come with the package, made into columns.
 
 `data/ingredients.txt` marks spans with brackets, a line an ingredient: `[QTY 2] [UNIT cups] [NAME flour]`.
-`read` takes that apart; `rows` gives each token the columns a user would have, and two of pure noise, so that
-there is something to throw away. Refused: brackets that do not pair, spans without tokens.
+`read` takes that apart, `bracketed` puts it together again; `column_file` gives each token the columns a
+user would have, and two of pure noise, so that there is something to throw away. Refused: brackets that do
+not pair, spans without tokens.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ COLUMNS = ("word", "lower", "suffix", "shape", "position", "parentheses", "noise
 NOISE = (6, 7)
 """The columns of noise."""
 
-LETTERS = "abcdefghij"
-SEED = 1
+LETTERS = "abcd"
+"""What the noise is drawn from."""
 
 _SPAN = re.compile(r"\[(?P<type>[A-Z]+) (?P<inside>[^\[\]]+)\]|(?P<outside>[^\[\]\s]+)(?=\s|$)|\s+")
 
@@ -51,15 +52,32 @@ def read(lines: Iterable[str], source: str = "ingredients.txt") -> list[Line]:
 
 
 def split(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-    """Three lines to learn from for each one to test on. The corpus is in random order, so every fourth will do."""
+    """Three lines to learn from for one to test on: every fourth, since the corpus is in random order."""
     train = [line for number, line in enumerate(lines) if number % 4 != 3]
     return train, list(lines[3::4])
 
 
-def column_file(lines: Iterable[Line], seed: int = SEED) -> str:
-    """The lines as a column file: COLUMNS and the label."""
+def column_file(lines: Iterable[Line], seed: int) -> str:
+    """The lines as a column file: COLUMNS and the label. `seed` is that of the noise."""
     draw = random.Random(seed)
     return "".join(_rows(line, draw) + "\n" for line in lines)
+
+
+def bracketed(tokens: Sequence[str], labels: Sequence[str]) -> str:
+    """The inverse of reading: tokens and labels as one line with brackets.
+
+    Predicted labels may begin a span with I-; like B-, that opens a bracket.
+    """
+    pieces = []
+    for token, label, last, coming in zip(tokens, labels, ["O", *labels], [*labels[1:], "O"], strict=False):
+        opening = "" if label == "O" or _continues(last, label) else f"[{label[2:]} "
+        closing = "" if label == "O" or _continues(label, coming) else "]"
+        pieces.append(f"{opening}{token}{closing}")
+    return " ".join(pieces)
+
+
+def _continues(label: str, coming: str) -> bool:
+    return coming.startswith("I-") and label[2:] == coming[2:]
 
 
 def _line(text: str, source: str, number: int) -> Line:
@@ -69,7 +87,9 @@ def _line(text: str, source: str, number: int) -> Line:
     while at < len(text):
         span = _SPAN.match(text, at)
         if span is None:
-            raise FormatError(source, number, f"expected a token or [TYPE tokens], got {text[at : at + 20]!r}")
+            raise FormatError(
+                source, number, f"expected a token or [TYPE tokens], got {text[at : at + 20]!r}"
+            )
         inside = (span["inside"] or "").split()
         outside = (span["outside"] or "").split()
         tokens += inside or outside

@@ -18,15 +18,22 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 CHUNKS = 64
-"""How many pieces a corpus is cut into; more than any thread count we expect, few enough to cost nothing."""
+"""The most pieces a corpus is cut into; more than any thread count we expect, few enough to cost nothing."""
+
+LEAST = 1000
+"""Tokens below which a piece is not worth a thread's attention."""
 
 _threads = os.cpu_count() or 1
+_pool: ThreadPoolExecutor | None = None
 
 
 def set_threads(count: int | None) -> int:
     """Use `count` threads from now on (None: all cores); returns what is in force."""
-    global _threads
+    global _threads, _pool
     _threads = max(1, count or os.cpu_count() or 1)
+    if _pool is not None:
+        _pool.shutdown()
+        _pool = None
     return _threads
 
 
@@ -40,6 +47,7 @@ def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]
     sentences = len(ptr) - 1
     if sentences <= 0:
         return []
+    count = max(1, min(count, int(ptr[-1] - ptr[0]) // LEAST))
     goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, count, dtype=np.int64) // count
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
@@ -47,10 +55,12 @@ def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]
 
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """[work(item) for item in items], on threads."""
+    global _pool
     if _threads == 1 or len(items) < 2:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(_threads) as pool:
-        return list(pool.map(work, items))
+    if _pool is None:
+        _pool = ThreadPoolExecutor(_threads, "mtlstruct")
+    return list(_pool.map(work, items))
 
 
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:

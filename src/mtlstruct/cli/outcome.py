@@ -27,15 +27,12 @@ def exit_code(work: Callable[[], None], *, debug: bool) -> int:
     except BrokenPipeError:  # who reads our output has seen enough
         _forget_stdout()
         return DONE
-    except KeyboardInterrupt:
-        sentence, code = "interrupted; what existed before is unchanged", INTERRUPTED
-    except Exception as error:
-        sentence, code = _sentence(error), _code(error)
-    if debug:
-        traceback.print_exc()
-    complain(sentence)
-    _forget_stdout()
-    return code
+    except (Exception, KeyboardInterrupt) as error:
+        if debug:
+            traceback.print_exc()
+        complain(_sentence(error))
+        _forget_stdout()
+        return _code(error)
 
 
 def complain(sentence: str) -> None:
@@ -50,7 +47,9 @@ def tolerant(stream: TextIO) -> None:
         stream.reconfigure(errors="replace")  # type: ignore[attr-defined]
 
 
-def _sentence(error: Exception) -> str:
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted; what existed before is unchanged"
     if _is_usage(error):
         problem = str(error.format_message())  # type: ignore[attr-defined]
         return problem.removesuffix(".") + _hint(error)
@@ -64,17 +63,19 @@ def _sentence(error: Exception) -> str:
     return f"a fault of mtlstruct, please report it: {kind}: {error} (--debug shows where)"
 
 
-def _code(error: Exception) -> int:
+def _code(error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
     expected = _is_usage(error) or isinstance(error, MtlError | OSError | MemoryError)
     return BAD_INPUT if expected else OUR_FAULT
 
 
-def _is_usage(error: Exception) -> bool:
+def _is_usage(error: BaseException) -> bool:
     """Whether click (typer's own copy of it, or the package) complains about the command line."""
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
-def _hint(error: Exception) -> str:
+def _hint(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
     return f" (see {context.command_path} --help)" if context is not None else ""
 

@@ -88,8 +88,15 @@ class Progress:
         if self.record is None:
             return f"preparing … {clock(self.seconds)}"
         left = self.left.at(self.seconds)
-        coming = "" if left is None else f" · {clock(left)} left"
-        return f"{describe(self.record, self.templates)} · {clock(self.seconds)}{coming}"
+        coming = "" if left is None else f", {clock(left)} left"
+        return f"pass {self.record.passes}  {clock(self.seconds)}{coming}  {self._figures(self.record)}"
+
+    def _figures(self, record: Record) -> str:
+        """A gap that is estimated, not proved, is marked with ~. Short: all must fit into 80 columns."""
+        return (
+            f"gap {'' if record.certified else '~'}{record.gap:.2%}  objective {figure(record.objective)}  "
+            f"risk {record.risk:.3g}  active {record.active}/{self.templates}"
+        )
 
 
 class Lines(Progress):
@@ -142,24 +149,15 @@ def progress(*, quiet: bool, templates: int, left: TimeLeft) -> Progress:
     return kind(templates, left)
 
 
-def describe(record: Record, templates: int) -> str:
-    """A pass in words. A gap that is estimated, not proved, is marked with ~."""
-    mark = "" if record.certified else "~"
-    return (
-        f"pass {record.passes:>3} · objective {figure(record.objective)} · gap {mark}{record.gap:.2%}"
-        f" · risk {record.risk:.4g} · templates {record.active}/{templates}"
-    )
-
-
 def figure(value: float) -> str:
-    """A number to read: five digits, and whole where it is large."""
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.5g}"
+    """A number to read: four digits, and whole where it is large."""
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def clock(seconds: float) -> str:
-    """A duration to read: 4.2 s, 3:07, 2:03:07."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
+    """A duration to read: 4.2 s, 42 s, 3:07, 2:03:07."""
+    if seconds < 59.5:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -111,7 +111,7 @@ def train(
         line_search=line_search,
         tags=tags,
     )
-    log = None if no_log else log or model.with_name(model.name + LOG_SUFFIX)
+    log = None if no_log else log or log_beside(model)
     job = Job(templates, data, model, valid, log, encoding, options, tuple(context.obj or ()))
     job.check()
     use_threads(threads)
@@ -121,6 +121,11 @@ def train(
         print_json(result.numbers())
     elif not quiet:
         print(result.summary())
+
+
+def log_beside(model: Path) -> Path:
+    """Where the log of a model is looked for."""
+    return Path(f"{model}{LOG_SUFFIX}")
 
 
 @dataclass(frozen=True)

@@ -60,8 +60,11 @@ class Stop:
 
     def reached(self, objective: float, dual: float, C: float, slack: float = 1.0) -> bool:
         """Whether the bounds are within `slack` times what is asked. The paper's epsilon is (P − D) / C."""
-        asked = self.gap * abs(objective) if self.epsilon is None else self.epsilon * C
-        return objective - dual <= slack * asked
+        return objective - dual <= slack * self.asked(objective, C)
+
+    def asked(self, objective: float, C: float) -> float:
+        """P − D that would do."""
+        return self.gap * abs(objective) if self.epsilon is None else self.epsilon * C
 
 
 class Learner(Protocol):

@@ -49,6 +49,7 @@ class Coordinate:
         C = c * oracle.sentences
         for passes in range(1, self.stop.max_passes + 1):
             bounds = ascent.cycle(passes)
+            ascent.sharpen(self.stop.asked(bounds.objective, C))
             near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE)
             certified = near or passes == self.stop.max_passes
             if certified:
@@ -94,14 +95,18 @@ class _Ascent:
     def cycle(self, passes: int) -> _Bounds:
         """A full pass, then the active and hot passes; returns the bounds as estimated in the full pass."""
         self.mu.adaptive = passes > WARMUP
-        guess = self._full_pass(passes)
+        guess = self._full_pass()
         for _ in range(self.active_passes):
             self._active_pass()
             for _ in range(self.hot_passes):
                 self._hot_pass()
         return guess
 
-    def _full_pass(self, passes: int) -> _Bounds:
+    def sharpen(self, asked: float) -> None:
+        """A sentence may stay this far from its optimum: a tenth of its share of the gap asked for."""
+        self.tolerance = min(self.tolerance, 0.1 * asked / (self.c * self.oracle.sentences))
+
+    def _full_pass(self) -> _Bounds:
         due = np.flatnonzero(self.wait == 0)
         self.wait[self.wait > 0] -= 1
         order = self.random.permutation(due)

@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from ..cuts import Bundle
 from ..masters import Dual, master_for
+from ..masters.base import products
 from ..oracle import Hinge, Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Parts
@@ -36,7 +38,11 @@ class CuttingPlane:
     needs: tuple[str, ...] = ("decode", "indicator", "conjugate")
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
-        """Iterates until the bounds meet."""
+        """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
+        with threadpool_limits(1, "blas"):
+            return self._fit(oracle, regularizer, c, watch)
+
+    def _fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
         C = c * oracle.sentences
         for passes in range(1, self.stop.max_passes + 1):
@@ -123,8 +129,8 @@ class _Run:
 
     def _bundle_risk(self) -> float:
         """R_s(w) = max_r (q_r + Σ_j w_j·p_j^r), from the Gram matrices."""
-        products = np.einsum("j,jrs,s->r", self.mu, self.bundle.gram, self.dual.alpha, optimize=True)
-        return float(np.max(self.bundle.q - products, initial=0.0))
+        dots = self.mu @ products(self.bundle.gram, self.dual.alpha)
+        return float(np.max(self.bundle.q - dots, initial=0.0))
 
 
 class _LineSearch(_Run):

@@ -1,4 +1,4 @@
-"""Pictures of a model. matplotlib is imported only when one is asked for, and draws into files, never on screens."""
+"""Pictures of a model. matplotlib is imported only when one is asked for, and draws only into files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
     figure_class = _matplotlib()
     ordered = sorted(weights, key=lambda weight: weight.index)
     heights = _heights(ordered, learned)
-    figure = figure_class(figsize=(min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8), layout="constrained")
+    figure = figure_class(
+        figsize=(min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8), layout="constrained"
+    )
     axes = figure.add_subplot()
     _bars(axes, ordered, heights)
     _frame(axes, len(ordered), heights, learned)
@@ -90,7 +92,9 @@ def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]
     gone = [i for i, height in enumerate(heights) if height == 0]
     if gone:
         label = f"dropped ({len(gone)})"
-        axes.plot(gone, [low] * len(gone), "|", color=PALE, ms=7, mew=1.2, label=label, clip_on=False, zorder=3)
+        axes.plot(
+            gone, [low] * len(gone), "|", color=PALE, ms=7, mew=1.2, label=label, clip_on=False, zorder=3
+        )
 
 
 def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> None:
@@ -106,7 +110,9 @@ def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> No
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
     axes.axhline(1.0, color=LINE, lw=0.9, zorder=4)
-    axes.text(1.005, 1.0, "average", color=LINE, va="center", fontsize=8, transform=axes.get_yaxis_transform())
+    axes.text(
+        1.005, 1.0, "average", color=LINE, va="center", fontsize=8, transform=axes.get_yaxis_transform()
+    )
 
 
 def _captions(axes: Any, heights: Sequence[float]) -> None:
@@ -164,7 +170,14 @@ def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequen
             va="bottom",
             fontsize=7.5,
             color=INK,
-            arrowprops={"arrowstyle": "-", "color": "#9aa7b1", "lw": 0.6, "shrinkA": 1, "shrinkB": 1, "relpos": (0.5, 0)},
+            arrowprops={
+                "arrowstyle": "-",
+                "color": "#9aa7b1",
+                "lw": 0.6,
+                "shrinkA": 1,
+                "shrinkB": 1,
+                "relpos": (0.5, 0),
+            },
         )
 
 
@@ -176,20 +189,26 @@ def _heaviest(weights: Sequence[TemplateWeight], heights: Sequence[float]) -> li
 
 
 def spread(places: Sequence[float], *, least: float, low: float, high: float) -> list[float]:
-    """Sorted places moved as little as needed so that neighbours are `least` apart, inside low..high if they fit.
+    """Sorted places moved so that neighbours are `least` apart, inside low..high as far as they fit.
 
-    Neighbours that touch form a group around the mean of where its members want to be; groups that touch merge.
+    Neighbours that would touch form a group around the mean of where its members want to be; groups that
+    touch merge.
     """
     groups = [[float(place)] for place in places]
-    while touching := [i for i, (a, b) in enumerate(pairwise(groups)) if _start(b, least) - _end(a, least) < least]:
-        at = touching[0]
+    while (at := _touching(groups, least)) is not None:
         groups[at : at + 2] = [groups[at] + groups[at + 1]]
     spots = [_start(group, least) + least * k for group in groups for k in range(len(group))]
-    shift = max(0.0, low - spots[0]) if spots else 0.0
-    spots = [spot + shift for spot in spots]
+    for k in range(len(spots)):
+        spots[k] = max(spots[k], low + k * least)
     for k in range(len(spots)):
         spots[-1 - k] = min(spots[-1 - k], high - k * least)
     return spots
+
+
+def _touching(groups: Sequence[Sequence[float]], least: float) -> int | None:
+    """The first group that is too near to the next."""
+    gaps = (_start(b, least) - _end(a, least) for a, b in pairwise(groups))
+    return next((number for number, gap in enumerate(gaps) if gap < least), None)
 
 
 def _start(group: Sequence[float], least: float) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -25,8 +26,11 @@ def dropped(weight: TemplateWeight) -> bool:
 def print_weights(weights: Sequence[TemplateWeight], top: int | None = None) -> None:
     """The heaviest `top` templates (None: all), and a line on the rest."""
     shown = weights[:top]
+    table = weights_table(shown)
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
-    console.print(weights_table(shown))
+    least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
+    console.width = max(console.width, least)
+    console.print(table)
     print(closing(weights, len(shown)))
 
 

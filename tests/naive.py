@@ -1,0 +1,117 @@
+"""Slow, obvious twins of what the package does fast. Tests compare the two."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.templates import TemplateSet, boundary
+from mtlstruct.templates.language import expand
+
+
+def column(cells):
+    strings = list(dict.fromkeys(cells))
+    number = {s: i for i, s in enumerate(strings)}
+    return Column(np.array([number[c] for c in cells], np.int32), strings)
+
+
+def corpus(sentences, labels):
+    """sentences: lists of rows (tuples of cells); labels: lists of label strings."""
+    rows = [row for sentence in sentences for row in sentence]
+    ptr = np.concatenate([[0], np.cumsum([len(s) for s in sentences])]).astype(np.int64)
+    outputs, names = label_outputs(column([y for ys in labels for y in ys]))
+    return Corpus(tuple(column(cells) for cells in zip(*rows, strict=True)), ptr, outputs, names)
+
+
+def random_corpus(rng, sentences=12, longest=7, words=6, labels=3):
+    """Small, with repeated words, so that features are shared; labels depend on the words a little."""
+    xs, ys = [], []
+    for _ in range(sentences):
+        n = int(rng.integers(1, longest + 1))
+        w = rng.integers(0, words, n)
+        xs.append([(f"w{a}", f"p{a % 3}") for a in w])
+        noise = rng.integers(0, labels, n)
+        ys.append([f"L{(a + (k if rng.random() < 0.3 else 0)) % labels}" for a, k in zip(w, noise, strict=True)])
+    return corpus(xs, ys)
+
+
+def expansions(data: Corpus, templates: TemplateSet):
+    """For each template, the expanded line at each token: [m][T] strings."""
+    cells = [c.cells() for c in data.columns]
+    out = []
+    for template in templates:
+        lines = []
+        for sentence in data.sentences():
+            n = sentence.stop - sentence.start
+            for t in range(n):
+
+                def cell(row, col, t=t, n=n, start=sentence.start):
+                    at = t + row
+                    if at < 0:
+                        return boundary(at)
+                    return boundary(at - n + 1) if at >= n else cells[col][start + at]
+
+                lines.append(expand(template, cell))
+        out.append(lines)
+    return out
+
+
+def all_labelings(n, L):
+    return itertools.product(range(L), repeat=n)
+
+
+def path_score(nodes, edges, path):
+    """nodes [n, L], edges [n, L, L] (edges[t] enters t; edges[0] is not used)."""
+    total = sum(nodes[t, y] for t, y in enumerate(path))
+    return total + sum(edges[t, path[t - 1], path[t]] for t in range(1, len(path)))
+
+
+def best_path(nodes, edges):
+    n, L = nodes.shape
+    return max(path_score(nodes, edges, p) for p in all_labelings(n, L))
+
+
+def score(design, weights, scale):
+    """A·w by loops."""
+    out = np.zeros((design.rows, weights.shape[1]))
+    for row in range(design.rows):
+        for k in range(design.ptr[row], design.ptr[row + 1]):
+            j = design.blocks[k if design.ragged else k - design.ptr[row]]
+            x = design.values[k] if len(design.values) else 1.0
+            out[row] += scale[j] * x * weights[design.ids[k]]
+    return out
+
+
+def count(design, z, shape):
+    """Aᵀ·z by loops."""
+    out = np.zeros(shape)
+    for row in range(design.rows):
+        for k in range(design.ptr[row], design.ptr[row + 1]):
+            if design.ids[k] != design.attributes:
+                out[design.ids[k], : z.shape[1]] += (design.values[k] if len(design.values) else 1.0) * z[row]
+    return out
+
+
+def objective(oracle, weights, scale, regularizer, c):
+    """Ω(w) + c·Σξ_i with every labeling of every sentence looked at."""
+    structure, encoded = oracle.structure, oracle.encoded
+    nodes = score(encoded.designs[0], weights[0].astype(float), scale)[:, : structure.labels]
+    rows = score(encoded.designs[1], weights[1].astype(float), scale).reshape(-1, structure.labels, structure.labels)
+    total = 0.0
+    site = 0
+    for i in range(oracle.sentences):
+        a, b = encoded.ptr[i], encoded.ptr[i + 1]
+        edges = np.zeros((b - a, structure.labels, structure.labels))
+        for t in range(1, b - a):
+            edges[t] = rows[encoded.rows[1][site]]
+            site += 1
+        gold = oracle.gold[a:b]
+        costly = nodes[a:b] + oracle.cost[gold]
+        total += max(0.0, best_path(costly, edges) - path_score(nodes[a:b], edges, gold))
+    squares = np.zeros(oracle.templates)
+    for design, u in zip(encoded.designs, weights, strict=True):
+        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
+            squares[j] = scale[j] ** 2 * float((u[first:last].astype(float) ** 2).sum())
+    return regularizer.value(np.sqrt(squares)) + c * total

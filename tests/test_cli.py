@@ -1,0 +1,727 @@
+"""The command line in process: what each command prints, its JSON keys and its exit codes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mtlstruct import cli
+from mtlstruct.cli import common
+from mtlstruct.files import replacing
+
+TRAIN = """\
+Ana N B-PER
+Paz N I-PER
+vive V O
+en P O
+Lima N B-LOC
+
+en P O
+Quito N B-LOC
+canta V O
+Eva N B-PER
+
+Eva N B-PER
+Sol N I-PER
+canta V O
+
+Lima N B-LOC
+canta V O
+en P O
+Cusco N B-LOC
+"""
+WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
+TEMPLATES = "# words and tags\nU0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
+CHARACTERS = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,0]/%x[1,0]\nB\n"
+
+TRAIN_KEYS = {
+    *(
+        "objective",
+        "dual",
+        "gap",
+        "epsilon",
+        "passes",
+        "converged",
+        "seconds",
+        "encode_seconds",
+        "peak_rss_mb",
+    ),
+    *("sentences", "tokens", "templates", "active_templates", "attributes", "features"),
+}
+CHUNK_KEYS = {"precision", "recall", "f1", "accuracy", "per_type", "sentences", "tokens"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command line came to."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def call(*arguments: object, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = cli.run([str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with small data, which is the current one."""
+    for name, content in (
+        ("a.tpl", TEMPLATES),
+        ("train.txt", TRAIN),
+        ("c.tpl", CHARACTERS),
+        ("words.txt", WORDS),
+    ):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tagger and a segmenter, trained once."""
+    folder = tmp_path_factory.mktemp("trained")
+    files = [folder / name for name in ("a.tpl", "train.txt", "m.mtl", "c.tpl", "words.txt", "s.mtl")]
+    for path, content in zip(files, (TEMPLATES, TRAIN, None, CHARACTERS, WORDS, None), strict=True):
+        if content is not None:
+            path.write_text(content, encoding="utf-8")
+    names = [str(path) for path in files]
+    assert cli.run(["train", *names[:3], "-q"]) == 0
+    assert cli.run(["train", *names[3:], "-q", "--task", "segmentation", "-c", "10"]) == 0
+    return folder
+
+
+@pytest.fixture
+def tagger(place: Path, trained: Path) -> Path:
+    return Path(shutil.copy(trained / "m.mtl", place))
+
+
+@pytest.fixture
+def segmenter(place: Path, trained: Path) -> Path:
+    return Path(shutil.copy(trained / "s.mtl", place))
+
+
+# The top ----------------------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command(run: Run) -> None:
+    got = run("--help")
+    assert got.code == 0
+    for name in ("train", "predict", "evaluate", "score", "weights", "templates", "demo"):
+        assert f"\n  {name} " in got.out
+    assert run().out == got.out
+
+
+def test_version(run: Run) -> None:
+    from mtlstruct import __version__
+
+    assert run("--version") == Ran(0, f"mtlstruct {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fly",),
+        ("--fly",),
+        ("train",),
+        ("train", "--method", "x", "a", "b", "c"),
+        ("score", "a", "b", "--task", "x"),
+    ],
+)
+def test_bad_usage_is_one_sentence_and_code_2(run: Run, arguments: tuple[str, ...]) -> None:
+    got = run(*arguments)
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith("mtlstruct: ")
+    assert got.err.endswith(" --help)\n")
+    assert got.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [("--debug", "weights", "no"), ("weights", "no", "--debug")])
+def test_debug_shows_the_traceback_wherever_it_stands(run: Run, arguments: tuple[str, ...]) -> None:
+    got = run(*arguments)
+    assert got.code == 2
+    assert "Traceback" in got.err
+    assert got.err.endswith("mtlstruct: no: no such model file\n")
+    assert "Traceback" not in run("weights", "no").err
+
+
+def test_a_file_may_be_called_debug(run: Run, place: Path) -> None:
+    assert "--debug: no such model file" in run("weights", "--", "--debug").err
+
+
+def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("oh [red]no[/red]")
+
+    monkeypatch.setattr("mtlstruct.templates.preset", broken)
+    got = run("templates", "generate", "--preset", "x")
+    assert got.code == 3
+    assert got.err == (
+        "mtlstruct: a fault of mtlstruct, please report it: RuntimeError: oh [red]no[/red] (--debug shows where)\n"
+    )
+
+
+def test_words_of_options_are_those_of_the_tables() -> None:
+    from mtlstruct.formats.segmented import TAGS
+    from mtlstruct.learners import LEARNERS
+    from mtlstruct.normalizers import NORMALIZERS
+    from mtlstruct.recipes import RECIPES
+    from mtlstruct.templates import PRESETS
+
+    assert set(common.Method) == set(RECIPES)
+    assert set(common.Solver) == set(LEARNERS)
+    assert set(common.Normalize) == set(NORMALIZERS)
+    assert set(common.Tags) == set(TAGS)
+    assert ", ".join(PRESETS) == cli.templates.PRESETS
+
+
+def test_defaults_are_those_of_training(run: Run, place: Path) -> None:
+    from dataclasses import asdict
+
+    from mtlstruct.train import Options
+
+    run("train", "a.tpl", "train.txt", "m.mtl", "-q")
+    assert _log(place / "m.mtl.log.jsonl")[0]["options"] == asdict(Options())
+
+
+# train ------------------------------------------------------------------------------------------------------
+
+
+def _log(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_train_sums_up_on_stdout_and_reports_on_stderr(run: Run, place: Path) -> None:
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--valid", "train.txt")
+    assert got.code == 0
+    assert got.out.startswith("converged after ")
+    assert "train.txt: precision 100.00 · recall 100.00 · f1 100.00" in got.out
+    assert "saved m.mtl" in got.out
+    lines = got.err.splitlines()
+    assert lines[0] == "read 4 sentences, 16 tokens, 4 labels; 6 templates"
+    assert "memory" in lines[1]
+    assert lines[2].startswith("pass 1 ")
+    assert "\x1b" not in got.out + got.err
+
+
+def test_train_json_is_one_object_with_the_keys_of_the_contract(run: Run, place: Path) -> None:
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--json")
+    assert set(got.json) == TRAIN_KEYS
+    assert got.json["converged"] is True
+    assert got.json["gap"] <= 0.01
+    assert (got.json["sentences"], got.json["tokens"], got.json["templates"]) == (4, 16, 6)
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--json", "-q", "--valid", "train.txt")
+    assert set(got.json) == {*TRAIN_KEYS, "valid"}
+    assert set(got.json["valid"]) == CHUNK_KEYS
+    assert got.err == ""
+
+
+def test_quiet_says_nothing(run: Run, place: Path) -> None:
+    assert run("train", "a.tpl", "train.txt", "m.mtl", "--quiet") == Ran(0, "", "")
+
+
+def test_the_log_has_the_run_its_passes_and_the_summary(run: Run, place: Path) -> None:
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--json", "--seed", 3)
+    first, *passes, last = _log(place / "m.mtl.log.jsonl")
+    assert first["event"] == "run"
+    assert first["command"] == ["mtlstruct", "train", "a.tpl", "train.txt", "m.mtl", "--json", "--seed", "3"]
+    assert first["options"]["seed"] == 3
+    assert first["data"]["labels"] == ["B-LOC", "B-PER", "I-PER", "O"]
+    assert set(first["versions"]) >= {"mtlstruct", "python", "numpy", "numba"}
+    assert [line["passes"] for line in passes] == list(range(1, got.json["passes"] + 1))
+    assert all(line["event"] == "pass" and line["seconds"] > 0 for line in passes)
+    assert last == {"event": "summary", **got.json} | {"peak_rss_mb": last["peak_rss_mb"]}
+
+
+def test_the_log_goes_elsewhere_or_nowhere(run: Run, place: Path) -> None:
+    run("train", "a.tpl", "train.txt", "m.mtl", "-q", "--log", "here.jsonl")
+    assert _log(place / "here.jsonl")[-1]["event"] == "summary"
+    run("train", "a.tpl", "train.txt", "m.mtl", "-q", "--no-log")
+    assert not (place / "m.mtl.log.jsonl").exists()
+
+
+def test_not_converged_is_said_and_saved(run: Run, place: Path) -> None:
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--max-iter", 1, "--gap", 1e-9, "--json")
+    assert got.code == 0
+    assert got.json["converged"] is False
+    assert "mtlstruct: not converged: after 1 passes (--max-iter) the gap is" in got.err
+    assert run("weights", "m.mtl").code == 0
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--max-iter", 1, "--epsilon", 1e-12, "-q")
+    assert "R_emp - R_s is" in got.err
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+@pytest.mark.parametrize("solver", [["coordinate"], ["cutting-plane"], ["cutting-plane", "--line-search"]])
+def test_every_method_has_every_solver(run: Run, place: Path, method: str, solver: list[str]) -> None:
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "--json", "--method", method, "--solver", *solver)
+    assert got.json["converged"] is True
+
+
+def test_models_are_the_same_bytes_on_any_number_of_threads(run: Run, place: Path) -> None:
+    for count in (1, 2, 4):
+        assert run("train", "a.tpl", "train.txt", f"{count}.mtl", "-q", "--threads", count).code == 0
+    assert len({(place / f"{count}.mtl").read_bytes() for count in (1, 2, 4)}) == 1
+
+
+def test_min_count_and_normalize_reach_the_encoder(run: Run, place: Path) -> None:
+    all_of_them = run("train", "a.tpl", "train.txt", "m.mtl", "--json").json["attributes"]
+    assert (
+        run("train", "a.tpl", "train.txt", "m.mtl", "--json", "--min-count", 2).json["attributes"]
+        < all_of_them
+    )
+    (place / "wide.txt").write_text("A N X\n\uff21 N X\nB N Y\n", encoding="utf-8")
+    plain, folded = (
+        run("train", "a.tpl", "wide.txt", "m.mtl", "--json", "--normalize", how).json["attributes"]
+        for how in ("none", "nfkc")
+    )
+    assert folded < plain
+
+
+def test_segmentation_keeps_its_tags_in_the_model(run: Run, place: Path) -> None:
+    from mtlstruct.model import Model
+
+    for tags, labels in (("bie", ("B", "E", "I")), ("bmes", ("B", "E", "M", "S"))):
+        got = run(
+            "train", "c.tpl", "words.txt", "s.mtl", "--task", "segmentation", "--tags", tags, "--json", "-q"
+        )
+        assert got.code == 0
+        model = Model.load("s.mtl")
+        assert (model.task, model.facts["tags"], model.labels) == ("segmentation", tags, labels)
+
+
+def test_latin1_goes_in_and_comes_out(run: Run, place: Path) -> None:
+    (place / "l.txt").write_bytes("á N X\nb N Y\n".encode("latin-1"))
+    assert run("train", "a.tpl", "l.txt", "l.mtl", "-q", "--encoding", "latin-1").code == 0
+    assert run("predict", "l.mtl", "l.txt", "-o", "out", "--encoding", "latin-1").code == 0
+    assert (place / "out").read_bytes() == "á\tN\tX\tX\nb\tN\tY\tY\n\n".encode("latin-1")
+
+
+# predict ----------------------------------------------------------------------------------------------------
+
+
+def test_predict_takes_rows_with_and_without_labels(run: Run, tagger: Path) -> None:
+    got = run("predict", tagger, "train.txt")
+    rows = [line.split() for line in TRAIN.splitlines()]
+    assert got.out == "".join("\t".join([*row, *row[-1:]]) + "\n" for row in [*rows, []])
+    bare = "".join(" ".join(row[:-1]) + "\n" for row in rows).encode()
+    assert run("predict", tagger, stdin=bare).out == "".join("\t".join(row) + "\n" for row in [*rows, []])
+
+
+def test_predict_writes_a_file(run: Run, tagger: Path, place: Path) -> None:
+    printed = run("predict", tagger, "train.txt").out
+    assert run("predict", tagger, "train.txt", "-o", "out.txt") == Ran(0, "", "")
+    assert (place / "out.txt").read_text() == printed
+
+
+def test_predict_of_nothing_is_nothing(run: Run, tagger: Path) -> None:
+    assert run("predict", tagger, stdin=b"") == Ran(0, "", "")
+    assert run("predict", tagger, stdin=b"\n\n \n") == Ran(0, "", "")
+
+
+def test_predict_keeps_the_order_over_many_batches(run: Run, tagger: Path, place: Path) -> None:
+    many = "".join(f"w{number} N\n\n" for number in range(60_000))
+    (place / "many.txt").write_text(many)
+    out = run("predict", tagger, "many.txt", "--threads", 2).out
+    assert [row.split("\t")[0] for row in out.splitlines() if row] == [f"w{n}" for n in range(60_000)]
+
+
+def test_predict_cuts_words_and_raw_keeps_blanks(run: Run, segmenter: Path) -> None:
+    bare = WORDS.replace("  ", "").encode()
+    assert run("predict", segmenter, stdin=bare).out == WORDS
+    assert run("predict", segmenter, stdin=WORDS.encode()).out == WORDS
+    torn = "今 天天气好\n\n".encode()
+    assert run("predict", segmenter, stdin=torn).out == "今天  天气  好\n\n"
+    assert run("predict", segmenter, stdin=torn, *["--raw"]).out == "今  天  天气  好\n\n"
+
+
+def test_raw_is_for_segmentation(run: Run, tagger: Path) -> None:
+    got = run("predict", tagger, "--raw")
+    assert (got.code, got.out) == (2, "")
+    assert "--raw is for segmentation models" in got.err
+
+
+@pytest.mark.parametrize("target", ["m.mtl", "train.txt"])
+def test_predict_overwrites_none_of_its_inputs(run: Run, tagger: Path, place: Path, target: str) -> None:
+    before = (place / target).read_bytes()
+    assert run("predict", tagger, "train.txt", "-o", target).code == 2
+    assert (place / target).read_bytes() == before
+
+
+def test_a_bad_line_leaves_an_older_output_alone(run: Run, tagger: Path, place: Path) -> None:
+    (place / "out").write_text("old")
+    got = run("predict", tagger, "-o", "out", stdin=b"a N\n\nb N c d\n")
+    assert got.code == 2
+    assert got.err.startswith("mtlstruct: standard input, line 3: expected 2 columns")
+    assert (place / "out").read_text() == "old"
+    assert not list(place.glob(".*"))
+
+
+# evaluate and score -----------------------------------------------------------------------------------------
+
+
+def test_evaluate_prints_what_conlleval_prints(run: Run, tagger: Path) -> None:
+    got = run("evaluate", tagger, "train.txt")
+    assert got.out.startswith("processed 16 tokens with 7 phrases; found: 7 phrases; correct: 7.\n")
+    assert "tokens in" in got.out.splitlines()[-1]
+    got = run("evaluate", tagger, "train.txt", "--json", "--threads", 2)
+    assert set(got.json) == {*CHUNK_KEYS, "seconds", "tokens_per_second"}
+    assert got.json["f1"] == 100
+    assert set(got.json["per_type"]) == {"LOC", "PER"}
+
+
+def test_evaluate_words(run: Run, segmenter: Path, place: Path) -> None:
+    assert "=== F MEASURE:\t1.000" in run("evaluate", segmenter, "words.txt").out
+    (place / "known.txt").write_text("今天\n北京\n", encoding="utf-8")
+    got = run("evaluate", segmenter, "words.txt", "--words", "known.txt", "--json").json
+    assert set(got) >= {
+        "precision",
+        "recall",
+        "f1",
+        "r_iv",
+        "r_oov",
+        "sentences",
+        "tokens",
+        "tokens_per_second",
+    }
+    assert (got["f1"], got["r_iv"], got["r_oov"]) == (100, 100, 100)
+
+
+def test_evaluate_wants_the_columns_of_training(run: Run, tagger: Path, place: Path) -> None:
+    (place / "bare.txt").write_text("Ana N\n")
+    got = run("evaluate", tagger, "bare.txt")
+    assert (got.code, got.err) == (2, "mtlstruct: bare.txt, line 1: expected 3 columns, got 2\n")
+
+
+def test_evaluate_counts_labels_the_model_does_not_know(run: Run, tagger: Path, place: Path) -> None:
+    (place / "new.txt").write_text("Ana N B-PER\nx N B-NEW\n")
+    assert run("evaluate", tagger, "new.txt", "--json").json["per_type"]["NEW"]["recall"] == 0
+
+
+def test_score_agrees_with_evaluate(run: Run, tagger: Path, place: Path) -> None:
+    (place / "gold.txt").write_text("Ana N B-PER\nvive V O\n\nLima N B-PER\n")
+    run("predict", tagger, "gold.txt", "-o", "ours.txt")
+    scored = run("score", "gold.txt", "ours.txt", "--task", "sequence", "--json").json
+    assert set(scored) == CHUNK_KEYS
+    assert scored.items() <= run("evaluate", tagger, "gold.txt", "--json").json.items()
+
+
+def test_score_of_words(run: Run, place: Path) -> None:
+    (place / "cut.txt").write_text(WORDS.replace("图书馆", "图  书馆"), encoding="utf-8")
+    got = run(
+        "score", "words.txt", "cut.txt", "--task", "segmentation", "--words", "words.txt", "--json"
+    ).json
+    assert (got["r_iv"], got["r_oov"]) == (pytest.approx(100 * 12 / 13), None)
+    assert (
+        "=== TOTAL TRUE WORD COUNT:\t13" in run("score", "words.txt", "cut.txt", "--task", "segmentation").out
+    )
+
+
+@pytest.mark.parametrize(("least", "code"), [("99", 1), ("50", 0), ("nan", 1)])
+def test_score_min_is_an_exit_code(run: Run, place: Path, least: str, code: int) -> None:
+    (place / "ours.txt").write_text(TRAIN.replace("Quito N B-LOC", "Quito N O"))
+    got = run("score", "train.txt", "ours.txt", "--task", "sequence", "--min", least)
+    assert got.code == code
+    assert got.out.startswith("processed 16 tokens")
+    assert ("below" in got.err) == bool(code)
+
+
+def test_score_wants_the_same_words(run: Run, place: Path) -> None:
+    (place / "ours.txt").write_text(TRAIN.replace("canta", "calla", 1))
+    got = run("score", "train.txt", "ours.txt", "--task", "sequence")
+    assert got.code == 2
+    assert got.err == (
+        "mtlstruct: ours.txt, line 9: expected 'canta' in the first column as in train.txt, got 'calla'\n"
+    )
+    (place / "ours.txt").write_text(TRAIN.partition("\n\n")[0])
+    assert "expected 4 sentences" in run("score", "train.txt", "ours.txt", "--task", "sequence").err
+
+
+def test_words_are_for_segmentation(run: Run, tagger: Path) -> None:
+    assert "--words is for segmentation" in run("evaluate", tagger, "train.txt", "--words", "words.txt").err
+    got = run("score", "train.txt", "train.txt", "--task", "sequence", "--words", "words.txt")
+    assert (got.code, "--words is for segmentation" in got.err) == (2, True)
+
+
+def test_labels_that_are_no_chunks_are_summed_up_by_accuracy(run: Run, place: Path) -> None:
+    (place / "pos.txt").write_text("a x N\nb y V\n\na x N\n")
+    assert "pos.txt: accuracy 100.00\n" in run("train", "a.tpl", "pos.txt", "p.mtl", "--valid", "pos.txt").out
+
+
+# weights and templates --------------------------------------------------------------------------------------
+
+
+def test_weights_table_has_every_template(run: Run, tagger: Path) -> None:
+    lines = run("weights", tagger).out.splitlines()
+    assert lines[0].split() == ["rank", "name", "text", "mu", "relative", "norm", "features"]
+    assert [line.split()[0] for line in lines[1:-1]] == [str(rank) for rank in range(1, 7)]
+    assert "6 templates kept" in lines[-1]
+
+
+def test_weights_json_and_csv(run: Run, tagger: Path) -> None:
+    keys = ["rank", "index", "name", "text", "mu", "relative", "norm", "features"]
+    listed = run("weights", tagger, "--json").json
+    assert [list(weight) for weight in listed] == [keys] * 6
+    assert [weight["rank"] for weight in listed] == list(range(1, 7))
+    assert all(weight["relative"] == pytest.approx(6 * weight["mu"]) for weight in listed)
+    assert sum(weight["mu"] for weight in listed) == pytest.approx(1)
+    rows = list(csv.DictReader(io.StringIO(run("weights", tagger, "--csv").out)))
+    assert [row["text"] for row in rows] == [weight["text"] for weight in listed]
+    assert [float(row["mu"]) for row in rows] == [weight["mu"] for weight in listed]
+
+
+def test_weights_top(run: Run, tagger: Path) -> None:
+    assert len(run("weights", tagger, "--json", "--top", 2).json) == 2
+    assert run("weights", tagger, "--top", 2).out.splitlines()[-1].startswith("4 more not shown; ")
+    assert run("weights", tagger, "--top", 0).code == 2
+
+
+def test_weights_json_or_csv(run: Run, tagger: Path) -> None:
+    assert run("weights", tagger, "--json", "--csv").code == 2
+
+
+@pytest.mark.parametrize("name", ["w.png", "w.svg", "w.pdf"])
+def test_weights_plot(run: Run, tagger: Path, place: Path, name: str) -> None:
+    got = run("weights", tagger, "--plot", name)
+    assert (got.code, got.err) == (0, f"drew {name}\n")
+    assert (place / name).stat().st_size > 1000
+
+
+def test_weights_plot_wants_a_known_picture_format(run: Run, tagger: Path) -> None:
+    assert (
+        "expected a picture file ending in .png, .svg, .pdf" in run("weights", tagger, "--plot", "w.bmp").err
+    )
+
+
+def test_user_text_is_no_markup(run: Run, place: Path) -> None:
+    (place / "a.tpl").write_text("U[red]:%x[0,0]\nU[/bold]:smile:%x[1,0]\nB\n")
+    assert run("train", "a.tpl", "train.txt", "m.mtl", "-q").code == 0
+    out = run("weights", "m.mtl").out
+    assert "U[red]:%x[0,0]" in out
+    assert "U[/bold]:smile:%x[1,0]" in out
+
+
+def test_generate_presets(run: Run, place: Path) -> None:
+    assert len(run("templates", "generate", "--preset", "ner-134").out.splitlines()) == 134
+    assert run("templates", "generate", "--preset", "cws-tp1", "-o", "t.tpl") == Ran(0, "", "")
+    assert len((place / "t.tpl").read_text().splitlines()) == 11
+    assert "unknown preset 'x'" in run("templates", "generate", "--preset", "x").err
+    assert run("templates", "generate", "--preset", "ner-134", "--bigrams").code == 2
+
+
+def test_generate_by_rule(run: Run) -> None:
+    assert (
+        run("templates", "generate", "--window", "-1:1").out
+        == "U000:%x[-1,0]\nU001:%x[0,0]\nU002:%x[1,0]\nB\n"
+    )
+    wide = ["--columns", "0,1", "--bigrams", "--trigrams", "1", "--cross"]
+    got, paper = run("templates", "generate", *wide), run("templates", "generate", "--preset", "ner-134")
+    assert got == paper
+    less = ["--no-unigrams", "--no-transitions", "--bigrams", "--window", "0:1"]
+    assert run("templates", "generate", *less).out == "U000:%x[0,0]/%x[1,0]\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--window", "3"), ("--window", "2:1"), ("--columns", "0,x"), ("--trigrams", "-1"), ("--columns", "0,")],
+)
+def test_generate_refuses_what_cannot_be_meant(run: Run, arguments: tuple[str, str]) -> None:
+    got = run("templates", "generate", *arguments)
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith("mtlstruct: ")
+
+
+# Bad input: each gets its sentence, and nothing that existed is damaged -------------------------------------
+
+
+BAD_TRAINING = {
+    "ragged rows": (b"a N X\nb Y\n", "data, line 2: expected 3 columns as on line 1, got 2"),
+    "empty file": (b"", "data: no sentences"),
+    "blank lines only": (b"\n \n\t\n", "data: no sentences"),
+    "no label column": (b"a\nb\n", "data, line 1: expected at least 2 columns, got 1"),
+    "one label": (b"a N O\nb N O\n", "the training data has one label only ('O'): there is nothing to learn"),
+    "invalid UTF-8": (b"a N X\n\xff N Y\n", "data, line 2: expected utf-8 text, got byte 0xff at offset 0"),
+    "NUL": (b"a N X\nb N\0 Y\n", "data, line 2: expected text, got a NUL byte"),
+    "a missing column": (b"a X\nb Y\n", "a.tpl, line 5: template names column 1, but the data has 1"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TRAINING)
+def test_bad_training_data(run: Run, tagger: Path, place: Path, kind: str) -> None:
+    content, sentence = BAD_TRAINING[kind]
+    (place / "data").write_bytes(content)
+    before = _snapshot(place)
+    got = run("train", "a.tpl", "data", "m.mtl")
+    assert (got.code, got.out) == (2, "")
+    complaint = got.err.splitlines()[-1]
+    assert complaint.startswith(f"mtlstruct: {sentence}")
+    assert "Traceback" not in got.err
+    assert _snapshot(place) == before
+
+
+BAD_TEMPLATES = {
+    "none": (b"# nothing\n\n", "a.tpl: expected at least one template line, got none"),
+    "empty": (b"", "a.tpl: expected at least one template line, got none"),
+    "another letter": (b"X:%x[0,0]\n", "a.tpl, line 1, column 1: expected U or B"),
+    "no UTF-8": (b"U:\xff%x[0,0]\n", "a.tpl, line 1: expected UTF-8"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_TEMPLATES)
+def test_bad_templates(run: Run, tagger: Path, place: Path, kind: str) -> None:
+    content, sentence = BAD_TEMPLATES[kind]
+    (place / "a.tpl").write_bytes(content)
+    before = _snapshot(place)
+    got = run("train", "a.tpl", "train.txt", "m.mtl")
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith(f"mtlstruct: {sentence}")
+    assert _snapshot(place) == before
+
+
+BAD_OPTIONS = {
+    "-c 0": "-c must be a positive number, got 0.0",
+    "-c nan": "-c must be a positive number, got nan",
+    "-c -1": "-c must be a positive number, got -1.0",
+    "-c inf": "-c must be a positive number, got inf",
+    "-c much": "Invalid value for '-c'",
+    "--gap 0": "--gap must be a positive number, got 0.0",
+    "--epsilon 0": "--epsilon must be a positive number, got 0.0",
+    "--max-iter 0": "--max-iter must be at least 1, got 0",
+    "--min-count 0": "--min-count must be at least 1, got 0",
+    "--threads 0": "Invalid value for '--threads'",
+    "--seed -1": "Invalid value for '--seed'",
+    "--line-search": "--line-search is for --solver cutting-plane",
+    "--encoding utf-16": "train.txt: expected an encoding with one-byte line ends, got 'utf-16'",
+    "--encoding klingon": "train.txt: expected the name of a text encoding, got 'klingon'",
+    "--valid no.txt": "no.txt: cannot be read: No such file or directory",
+    "--valid words.txt": "words.txt, line 2: expected 3 columns",
+    "--log no/where.jsonl": "no/where.jsonl: cannot write there: the folder",
+    "--log train.txt": "train.txt: expected another file to write to, got one of the inputs",
+    "--log m.mtl": "m.mtl: expected another file to write to, got one of the inputs",
+}
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS)
+def test_bad_options(run: Run, tagger: Path, place: Path, options: str) -> None:
+    if "words" in options:
+        (place / "words.txt").write_text("a N X\nb Y\n")
+    before = _snapshot(place)
+    got = run("train", "a.tpl", "train.txt", "m.mtl", *options.split())
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith(f"mtlstruct: {BAD_OPTIONS[options]}")
+    assert got.err.count("\n") == 1
+    assert _snapshot(place) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "sentence"),
+    [
+        ("no/where/m.mtl", "no/where/m.mtl: cannot write there: the folder"),
+        (".", ".: cannot write there: it is a folder, expected a file name"),
+        ("train.txt/m.mtl", "train.txt/m.mtl: cannot write there: the folder"),
+        ("/proc/m.mtl", "/proc/m.mtl: cannot write there: no file can be made in /proc"),
+        ("train.txt", "train.txt: expected another file to write to, got one of the inputs"),
+        ("a.tpl", "a.tpl: expected another file to write to, got one of the inputs"),
+    ],
+)
+def test_a_model_path_that_cannot_be(run: Run, place: Path, model: str, sentence: str) -> None:
+    (place / "a.tpl").write_text("not read: the path is looked at first")
+    before = _snapshot(place)
+    got = run("train", "a.tpl", "train.txt", model)
+    assert got.code == 2
+    assert got.err.startswith(f"mtlstruct: {sentence}")
+    assert _snapshot(place) == before
+
+
+def test_inputs_that_are_not_there(run: Run, tagger: Path) -> None:
+    assert "no.tpl: expected a readable template file" in run("train", "no.tpl", "train.txt", "m.mtl").err
+    assert "no.txt: cannot be read: No such file" in run("train", "a.tpl", "no.txt", "m.mtl").err
+    assert "no.txt: cannot be read: No such file" in run("predict", tagger, "no.txt").err
+    assert ".: cannot be read: Is a directory" in run("predict", tagger, ".").err
+    assert "no.txt: cannot be read: No such file" in run("evaluate", tagger, "no.txt").err
+    assert "no.mtl: no such model file" in run("predict", "no.mtl").err
+    assert "train.txt: not a model file" in run("weights", "train.txt").err
+
+
+def test_labels_that_are_numbers_are_labels_with_a_note(run: Run, place: Path) -> None:
+    (place / "numbers.txt").write_text("a N 0\nb N 1\nc N 2.5\n")
+    got = run("train", "a.tpl", "numbers.txt", "m.mtl")
+    assert got.code == 0
+    assert "note: all 3 labels are numbers (0, 1, 2.5 …); the last column is taken for the label\n" in got.err
+    assert run("predict", "m.mtl", "numbers.txt").out.startswith("a\tN\t0\t0\nb\tN\t1\t1\n")
+
+
+def test_sentences_of_one_token(run: Run, place: Path) -> None:
+    (place / "one.txt").write_text("a N X\n\nb N Y\n")
+    assert run("train", "a.tpl", "one.txt", "m.mtl", "-q").code == 0
+    assert run("predict", "m.mtl", "one.txt").out == "a\tN\tX\tX\n\nb\tN\tY\tY\n\n"
+
+
+def test_a_sentence_of_100000_tokens(run: Run, place: Path) -> None:
+    (place / "long.txt").write_text("a N X\nb N Y\n" * 50_000)
+    got = run("train", "a.tpl", "long.txt", "m.mtl", "--max-iter", 2, "--json")
+    assert (got.code, got.json["tokens"], got.json["sentences"]) == (0, 100_000, 1)
+    assert run("predict", "m.mtl", "long.txt", "-o", "out.txt").code == 0
+    assert (place / "out.txt").read_text() == "a\tN\tX\tX\nb\tN\tY\tY\n" * 50_000 + "\n"
+
+
+def test_crlf_and_bom_change_nothing(run: Run, place: Path) -> None:
+    for name in ("train.txt", "a.tpl"):
+        text = (place / name).read_text()
+        (place / f"w-{name}").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert run("train", "a.tpl", "train.txt", "1.mtl", "-q").code == 0
+    assert run("train", "w-a.tpl", "w-train.txt", "2.mtl", "-q").code == 0
+    assert (place / "1.mtl").read_bytes() == (place / "2.mtl").read_bytes()
+    assert run("predict", "1.mtl", "w-train.txt").out == run("predict", "1.mtl", "train.txt").out
+
+
+def test_an_interrupt_leaves_an_older_model(
+    run: Run, tagger: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = _snapshot(place)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("mtlstruct.train.learn", interrupted)
+    got = run("train", "a.tpl", "train.txt", "m.mtl", "-q")
+    assert got == Ran(130, "", "mtlstruct: interrupted; what existed before is unchanged\n")
+    assert _snapshot(place) == before
+
+
+def test_devices_are_written_and_not_replaced(tmp_path: Path) -> None:
+    link, target = tmp_path / "link", tmp_path / "target"
+    link.symlink_to(target)
+    with replacing(link) as out:
+        out.write(b"x")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"x"
+    with replacing("/dev/null") as out:
+        out.write(b"x")
+    assert Path("/dev/null").is_char_device()
+
+
+def _snapshot(place: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.iterdir()}

@@ -1,0 +1,156 @@
+"""Learners end with a certificate that enumeration confirms, and different solvers meet at one optimum."""
+
+import numpy as np
+import pytest
+from naive import corpus, objective, random_corpus
+
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.losses import Hamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet
+
+TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
+NORMS = [BlockL1Squared(), L2()]
+
+
+def make_oracle(data, templates=TEMPLATES):
+    structure = SequenceStructure(len(data.labels))
+    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
+    return Oracle(structure, encoded, data.outputs, Hamming().table(len(data.labels)))
+
+
+def silent(record):
+    return False
+
+
+LEARNERS = {
+    "coordinate": Coordinate(Stop(gap=2e-3, max_passes=300)),
+    "cutting-plane": CuttingPlane(Stop(gap=2e-3, max_passes=600)),
+    "line-search": CuttingPlane(Stop(gap=2e-3, max_passes=300), line_search=True),
+}
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("c", [0.05, 1.0])
+def test_the_certified_objective_is_the_true_one(name, regularizer, c):
+    oracle = make_oracle(random_corpus(np.random.default_rng(0), 10, 4, 5))
+    fit = LEARNERS[name].fit(oracle, regularizer, c, silent)
+    assert fit.converged
+    assert fit.dual <= fit.objective * (1 + 1e-6)
+    assert fit.gap <= 2e-3
+    true = objective(oracle, fit.weights, fit.scale, regularizer, c)
+    assert fit.objective == pytest.approx(true, rel=1e-4)
+    assert fit.epsilon == pytest.approx((fit.objective - fit.dual) / (c * oracle.sentences))
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("c", [0.05, 1.0, 5.0])
+def test_all_solvers_reach_the_same_optimum(regularizer, c):
+    oracle = make_oracle(random_corpus(np.random.default_rng(1), 40, 8, 12))
+    fits = [learner.fit(oracle, regularizer, c, silent) for learner in LEARNERS.values()]
+    assert all(fit.converged for fit in fits)
+    lowest = max(fit.dual for fit in fits)
+    for fit in fits:
+        assert lowest <= fit.objective * (1 + 1e-6)
+        assert fit.objective <= lowest * (1 + 5e-3)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_lower_bounds_never_pass_the_optimum_and_records_are_sound(name):
+    oracle = make_oracle(random_corpus(np.random.default_rng(2), 30, 6, 8))
+    records = []
+    fit = LEARNERS[name].fit(oracle, BlockL1Squared(), 1.0, lambda r: records.append(r) or False)
+    assert [r.passes for r in records] == list(range(1, len(records) + 1))
+    assert all(r.dual <= fit.objective * (1 + 1e-6) for r in records)
+    assert records[-1].certified
+    if name != "coordinate":
+        duals = [r.dual for r in records]
+        assert all(b >= a - 1e-5 * abs(a) for a, b in zip(duals, duals[1:], strict=False))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_one_template_makes_mtl_an_svm(name):
+    oracle = make_oracle(random_corpus(np.random.default_rng(3), 20, 5, 6), "U0:%x[0,0]")
+    mtl = LEARNERS[name].fit(oracle, BlockL1Squared(), 1.0, silent)
+    svm = LEARNERS[name].fit(oracle, L2(), 1.0, silent)
+    assert mtl.objective == pytest.approx(svm.objective, rel=5e-3)
+
+
+def planted(seed, n=60):
+    """Labels are a function of column 2; columns 0 and 1 are noise."""
+    rng = np.random.default_rng(seed)
+    xs, ys = [], []
+    for _ in range(n):
+        length = int(rng.integers(2, 9))
+        truth = rng.integers(0, 6, length)
+        noise = rng.integers(0, 9, (length, 2))
+        xs.append([(f"a{p}", f"b{q}", f"t{k}") for (p, q), k in zip(noise, truth, strict=True)])
+        ys.append([f"L{k % 3}" for k in truth])
+    return corpus(xs, ys)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_one_true_template_among_noise_is_kept(name):
+    lines = [f"U{i}:%x[{r},{c}]" for i, (r, c) in enumerate((r, c) for c in (0, 1) for r in (-2, -1, 0, 1, 2))]
+    oracle = make_oracle(planted(4), "\n".join([*lines, "Utrue:%x[0,2]", "B"]))
+    fit = LEARNERS[name].fit(oracle, BlockL1Squared(), 1.0, silent)
+    assert int(np.argmax(fit.mu)) == len(lines)
+    assert fit.mu[len(lines)] > 0.95
+    assert np.count_nonzero(fit.mu[: len(lines)] > 1e-3) == 0
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_sentence_with_two_labelings_and_a_single_sentence_converge(name):
+    twice = corpus([[("a", "x"), ("b", "y")]] * 2, [["A", "B"], ["B", "A"]])
+    once = corpus([[("a", "x"), ("b", "y"), ("a", "y")]], [["A", "B", "A"]])
+    for data in (twice, once):
+        for regularizer in NORMS:
+            assert LEARNERS[name].fit(make_oracle(data), regularizer, 1.0, silent).converged
+
+
+def test_duplicate_templates_share_the_weight_of_one():
+    data = random_corpus(np.random.default_rng(5), 30, 6, 8)
+    once = LEARNERS["coordinate"].fit(make_oracle(data, "U0:%x[0,0]\nB"), BlockL1Squared(), 1.0, silent)
+    doubled = make_oracle(data, "U0:%x[0,0]\nU1:%x[0,0]\nB")
+    for learner in LEARNERS.values():
+        assert learner.fit(doubled, BlockL1Squared(), 1.0, silent).objective == pytest.approx(once.objective, rel=5e-3)
+
+
+def test_epsilon_is_the_papers_rule():
+    oracle = make_oracle(random_corpus(np.random.default_rng(6), 30, 6, 8))
+    for learner in (Coordinate(Stop(epsilon=0.05)), CuttingPlane(Stop(epsilon=0.05))):
+        fit = learner.fit(oracle, BlockL1Squared(), 1.0, silent)
+        assert fit.converged
+        assert fit.epsilon <= 0.05 * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_watch_may_stop_the_run_and_the_result_is_still_certified(name):
+    oracle = make_oracle(random_corpus(np.random.default_rng(7), 30, 6, 8))
+    fit = LEARNERS[name].fit(oracle, BlockL1Squared(), 1.0, lambda record: record.passes >= 2)
+    assert fit.passes == 2
+    assert fit.dual <= fit.objective
+    assert fit.objective == pytest.approx(
+        objective(oracle, fit.weights, fit.scale, BlockL1Squared(), 1.0), rel=1e-4
+    )
+
+
+def test_templates_that_fall_to_zero_are_left_out_of_the_certified_weights():
+    lines = [f"U{i}:%x[{i - 3},0]" for i in range(7)]
+    oracle = make_oracle(planted(8), "\n".join([*lines, "Utrue:%x[0,2]", "B"]))
+    fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, silent)
+    assert np.any(fit.mu == 0)
+    assert np.array_equal(fit.mu == 0, fit.scale == 0)
+    assert fit.objective == pytest.approx(
+        objective_small(oracle, fit), rel=1e-3
+    )
+
+
+def objective_small(oracle, fit):
+    parts = oracle.score(fit.weights, fit.scale)
+    norms = np.abs(fit.scale) * np.sqrt(oracle.squared_norms(fit.weights))
+    return BlockL1Squared().value(norms) + oracle.hinge(parts).total

@@ -1,0 +1,92 @@
+"""The adjoint pair and the norms, against loops; uniform, ragged and real-valued rows."""
+
+import numpy as np
+import pytest
+from naive import count, score
+
+from mtlstruct import linear, threads
+from mtlstruct.linear import LOOKAHEAD, Design
+
+
+def make_design(rng, rows=30, m=5, ragged=False, real=False):
+    sizes = rng.integers(1, 9, m)
+    block_ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    null = int(block_ptr[-1])
+    entries, blocks, lengths = [], [], []
+    for _ in range(rows):
+        chosen = [j for j in range(m) if not ragged or rng.random() < 0.6]
+        ids = [int(rng.integers(block_ptr[j], block_ptr[j + 1])) for j in chosen]
+        if not ragged and rng.random() < 0.3:
+            ids[int(rng.integers(m))] = null
+        entries += ids
+        blocks += chosen
+        lengths.append(len(ids))
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    ids = np.array(entries + [null] * LOOKAHEAD, np.int32)
+    values = rng.normal(size=len(entries)).astype(np.float32) if real else np.zeros(0, np.float32)
+    listed = np.array(blocks if ragged else range(m), np.int32)
+    return Design(ids, ptr, listed, values, block_ptr, np.arange(m, dtype=np.int32))
+
+
+CASES = [(False, False), (False, True), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize(("ragged", "real"), CASES)
+@pytest.mark.parametrize("width", [1, 3, 9, 17])
+def test_score_and_count_equal_their_loops_and_are_adjoint(ragged, real, width):
+    rng = np.random.default_rng(width + 10 * ragged + real)
+    design = make_design(rng, ragged=ragged, real=real)
+    scale = rng.normal(size=5)
+    weights = rng.normal(size=(design.attributes + 1, width)).astype(np.float32)
+    weights[-1] = 0
+    out = np.zeros((design.rows, width), np.float32)
+    linear.score(design, weights, scale, out)
+    np.testing.assert_allclose(out, score(design, weights, scale), rtol=1e-4, atol=1e-4)
+
+    z = rng.normal(size=(design.rows, width)).astype(np.float32)
+    z[::3] = 0
+    counted = np.zeros_like(weights)
+    linear.count(design, z, counted)
+    np.testing.assert_allclose(counted, count(design, z, weights.shape), rtol=1e-4, atol=1e-4)
+    linear.score(design, weights, np.ones(5), out)
+    assert np.vdot(out, z) == pytest.approx(np.vdot(weights, counted), rel=1e-3)
+
+
+def test_the_null_attribute_stays_zero():
+    design = make_design(np.random.default_rng(4))
+    counted = np.zeros((design.attributes + 1, 4), np.float32)
+    linear.count(design, np.ones((design.rows, 4), np.float32), counted)
+    assert not counted[-1].any()
+
+
+def test_squared_norms_are_those_of_the_blocks():
+    rng = np.random.default_rng(8)
+    design = make_design(rng)
+    weights = rng.normal(size=(design.attributes + 1, 6)).astype(np.float32)
+    expected = [
+        (weights[a:b].astype(float) ** 2).sum()
+        for a, b in zip(design.block_ptr[:-1], design.block_ptr[1:], strict=True)
+    ]
+    np.testing.assert_allclose(linear.squared_norms([design], [weights], 5), expected)
+
+
+def test_count_has_the_same_bits_on_any_number_of_threads():
+    rng = np.random.default_rng(9)
+    design = make_design(rng, rows=500)
+    z = rng.normal(size=(500, 8)).astype(np.float32)
+    seen = set()
+    for n in (1, 2, 4):
+        threads.set_threads(n)
+        out = np.zeros((design.attributes + 1, 8), np.float32)
+        linear.count(design, z, out)
+        seen.add(out.tobytes())
+    threads.set_threads(None)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(("labels", "width"), [(1, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (17, 32)])
+def test_padding_keeps_rows_on_few_cache_lines(labels, width):
+    assert linear.padded(labels) == width
+    array = linear.aligned_zeros(10, width)
+    assert array.ctypes.data % 64 == 0
+    assert array.shape == (10, width)

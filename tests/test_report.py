@@ -1,0 +1,112 @@
+"""Tables and pictures of template weights."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlstruct.errors import MtlError
+from mtlstruct.model import TemplateWeight
+from mtlstruct.report import plots, tables
+from mtlstruct.templates import TemplateSet, generate, preset
+
+
+def weights_of(templates: TemplateSet) -> list[TemplateWeight]:
+    """Weights that fall from template to template, every third one dropped."""
+    raw = [0.0 if number % 3 == 2 else 1 / (1 + number) for number in range(len(templates))]
+    total, m = sum(raw), len(templates)
+    order = sorted(range(m), key=lambda number: -raw[number])
+    return [
+        TemplateWeight(
+            rank=rank,
+            index=number,
+            name=templates[number].name,
+            text=templates[number].text,
+            mu=raw[number] / total,
+            relative=m * raw[number] / total,
+            norm=3 * raw[number],
+            features=1234567 * (raw[number] > 0),
+        )
+        for rank, number in enumerate(order, 1)
+    ]
+
+
+def test_dropped_templates_are_listed_as_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    weights = weights_of(generate((-2, 2)))
+    tables.print_weights(weights)
+    header, *rows, closing = capsys.readouterr().out.splitlines()
+    assert header.split() == ["rank", "name", "text", "mu", "relative", "norm", "features"]
+    assert [row.split()[3] == "dropped" for row in rows] == [False] * 4 + [True] * 2
+    assert closing == "4 of 6 templates kept, 2 dropped"
+
+
+def test_numbers_are_never_cut(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    weights = weights_of(preset("ner-134"))
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda terminal=terminal: terminal)
+        monkeypatch.setenv("COLUMNS", "40")
+        tables.print_weights(weights, top=5)
+        assert capsys.readouterr().out.count("1,234,567") == 5
+
+
+def test_the_rest_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.print_weights(weights_of(preset("cws-tp2")), top=3)
+    *table, closing = capsys.readouterr().out.splitlines()
+    assert len(table) == 4
+    assert closing == "15 more not shown; 12 of 18 templates kept, 6 dropped"
+
+
+@pytest.mark.parametrize("name", ["cws-tp2", "ner-134"])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_pictures_are_drawn_and_equal_weights_give_equal_files(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
+    weights = weights_of(preset(name))
+    for number in (1, 2):
+        plots.plot_weights(weights, tmp_path / f"{number}{suffix}")
+    first, second = ((tmp_path / f"{number}{suffix}").read_bytes() for number in (1, 2))
+    assert first == second
+    assert first[:4] in (b"\x89PNG", b"<?xm", b"%PDF")
+
+
+def test_every_size_can_be_drawn(tmp_path: Path) -> None:
+    sets = [
+        generate((0, 0), transitions=False),
+        generate((-4, 4), (0, 1, 2), bigrams=True, cross=True, trigrams=(1, 2)),
+    ]
+    for templates in sets:
+        plots.plot_weights(weights_of(templates), tmp_path / "w.png", learned=False)
+        assert (tmp_path / "w.png").stat().st_size > 1000
+    nothing = [TemplateWeight(1, 0, "B", "B", 0.0, 0.0, 0.0, 0)]
+    plots.plot_weights(nothing, tmp_path / "w.png")
+
+
+def test_names_of_templates_are_in_the_picture(tmp_path: Path) -> None:
+    plots.plot_weights(weights_of(preset("cws-tp2")), tmp_path / "w.svg")
+    drawn = (tmp_path / "w.svg").read_text()
+    assert "<!-- U05 [-2,0]/[-1,0]/[0,0] -->" in drawn
+    assert "<!-- 12 of 18 templates have a weight -->" in drawn
+
+
+def test_without_matplotlib_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MtlError, match=r'pip install "mtlstruct\[plot\]"'):
+        plots.plot_weights(weights_of(preset("cws-tp1")), tmp_path / "w.png")
+    assert not list(tmp_path.iterdir())
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=12, unique=True), st.floats(0.1, 8))
+def test_names_are_moved_apart_and_stay_in_order(places: list[int], least: float) -> None:
+    spots = plots.spread(sorted(places), least=least, low=0, high=100)
+    assert len(spots) == len(places)
+    assert all(b - a > least - 1e-6 for a, b in zip(spots, spots[1:], strict=False))
+    assert spots[0] > -1e-6
+    assert spots[-1] < 100 + 1e-6
+
+
+def test_names_with_room_stay_where_they_are() -> None:
+    assert plots.spread([10, 20, 60], least=5, low=0, high=100) == [10, 20, 60]

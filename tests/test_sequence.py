@@ -1,0 +1,97 @@
+"""Sequences by enumeration: the best labeling, loss-augmented or not, its value, indicators, ties."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import all_labelings, best_path, path_score
+
+from mtlstruct.losses import Hamming
+from mtlstruct.structures import SequenceStructure
+
+
+def problem(seed, L, lengths, rows, coarse):
+    """Random part scores; coarse ones have many ties."""
+    rng = np.random.default_rng(seed)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    draw = (lambda *s: rng.integers(-1, 2, s)) if coarse else (lambda *s: rng.normal(size=s))
+    nodes = draw(int(ptr[-1]), L).astype(np.float32)
+    edges = draw(rows, L * L).astype(np.float32)
+    row = rng.integers(0, rows, int(ptr[-1]) - len(lengths)).astype(np.int32)
+    gold = rng.integers(0, L, int(ptr[-1])).astype(np.int32)
+    return ptr, (nodes, edges), (None, row), gold
+
+
+def tables(parts, rows, ptr, i, L):
+    a, b = ptr[i], ptr[i + 1]
+    edges = np.zeros((b - a, L, L))
+    for t in range(1, b - a):
+        edges[t] = parts[1][rows[1][a + t - i - 1]].reshape(L, L)
+    return parts[0][a:b].astype(float), edges
+
+
+shapes = st.tuples(
+    st.integers(0, 10**6),
+    st.integers(2, 4),
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.booleans(),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(shapes, st.sampled_from([1.0, 0.5, 2.0]), st.booleans())
+def test_decode_is_the_best_of_all_labelings(shape, scale, augmented):
+    L, lengths = shape[1], shape[2]
+    ptr, parts, rows, gold = problem(*shape)
+    structure = SequenceStructure(L)
+    outputs, values = np.zeros(ptr[-1], np.int32), np.zeros(len(lengths))
+    cost = Hamming().table(L)
+    extra = {"gold": gold, "cost": cost} if augmented else {}
+    structure.decode(parts, rows, ptr, (0, len(lengths)), outputs, values, scale=scale, **extra)
+    for i in range(len(lengths)):
+        nodes, edges = tables(parts, rows, ptr, i, L)
+        nodes = scale * nodes + (cost[gold[ptr[i] : ptr[i + 1]]] if augmented else 0)
+        chosen = outputs[ptr[i] : ptr[i + 1]]
+        assert path_score(nodes, scale * edges, chosen) == pytest.approx(best_path(nodes, scale * edges), abs=1e-4)
+        assert values[i] == pytest.approx(path_score(nodes, scale * edges, chosen), abs=1e-4)
+
+
+@settings(max_examples=30, deadline=None)
+@given(shapes)
+def test_evaluate_scores_given_outputs(shape):
+    L, lengths = shape[1], shape[2]
+    ptr, parts, rows, gold = problem(*shape)
+    values = SequenceStructure(L).evaluate(parts, rows, ptr, gold)
+    for i in range(len(lengths)):
+        expected = path_score(*tables(parts, rows, ptr, i, L), gold[ptr[i] : ptr[i + 1]])
+        assert values[i] == pytest.approx(expected, abs=1e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes)
+def test_indicator_is_the_difference_of_the_parts_used(shape):
+    L = shape[1]
+    ptr, parts, rows, gold = problem(*shape)
+    structure = SequenceStructure(L)
+    other = np.random.default_rng(shape[0] + 1).integers(0, L, ptr[-1]).astype(np.int32)
+    counts = [np.zeros_like(p, dtype=float) for p in parts]
+    for triplets, table in zip(structure.indicator(other, gold, rows, ptr), counts, strict=True):
+        assert np.all(np.diff(triplets.row) >= 0)
+        triplets.add_to(table, 1.0)
+    difference = sum(float((c * p).sum()) for c, p in zip(counts, parts, strict=True))
+    expected = structure.evaluate(parts, rows, ptr, other).sum() - structure.evaluate(parts, rows, ptr, gold).sum()
+    assert difference == pytest.approx(expected, abs=1e-3)
+
+
+def test_ties_go_to_the_smaller_label():
+    structure = SequenceStructure(3)
+    ptr = np.array([0, 3])
+    parts = (np.zeros((3, 3), np.float32), np.zeros((1, 9), np.float32))
+    outputs, values = np.full(3, 9, np.int32), np.zeros(1)
+    structure.decode(parts, (None, np.zeros(2, np.int32)), ptr, (0, 1), outputs, values)
+    assert outputs.tolist() == [0, 0, 0]
+
+
+def test_enumerators_enumerate():
+    assert len(list(all_labelings(3, 4))) == 64
