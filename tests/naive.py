@@ -33,7 +33,9 @@ def random_corpus(rng, sentences=12, longest=7, words=6, labels=3):
         w = rng.integers(0, words, n)
         xs.append([(f"w{a}", f"p{a % 3}") for a in w])
         noise = rng.integers(0, labels, n)
-        ys.append([f"L{(a + (k if rng.random() < 0.3 else 0)) % labels}" for a, k in zip(w, noise, strict=True)])
+        ys.append(
+            [f"L{(a + (k if rng.random() < 0.3 else 0)) % labels}" for a, k in zip(w, noise, strict=True)]
+        )
     return corpus(xs, ys)
 
 
@@ -98,7 +100,9 @@ def objective(oracle, weights, scale, regularizer, c):
     """Ω(w) + c·Σξ_i with every labeling of every sentence looked at."""
     structure, encoded = oracle.structure, oracle.encoded
     nodes = score(encoded.designs[0], weights[0].astype(float), scale)[:, : structure.labels]
-    rows = score(encoded.designs[1], weights[1].astype(float), scale).reshape(-1, structure.labels, structure.labels)
+    rows = score(encoded.designs[1], weights[1].astype(float), scale).reshape(
+        -1, structure.labels, structure.labels
+    )
     total = 0.0
     site = 0
     for i in range(oracle.sentences):

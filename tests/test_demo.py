@@ -129,7 +129,7 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.
 
 
 def test_without_matplotlib_only_the_picture_is_missing(tmp_path: Path) -> None:
-    code = "import sys; sys.modules['matplotlib'] = None; from mtlstruct import cli; sys.exit(cli.run(sys.argv[1:]))"
+    code = "import sys; sys.modules['matplotlib'] = None; from mtlstruct.cli import main; main()"
     line = [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "d")]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     assert "No picture: pictures need matplotlib" in done.stdout

@@ -1,5 +1,7 @@
 """The dual state of sequences: a flow stays a flow, the dual never falls, V and N are what the flow says."""
 
+import itertools
+
 import numpy as np
 import pytest
 from naive import random_corpus
@@ -26,7 +28,7 @@ def setting(seed, templates=BARE, **sizes):
 
 def check_flow(state, ptr):
     assert state.flow.min() >= 0
-    for a, b in zip(ptr[:-1], ptr[1:], strict=True):
+    for a, b in itertools.pairwise(ptr):
         np.testing.assert_allclose(state.flow[a:b].sum(axis=(1, 2)), 1, atol=1e-4)
         assert np.all(state.flow[a, 1:] == 0)
         for t in range(a + 1, b):
@@ -121,7 +123,7 @@ def test_repair_makes_an_exact_flow_again():
 @pytest.mark.parametrize("real", [False, True])
 def test_ragged_and_real_valued_rows(real):
     """The general form of A: rows of any length, several features of one template, real values."""
-    oracle, V, N, state = setting(8)
+    oracle, _V, N, state = setting(8)
     rng = np.random.default_rng(9)
     node = oracle.encoded.designs[0]
     ids, blocks, lengths = [], [], []

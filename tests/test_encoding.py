@@ -12,7 +12,9 @@ from mtlstruct.errors import TemplateError
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, preset
 
-WORDS = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,0]/%x[1,0]\nU3:%x[1,1]|%x[-2,0]|%x[0,1]\nU\nB")
+WORDS = TemplateSet.parse(
+    "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,0]/%x[1,0]\nU3:%x[1,1]|%x[-2,0]|%x[0,1]\nU\nB"
+)
 
 
 def encode(data, templates, **options):
@@ -124,7 +126,7 @@ def test_a_missing_column_is_refused_with_its_line():
 
 def test_normalisation_is_for_looking_up_only():
     data = corpus([[("１",), ("1",)]], [["A", "B"]])
-    encoded, index = encode(data, TemplateSet.parse("U0:%x[0,0]"), normalize="nfkc")
+    _encoded, index = encode(data, TemplateSet.parse("U0:%x[0,0]"), normalize="nfkc")
     assert index.sizes[0] == 1
     assert data.columns[0].cells() == ["１", "1"]
 

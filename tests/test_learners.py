@@ -1,5 +1,7 @@
 """Learners end with a certificate that enumeration confirms, and different solvers meet at one optimum."""
 
+import itertools
+
 import numpy as np
 import pytest
 from naive import corpus, objective, random_corpus
@@ -69,7 +71,7 @@ def test_lower_bounds_never_pass_the_optimum_and_records_are_sound(name):
     assert records[-1].certified
     if name != "coordinate":
         duals = [r.dual for r in records]
-        assert all(b >= a - 1e-5 * abs(a) for a, b in zip(duals, duals[1:], strict=False))
+        assert all(b >= a - 1e-5 * abs(a) for a, b in itertools.pairwise(duals))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -95,7 +97,9 @@ def planted(seed, n=60):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_true_template_among_noise_is_kept(name):
-    lines = [f"U{i}:%x[{r},{c}]" for i, (r, c) in enumerate((r, c) for c in (0, 1) for r in (-2, -1, 0, 1, 2))]
+    lines = [
+        f"U{i}:%x[{r},{c}]" for i, (r, c) in enumerate((r, c) for c in (0, 1) for r in (-2, -1, 0, 1, 2))
+    ]
     oracle = make_oracle(planted(4), "\n".join([*lines, "Utrue:%x[0,2]", "B"]))
     fit = LEARNERS[name].fit(oracle, BlockL1Squared(), 1.0, silent)
     assert int(np.argmax(fit.mu)) == len(lines)
@@ -117,7 +121,9 @@ def test_duplicate_templates_share_the_weight_of_one():
     once = LEARNERS["coordinate"].fit(make_oracle(data, "U0:%x[0,0]\nB"), BlockL1Squared(), 1.0, silent)
     doubled = make_oracle(data, "U0:%x[0,0]\nU1:%x[0,0]\nB")
     for learner in LEARNERS.values():
-        assert learner.fit(doubled, BlockL1Squared(), 1.0, silent).objective == pytest.approx(once.objective, rel=5e-3)
+        assert learner.fit(doubled, BlockL1Squared(), 1.0, silent).objective == pytest.approx(
+            once.objective, rel=5e-3
+        )
 
 
 def test_epsilon_is_the_papers_rule():
@@ -145,9 +151,7 @@ def test_templates_that_fall_to_zero_are_left_out_of_the_certified_weights():
     fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, silent)
     assert np.any(fit.mu == 0)
     assert np.array_equal(fit.mu == 0, fit.scale == 0)
-    assert fit.objective == pytest.approx(
-        objective_small(oracle, fit), rel=1e-3
-    )
+    assert fit.objective == pytest.approx(objective_small(oracle, fit), rel=1e-3)
 
 
 def objective_small(oracle, fit):

@@ -7,6 +7,8 @@ from naive import count, score
 from mtlstruct import linear, threads
 from mtlstruct.linear import LOOKAHEAD, Design
 
+pytestmark = pytest.mark.jitless
+
 
 def make_design(rng, rows=30, m=5, ragged=False, real=False):
     sizes = rng.integers(1, 9, m)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_without_matplotlib_the_cure_is_named(tmp_path: Path, monkeypatch: pytes
 def test_names_are_moved_apart_and_stay_in_order(places: list[int], least: float) -> None:
     spots = plots.spread(sorted(places), least=least, low=0, high=100)
     assert len(spots) == len(places)
-    assert all(b - a > least - 1e-6 for a, b in zip(spots, spots[1:], strict=False))
+    assert all(b - a > least - 1e-6 for a, b in pairwise(spots))
     assert spots[0] > -1e-6
     assert spots[-1] < 100 + 1e-6
 

@@ -9,6 +9,8 @@ from naive import all_labelings, best_path, path_score
 from mtlstruct.losses import Hamming
 from mtlstruct.structures import SequenceStructure
 
+pytestmark = pytest.mark.jitless
+
 
 def problem(seed, L, lengths, rows, coarse):
     """Random part scores; coarse ones have many ties."""
@@ -53,7 +55,9 @@ def test_decode_is_the_best_of_all_labelings(shape, scale, augmented):
         nodes, edges = tables(parts, rows, ptr, i, L)
         nodes = scale * nodes + (cost[gold[ptr[i] : ptr[i + 1]]] if augmented else 0)
         chosen = outputs[ptr[i] : ptr[i + 1]]
-        assert path_score(nodes, scale * edges, chosen) == pytest.approx(best_path(nodes, scale * edges), abs=1e-4)
+        assert path_score(nodes, scale * edges, chosen) == pytest.approx(
+            best_path(nodes, scale * edges), abs=1e-4
+        )
         assert values[i] == pytest.approx(path_score(nodes, scale * edges, chosen), abs=1e-4)
 
 
@@ -80,7 +84,9 @@ def test_indicator_is_the_difference_of_the_parts_used(shape):
         assert np.all(np.diff(triplets.row) >= 0)
         triplets.add_to(table, 1.0)
     difference = sum(float((c * p).sum()) for c, p in zip(counts, parts, strict=True))
-    expected = structure.evaluate(parts, rows, ptr, other).sum() - structure.evaluate(parts, rows, ptr, gold).sum()
+    expected = (
+        structure.evaluate(parts, rows, ptr, other).sum() - structure.evaluate(parts, rows, ptr, gold).sum()
+    )
     assert difference == pytest.approx(expected, abs=1e-3)
 
 

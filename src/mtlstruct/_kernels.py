@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept.
+"""How kernels are compiled, and where the compiled ones are kept.
 
 Numba keeps them beside the source if that folder can be written, else in the user's cache folder. Where neither
 can be (a read-only install run by a user without a home), it would refuse to import us; then they go to a folder
@@ -9,7 +9,52 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
+
+Kernel = Callable[..., Any]
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compiles a kernel: cached on disk, without the GIL, IEEE arithmetic."""
+    from numba import njit
+
+    return cast(Kernel, njit(cache=True, nogil=True)(function))
+
+
+def fast_kernel(function: Kernel) -> Kernel:
+    """The same, free to reorder sums and without checks for division by zero: for the inner loops of floats."""
+    from numba import njit
+
+    return cast(Kernel, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
+
+
+def make_prefetch() -> Callable[[Any, Any], None]:
+    """prefetch(array, row) asks the cache for the start of array[row]; it has no effect on values."""
+    from llvmlite import ir
+    from numba import config, types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    if config.DISABLE_JIT:
+        return lambda array, row: None
+
+    def prefetch(typing_context, array, row):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            kind = signature.args[0]
+            view = context.make_array(kind)(context, builder, args[0])
+            zero = context.get_constant(types.intp, 0)
+            at = cgutils.get_item_pointer(context, builder, kind, view, [args[1], zero], wraparound=False)
+            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+            hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+            call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
+            builder.call(call, [builder.bitcast(at, byte), word(0), word(3), word(1)])
+            return context.get_dummy_value()
+
+        return types.void(array, row), codegen
+
+    return cast(Callable[[Any, Any], None], intrinsic(prefetch))
 
 
 def _can_write(folder: Path) -> bool:

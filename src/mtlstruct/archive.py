@@ -85,17 +85,27 @@ def _npy_header(array: NDArray[Any]) -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def _checked_entries(path: str | Path, archive: zipfile.ZipFile, size: int) -> dict[str, tuple[int, int, int]]:
+def _checked_entries(
+    path: str | Path, archive: zipfile.ZipFile, size: int
+) -> dict[str, tuple[int, int, int]]:
     """name -> (where the local header stands, data size, checksum) of entries that are what they should be."""
     infos = archive.infolist()
     names = [info.filename for info in infos]
     if len(infos) > MOST_ENTRIES or len(set(names)) != len(names):
-        raise ModelFileError(f"{path}: the model file is damaged: {len(infos)} entries, some of them repeated")
+        raise ModelFileError(
+            f"{path}: the model file is damaged: {len(infos)} entries, some of them repeated"
+        )
     if HEADER not in names:
         raise ModelFileError(f"{path}: not a model file: it has no {HEADER}")
     for info in infos:
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
-            raise ModelFileError(f"{path}: entry {info.filename!r} is compressed or encrypted, expected stored")
+        if (
+            info.compress_type != zipfile.ZIP_STORED
+            or info.file_size != info.compress_size
+            or info.flag_bits & 1
+        ):
+            raise ModelFileError(
+                f"{path}: entry {info.filename!r} is compressed or encrypted, expected stored"
+            )
         if info.file_size > size or info.header_offset < 0 or info.header_offset + _LOCAL.size > size:
             raise ModelFileError(f"{path}: entry {info.filename!r} does not lie inside the file")
     return {info.filename: (info.header_offset, info.file_size, info.CRC) for info in infos}
@@ -139,4 +149,6 @@ def _map_array(path: str | Path, name: str, data: memoryview) -> NDArray[Any]:
 
 
 def _plain_shape(shape: Any) -> bool:
-    return isinstance(shape, tuple) and len(shape) <= 3 and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    return (
+        isinstance(shape, tuple) and len(shape) <= 3 and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+    )

@@ -87,7 +87,9 @@ def _subset(vocabulary: Vocabulary, mask: Bool) -> Vocabulary:
     return Vocabulary.of([vocabulary[i] for i in np.flatnonzero(mask).tolist()])
 
 
-def _smaller_table(index: FeatureIndex, node: int, needed: list[Bool], numbers: dict[int, Int32]) -> PairTable:
+def _smaller_table(
+    index: FeatureIndex, node: int, needed: list[Bool], numbers: dict[int, Int32]
+) -> PairTable:
     number = node - len(index.plan.streams)
     join, table = index.plan.joins[number], index.tables[number]
     kept = np.flatnonzero(needed[node])

@@ -8,10 +8,12 @@ fetched once and serves all cuts.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ._kernels import kernel
 from .oracle import Oracle, Weights
 from .structures.base import Triplets
 
@@ -59,7 +61,7 @@ class Bundle:
             np.zeros((design.rows, width))
             for design, width in zip(encoded.designs, structure.widths(), strict=True)
         ]
-        for r in np.flatnonzero(alpha):
+        for r in np.flatnonzero(alpha).tolist():
             for triplets, table in zip(self._difference(r), counts, strict=True):
                 triplets.add_to(table, alpha[r] / self.oracle.sentences)
         self.oracle.count(counts, weights)
@@ -101,7 +103,7 @@ class Bundle:
         return out / self.oracle.sentences
 
 
-def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[np.int64], ...]:
+def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[Any], ...]:
     """All cuts' triplets in one table sorted by row: ptr int64[rows+1], then cut, part, count of each entry."""
     row = np.concatenate([t.row for t in triplets])
     cut = np.repeat(np.arange(len(triplets)), [len(t.row) for t in triplets]).astype(np.int32)
@@ -115,7 +117,7 @@ def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[np.int64], ...
 # ---------------------------------------------------------------- kernels
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _order_by_row(row, ptr):  # type: ignore[no-untyped-def]
     head = ptr[:-1].copy()
     order = np.empty(len(row), np.int64)
@@ -125,7 +127,7 @@ def _order_by_row(row, ptr):  # type: ignore[no-untyped-def]
     return order
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _dots(ids, ptr, ragged, blocks, values, null, p, entry_ptr, cut, part, count, out):  # type: ignore[no-untyped-def]
     for row in range(len(entry_ptr) - 1):
         if entry_ptr[row] == entry_ptr[row + 1]:

@@ -25,7 +25,7 @@ NOISE = (6, 7)
 LETTERS = "abcd"
 """What the noise is drawn from."""
 
-_SPAN = re.compile(r"\[(?P<type>[A-Z]+) (?P<inside>[^\[\]]+)\]|(?P<outside>[^\[\]\s]+)(?=\s|$)|\s+")
+_SPAN = re.compile(r"(?:\[(?P<type>[A-Z]+) (?P<inside>[^\[\]]+)\]|(?P<outside>[^\[\]\s]+))(?=\s|$)|\s+")
 
 
 @dataclass(frozen=True)

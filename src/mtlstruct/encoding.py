@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,7 +294,8 @@ def _values_at(use: Use, grid: _Grid, values: Sequence[Int32], tokens: Int64 | N
     places = grid.place if tokens is None else grid.place[tokens]
     if use.node == ABSENT:
         return np.zeros(len(places), np.int32)
-    return values[use.node][places + use.anchor]
+    seen: Int32 = values[use.node][places + use.anchor]
+    return seen
 
 
 def _assemble(index: FeatureIndex, grid: _Grid, values: Sequence[Int32], sites: Sequence[Sites]) -> Encoded:
@@ -315,7 +317,7 @@ def _design(
     count = len(grid.place) if site.tokens is None else len(site.tokens)
     dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
     slots = len(templates)
-    ids = np.full(count * slots + LOOKAHEAD, null, dtype)
+    ids: NDArray[Any] = np.full(count * slots + LOOKAHEAD, null, dtype)
     table = ids[: count * slots].reshape(count, slots)
 
     def work(slot: int) -> None:

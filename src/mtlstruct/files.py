@@ -1,4 +1,4 @@
-"""Writing that is whole or not there: a new file takes the place of the old one once it is complete on disk."""
+"""Writing that is whole or not there: a new file takes an old one's place once it is complete on disk."""
 
 from __future__ import annotations
 

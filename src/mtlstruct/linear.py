@@ -14,12 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from . import threads
+from ._kernels import fast_kernel, kernel, make_prefetch
 
 LOOKAHEAD = 24
 """How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
@@ -138,26 +136,10 @@ def _row_chunks(rows: int) -> list[tuple[int, int]]:
 # ---------------------------------------------------------------- kernels
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def prefetch(typing_context, array, row):  # type: ignore[no-untyped-def]
-    """Asks the cache for the start of array[row]; no effect on values."""
-    from llvmlite import ir
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        kind = signature.args[0]
-        view = context.make_array(kind)(context, builder, args[0])
-        zero = context.get_constant(types.intp, 0)
-        at = cgutils.get_item_pointer(context, builder, kind, view, [args[1], zero], wraparound=False)
-        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-        hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
-        builder.call(call, [builder.bitcast(at, byte), word(0), word(3), word(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, row), codegen
+prefetch = make_prefetch()
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@fast_kernel
 def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
@@ -180,7 +162,7 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type
             out[row, y] = total[y]
 
 
-@njit(cache=True, nogil=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@fast_kernel
 def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -204,7 +186,7 @@ def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-unty
                 u[y] += x * z[row, y]
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _squares(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):

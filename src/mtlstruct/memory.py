@@ -26,7 +26,9 @@ def ensure(needed: int, what: str) -> None:
     """Refuses work that cannot fit, with both figures."""
     free = available()
     if free is not None and needed > free:
-        raise ResourceError(f"{what} needs about {gigabytes(needed)} of memory, but only {gigabytes(free)} is free")
+        raise ResourceError(
+            f"{what} needs about {gigabytes(needed)} of memory, but only {gigabytes(free)} is free"
+        )
 
 
 def gigabytes(count: int) -> str:

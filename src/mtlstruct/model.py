@@ -97,7 +97,11 @@ class Model:
 
     def template_weights(self) -> list[TemplateWeight]:
         """All templates, heaviest first; ties (the dropped ones) in file order."""
-        order = np.argsort(-self.mu, kind="stable") if self.facts["sparse"] else np.argsort(-self.norm, kind="stable")
+        order = (
+            np.argsort(-self.mu, kind="stable")
+            if self.facts["sparse"]
+            else np.argsort(-self.norm, kind="stable")
+        )
         m = len(self.templates)
         return [
             TemplateWeight(
@@ -141,8 +145,18 @@ class Model:
             return _assemble(header, arrays)
         except ModelFileError as error:
             raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
-        except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, MtlError) as error:
-            raise ModelFileError(f"{path}: the model file is damaged: {type(error).__name__}: {error}") from None
+        except (
+            KeyError,
+            ValueError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            MtlError,
+        ) as error:
+            raise ModelFileError(
+                f"{path}: the model file is damaged: {type(error).__name__}: {error}"
+            ) from None
 
 
 load = Model.load
@@ -177,7 +191,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     labels = tuple(header["labels"])
     _require(bool(labels) and all(isinstance(x, str) for x in labels), "labels must be a list of strings")
     _require(len(set(labels)) == len(labels), "labels repeat")
-    structure = STRUCTURES[header["structure"]](len(labels))  # type: ignore[call-arg]
+    structure = STRUCTURES[header["structure"]](len(labels))
     templates = TemplateSet.parse(header["templates"], path="the model's templates")
     live = tuple(header["live"])
     _require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
@@ -223,7 +237,9 @@ def _load_index(
     counts = [len(v) for v in vocabularies]
     tables = []
     for n, join in enumerate(plan.joins):
-        table = PairTable(_array(arrays[f"joins/{n}/pairs"], np.int64), _array(arrays[f"joins/{n}/slots"], np.int32))
+        table = PairTable(
+            _array(arrays[f"joins/{n}/pairs"], np.int64), _array(arrays[f"joins/{n}/slots"], np.int32)
+        )
         _check_slots(table.slots, len(table))
         _check_range(table.left(), counts[join.left])
         _check_range(table.right(), counts[join.stream])
@@ -231,7 +247,9 @@ def _load_index(
         counts.append(len(table))
     sizes = [1 if use.node < 0 else counts[use.node] for use in plan.uses]
     maps = tuple(_load_map(arrays[f"maps/{j}"], sizes[j], int(index.sizes[j])) for j in range(len(templates)))
-    return FeatureIndex(index.templates, index.kinds, index.normalize, vocabularies, tuple(tables), maps, index.sizes)
+    return FeatureIndex(
+        index.templates, index.kinds, index.normalize, vocabularies, tuple(tables), maps, index.sizes
+    )
 
 
 def _load_vocabulary(arrays: dict[str, NDArray[Any]], n: int) -> Vocabulary:
@@ -247,7 +265,9 @@ def _load_vocabulary(arrays: dict[str, NDArray[Any]], n: int) -> Vocabulary:
 
 def _load_map(map_: NDArray[Any], values: int, attributes: int) -> NDArray[np.int32]:
     map_ = _vector(map_, values + 1, np.int32)
-    _require(attributes >= 0 and int(map_.min()) >= -1 and int(map_.max()) < attributes, "attribute out of range")
+    _require(
+        attributes >= 0 and int(map_.min()) >= -1 and int(map_.max()) < attributes, "attribute out of range"
+    )
     _require(map_[-1] == -1, "the map of a template does not end with 'unknown'")
     return map_
 
@@ -260,7 +280,10 @@ def _load_weights(
     for n, (kind, width) in enumerate(zip(kinds, structure.widths(), strict=True)):
         attributes = sum(int(s) for s, k in zip(index.sizes, index.kinds, strict=True) if k == kind)
         weights = arrays[f"weights/{n}"]
-        _require(weights.dtype == np.float32 and weights.shape == (attributes + 1, width), "weights of a wrong shape")
+        _require(
+            weights.dtype == np.float32 and weights.shape == (attributes + 1, width),
+            "weights of a wrong shape",
+        )
         _require(bool(np.isfinite(weights).all()), "weights that are not finite")
         out.append(weights)
     return tuple(out)

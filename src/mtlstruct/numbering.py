@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from ._kernels import kernel
 
 ABSENT = -1
 
@@ -121,7 +122,7 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 # ---------------------------------------------------------------- kernels
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)  # FNV-1a
     for i in range(start, stop):
@@ -129,7 +130,7 @@ def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     if a1 - a0 != b1 - b0:
         return False
@@ -139,7 +140,7 @@ def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(ptr) - 1):
@@ -149,7 +150,7 @@ def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -163,14 +164,14 @@ def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-u
             h = (h + np.uint64(1)) & mask
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _pair_hash(pair):  # type: ignore[no-untyped-def]
     h = np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(16)
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(pairs)):
@@ -180,7 +181,7 @@ def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
     slots = np.full(1024, -1, np.int32)
     pairs = np.empty(512, np.int64)
@@ -212,7 +213,7 @@ def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
     return pairs[:count].copy(), slots
 
 
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@kernel
 def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):

@@ -77,7 +77,7 @@ class Oracle:
         total = float(hinges.sum())
         return Hinge(total, (total - float(losses.sum())) / scale, float(losses.sum()), outputs)
 
-    def indicator(self, outputs: NDArray[np.int32]) -> tuple[Triplets, ...]:
+    def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
         """Parts of outputs − parts of gold."""
         return self.structure.indicator(
             outputs.astype(np.int32, copy=False), self.gold, self.encoded.rows, self.encoded.ptr

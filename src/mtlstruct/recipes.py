@@ -40,7 +40,9 @@ def learner(method: str, solver: str, stop: Stop, *, seed: int = 0, line_search:
     """The learner of a method; refuses a solver that cannot minimise its objective."""
     known = recipe(method).solvers
     if solver not in known:
-        raise IncompatibleError(f"method {method!r} has no solver {solver!r}: expected one of {', '.join(known)}")
+        raise IncompatibleError(
+            f"method {method!r} has no solver {solver!r}: expected one of {', '.join(known)}"
+        )
     if solver == "coordinate":
         return Coordinate(stop, seed)
     return CuttingPlane(stop, line_search)

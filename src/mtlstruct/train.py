@@ -49,7 +49,9 @@ class Options:
             _positive("epsilon", self.epsilon)
         for name, least in (("max_iter", 1), ("min_count", 1)):
             if getattr(self, name) < least:
-                raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}")
+                raise MtlError(
+                    f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
+                )
         recipe(self.method)
         return self
 
@@ -83,13 +85,17 @@ def train(
     watch: Watch,
     notify: Callable[[Prepared], None] | None = None,
 ) -> Training:
-    """Encodes, learns, compacts. `notify` is told before learning; `watch` sees each pass and may stop the run."""
+    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass."""
     options.checked()
     began = time.perf_counter()
     structure = _structure(corpus, options)
     _check_memory_of_ids(corpus, templates)
     encoded, index = encode_training(
-        corpus, templates, structure.sites(corpus.ptr), min_count=options.min_count, normalize=options.normalize
+        corpus,
+        templates,
+        structure.sites(corpus.ptr),
+        min_count=options.min_count,
+        normalize=options.normalize,
     )
     weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
     needed = memory_needed(encoded, structure)
@@ -170,11 +176,13 @@ def _structure(corpus: Corpus, options: Options) -> Structure:
         raise IncompatibleError("training data must have labels")
     name = "sequence" if options.task == "segmentation" else options.task
     if name not in STRUCTURES:
-        raise IncompatibleError(f"unknown task {options.task!r}: expected one of {', '.join([*STRUCTURES, 'segmentation'])}")
+        raise IncompatibleError(
+            f"unknown task {options.task!r}: expected one of {', '.join([*STRUCTURES, 'segmentation'])}"
+        )
     if len(corpus.labels) < 2:
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
-    return STRUCTURES[name](len(corpus.labels))  # type: ignore[call-arg]
+    return STRUCTURES[name](len(corpus.labels))
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
@@ -195,7 +203,9 @@ def _stack(
 ) -> tuple[NDArray[np.float32], ...]:
     """Blocks of each kind one below the other, and the zero row of the null attribute."""
     return tuple(
-        np.concatenate([*(b for j, b in blocks.items() if index.kinds[j] == kind), np.zeros((1, width), np.float32)])
+        np.concatenate(
+            [*(b for j, b in blocks.items() if index.kinds[j] == kind), np.zeros((1, width), np.float32)]
+        )
         for kind, width in zip(kinds, structure.widths(), strict=True)
     )
 

@@ -88,11 +88,11 @@ def _finite(value: Any) -> Any:
 
 
 def refuse_overwriting(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """An output that is also an input is a slip of the hand, and would cost the input."""
+    """An output that is also something else is a slip of the hand, and would cost that."""
     sources = {os.path.realpath(path): path for path in inputs if path is not None}
     for path in outputs:
         if path is not None and os.path.realpath(path) in sources and _is_file(path):
-            raise MtlError(f"{path}: expected another file to write to, got one of the inputs")
+            raise MtlError(f"{path}: cannot write there: this command needs that file for something else")
 
 
 def _is_file(path: Path) -> bool:

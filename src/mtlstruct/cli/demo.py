@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.train import Job, log_beside
+from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from mtlstruct.cli.common import to_json
 from mtlstruct.files import replacing
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.train import Job
+    from mtlstruct.cli.job import Job
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record
     from mtlstruct.templates import TemplateSet

@@ -70,7 +70,10 @@ class Stop:
 class Learner(Protocol):
     """Learns weights from an oracle. `needs` names what it asks of a structure and a regularizer."""
 
-    needs: tuple[str, ...]
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it will ask of structure and regularizer."""
+        ...
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """Minimises Ω(w) + c·Σξ_i."""

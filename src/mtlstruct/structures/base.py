@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,8 +63,14 @@ class Sites:
 class Structure(Protocol):
     """Sequences, trees, single items ... `rows` are Encoded.rows: which row of each kind a site uses."""
 
-    name: str
-    labels: int
+    name: ClassVar[str]
+
+    def __init__(self, labels: int) -> None: ...
+
+    @property
+    def labels(self) -> int:
+        """L, the number of labels."""
+        ...
 
     def widths(self) -> tuple[int, ...]:
         """Parts of a site, for each kind."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from .._kernels import fast_kernel
 from .base import DualProblem, Parts, Sites, Triplets
 
 Rows = Sequence[NDArray[np.int32] | None]
@@ -77,7 +77,7 @@ class SequenceStructure:
         node = Triplets(
             np.repeat(tokens, 2).astype(np.int32),
             np.stack([outputs[tokens], against[tokens]], axis=1).ravel().astype(np.int32),
-            np.tile(np.float32([1, -1]), len(tokens)),
+            np.tile(np.array([1, -1], np.float32), len(tokens)),
         )
         return node, self._edge_indicator(tokens, outputs, against, rows, ptr)
 
@@ -129,7 +129,7 @@ def edge_rows(rows: Rows) -> NDArray[np.int32]:
 # ---------------------------------------------------------------- kernels
 
 
-@njit(cache=True, nogil=True, fastmath={"nsz", "contract"}, error_model="numpy")  # type: ignore[untyped-decorator]
+@fast_kernel
 def _viterbi(  # type: ignore[no-untyped-def]
     first, last, ptr, nodes, edges, edge_row, scale, gold, cost, outputs, values
 ):

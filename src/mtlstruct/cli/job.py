@@ -1,0 +1,219 @@
+"""One training run: reads, checks all that can be checked, learns with the progress in sight, saves, sums up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mtlstruct.cli.common import refuse_overwriting
+from mtlstruct.cli.outcome import complain
+from mtlstruct.cli.progress import Progress, TimeLeft, clock, figure, progress
+from mtlstruct.errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from mtlstruct.cli.scoring import Scores
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.learners import Record
+    from mtlstruct.templates import TemplateSet
+    from mtlstruct.train import Options, Prepared, Training
+
+LOG_SUFFIX = ".log.jsonl"
+
+
+def log_beside(model: Path) -> Path:
+    """Where the log of a model is looked for."""
+    return Path(f"{model}{LOG_SUFFIX}")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run: what goes in, where the results go, how."""
+
+    templates: Path
+    data: Path
+    model: Path
+    valid: Path | None
+    log: Path | None
+    encoding: str
+    options: Options
+    arguments: tuple[str, ...] = ()
+
+    def check(self) -> None:
+        """Refuses, before any work, what could only fail after it."""
+        from mtlstruct.files import check_writable
+
+        self.options.checked()
+        if self.options.line_search and self.options.solver != "cutting-plane":
+            raise IncompatibleError("--line-search is for --solver cutting-plane")
+        refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
+        refuse_overwriting([self.model], [self.log])
+        for path in (self.model, self.log):
+            if path is not None:
+                check_writable(path)
+
+    def run(self, *, quiet: bool) -> Result:
+        """Reads, learns, saves. Whatever goes wrong before the model is saved, files stay as they are."""
+        from mtlstruct.cli.runlog import RunLog
+        from mtlstruct.learners import Stop
+        from mtlstruct.train import train
+
+        templates, corpus, valid = self._read()
+        stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
+        left = TimeLeft(stop, self.options.c * len(corpus))
+        log = RunLog(self, corpus, templates)
+        with progress(quiet=quiet, templates=len(templates), left=left) as shown:
+            _say_what_was_read(shown, corpus, templates)
+
+            def watch(record: Record) -> bool:
+                log.add_pass(record, shown.seconds)
+                shown.see(record)
+                return False
+
+            training = train(
+                corpus, templates, self.options, watch, lambda ready: _say_prepared(shown, ready)
+            )
+        training.model.save(self.model)
+        result = Result(self, corpus, training, self._score(training, valid))
+        if self.log is not None:
+            log.write(self.log, result.numbers)
+        return result
+
+    def _read(self) -> tuple[TemplateSet, Corpus, Corpus | None]:
+        from mtlstruct.templates import TemplateSet
+
+        templates = TemplateSet.read(self.templates)
+        corpus = self._corpus(self.data)
+        templates.check_columns(len(corpus.columns))
+        valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
+        return templates, corpus, valid
+
+    def _corpus(self, path: Path, width: int = 0) -> Corpus:
+        from mtlstruct.cli import scoring
+
+        return scoring.read(
+            path, self.options.task, tags=self.options.tags, encoding=self.encoding, width=width
+        )
+
+    def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
+        from mtlstruct.cli import scoring
+
+        if valid is None:
+            return None
+        model = training.model
+        return scoring.scores(self.options.task, valid, model.predict(valid), model.labels)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run came to, for people and for programs."""
+
+    job: Job
+    corpus: Corpus
+    training: Training
+    valid: Scores | None
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        from mtlstruct import memory
+        from mtlstruct.learners.base import active_templates
+
+        fit = self.training.fit
+        found = {
+            "objective": fit.objective,
+            "dual": fit.dual,
+            "gap": fit.gap,
+            "epsilon": fit.epsilon,
+            "passes": fit.passes,
+            "converged": fit.converged,
+            "seconds": self.training.seconds,
+            "encode_seconds": self.training.encode_seconds,
+            "peak_rss_mb": memory.peak() / 1e6,
+            "sentences": len(self.corpus),
+            "tokens": self.corpus.tokens,
+            "templates": len(self.training.model.templates),
+            "active_templates": active_templates(fit.mu),
+            "attributes": self.training.attributes,
+            "features": self.training.weights,
+        }
+        return found if self.valid is None else found | {"valid": self.valid.as_dict()}
+
+    def summary(self) -> str:
+        """A few lines on what was learned and where it is."""
+        from mtlstruct.cli import scoring
+
+        lines = [self._ending(), self._learned()]
+        if self.valid is not None:
+            lines.append(f"{self.job.valid}: {scoring.headline(self.valid)}")
+        return "\n".join([*lines, self._saved()])
+
+    def warn(self) -> None:
+        """Says plainly when the answer is not as good as was asked for."""
+        fit, options = self.training.fit, self.job.options
+        if fit.converged:
+            return
+        got, asked = f"gap is {fit.gap:.2%}", f"{options.gap:.2%}"
+        if options.epsilon is not None:
+            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{options.epsilon:g}"
+        complain(
+            f"not converged: after {fit.passes} passes (--max-iter) the {got}, asked for was {asked}; "
+            f"{self.job.model} is saved as it is"
+        )
+
+    def _ending(self) -> str:
+        fit, training = self.training.fit, self.training
+        word = "converged" if fit.converged else "stopped"
+        return (
+            f"{word} after {fit.passes} passes and {clock(training.seconds)}, of it encoding "
+            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, gap {fit.gap:.2%}"
+        )
+
+    def _learned(self) -> str:
+        found = self.numbers
+        return (
+            f"{found['active_templates']} of {found['templates']} templates have a weight; "
+            f"{found['attributes']:,} attributes and {found['features']:,} features were looked at; "
+            f"peak memory {_size(round(found['peak_rss_mb'] * 1e6))}"
+        )
+
+    def _saved(self) -> str:
+        size = _size(self.job.model.stat().st_size)
+        log = f", log {self.job.log}" if self.job.log is not None else ""
+        return f"saved {self.job.model} ({size}){log}"
+
+
+def _say_what_was_read(shown: Progress, corpus: Corpus, templates: TemplateSet) -> None:
+    shown.say(
+        f"read {len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(corpus.labels)} labels; "
+        f"{len(templates)} templates"
+    )
+    if all(_is_number(label) for label in corpus.labels):  # they may be meant, so this is no error
+        some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
+        shown.say(f"note: all {some}; the last column is taken for the label")
+
+
+def _say_prepared(shown: Progress, ready: Prepared) -> None:
+    from mtlstruct import memory
+
+    free = memory.available()
+    room = "" if free is None else f", {_size(free)} is free"
+    shown.say(
+        f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
+        f"training takes {_size(ready.memory)} of memory on top of {_size(memory.peak())}{room}"
+    )
+
+
+def _size(count: int) -> str:
+    from mtlstruct.memory import gigabytes
+
+    return gigabytes(count)
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

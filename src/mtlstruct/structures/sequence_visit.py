@@ -1,0 +1,587 @@
+"""One visit of the coordinate learner to a span of a sequence: the kernels.
+
+A visit gathers the part scores of the span's tokens, then moves mass from the worst path that carries flow to the
+best path. The two are cut where they agree, and each maximal segment where they differ gets its own exact step:
+moving mass θ gains θ·df − ½cθ²·quad, most at θ = df/(c·quad), clipped at the segment's bottleneck flow. `quad`,
+and what the step does to the scores of the span, come from small kernels K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩ that are
+made only for tokens that move. At the end the change of the token marginals is added to V, and N_j = ‖v_j‖²
+follows exactly. Templates whose weight has all but vanished are not gathered, but V and N include them, so they
+can come back.
+
+Words used below: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span,
+`er` which of those a position uses, `high` and `low` the best and the worst path.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._kernels import fast_kernel
+from ..linear import LOOKAHEAD, Design, prefetch
+
+TINY = np.float32(1e-6)
+"""Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
+
+DEAD = 1e-8
+"""Templates below this weight add nothing to a score that a float32 would notice."""
+
+_FAR = np.float32(1e30)
+
+
+def visit(
+    spans: NDArray[np.int64],
+    starts: NDArray[np.bool_],
+    gold: NDArray[np.int32],
+    cost: NDArray[np.float32],
+    flow: NDArray[np.float32],
+    edge_row: NDArray[np.int32],
+    node: Design,
+    edge: Design,
+    node_V: NDArray[Any],
+    edge_V: NDArray[Any],
+    N: NDArray[np.float64],
+    mu: NDArray[np.float64],
+    c: float,
+    rounds: int,
+    tolerance: float,
+) -> tuple[NDArray[np.float64], float, int]:
+    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps."""
+    gaps = np.zeros(len(spans))
+    scales = node.scales(mu)
+    alive = scales > DEAD
+    ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -LOOKAHEAD % max(1, len(alive)))
+    loss, steps = _visit(
+        spans, starts, gold, cost, flow,
+        node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
+        edge.ids, edge.ptr, edge.blocks, edge_V, edge.attributes, edge_row,
+        scales, ahead, mu, N, float(c), int(rounds), float(tolerance), gaps,
+    )  # fmt: skip
+    return gaps, float(loss), int(steps)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@fast_kernel
+def _held_label(flow, t, L):  # type: ignore[no-untyped-def]
+    """The label that carries most mass at token t."""
+    best = 0
+    most = np.float32(-1)
+    for y in range(L):
+        mass = np.float32(0)
+        for z in range(L):
+            mass += flow[t, z, y]
+        if mass > most:
+            most = mass
+            best = y
+    return best
+
+
+@fast_kernel
+def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
+    """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
+    W = V.shape[1]
+    real = len(values) > 0
+    for t in range(n):
+        first = ptr[start + t]
+        size = ptr[start + t + 1] - first
+        entry = ids[first : first + size + LOOKAHEAD]
+        at = first if ragged else 0
+        total = em[t]
+        for y in range(W):
+            total[y] = 0
+        for k in range(size):
+            if ahead[at + k]:
+                prefetch(V, np.int64(entry[k + LOOKAHEAD]))
+            x = scales[at + k]
+            if x < DEAD:
+                continue
+            v = V[np.uint64(entry[k])]
+            if real:
+                x *= values[first + k]
+            for y in range(W):
+                total[y] -= x * v[y]
+        for y in range(cost.shape[1]):
+            total[y] += cost[gold[start + t], y]
+
+
+@fast_kernel
+def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, delta):  # type: ignore[no-untyped-def]
+    """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many."""
+    L = tr.shape[1]
+    rows = 0
+    for t in range(n + 1):
+        if (t == 0 and left < 0) or (t == n and right < 0):
+            continue
+        row = edge_row[start + t]
+        k = 0
+        while k < rows and local[k] != row:
+            k += 1
+        er[t] = k
+        if k < rows:
+            continue
+        local[k] = row
+        rows += 1
+        for z in range(L):
+            for y in range(L):
+                tr[k, z, y] = 0
+                delta[k, z * L + y] = 0
+        for q in range(ptr[row], ptr[row + 1]):
+            if ids[q] != null:
+                x = mu[blocks[q - ptr[row]]]
+                v = V[ids[q]]
+                for z in range(L):
+                    for y in range(L):
+                        tr[k, z, y] -= np.float32(x * v[z * L + y])
+    return rows
+
+
+@fast_kernel
+def _edge_kernels(rows, local, ids, ptr, blocks, null, mu, K):  # type: ignore[no-untyped-def]
+    """K[k, q] = Σ_j mu_j [edge rows k and q agree on template j]."""
+    for k in range(rows):
+        for q in range(k + 1):
+            total = 0.0
+            for j in range(len(blocks)):
+                x = ids[ptr[local[k]] + j]
+                if x == ids[ptr[local[q]] + j] and x != null:
+                    total += mu[blocks[j]]
+            K[k, q] = K[q, k] = np.float32(total)
+
+
+@fast_kernel
+def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
+    W = em.shape[1]
+    for y in range(W):
+        now[y] = em[0, y]
+        if left >= 0:
+            now[y] += tr[er[0], left, y]
+    for t in range(1, n):
+        e = tr[er[t]]
+        for y in range(W):
+            best[y] = now[0] + e[0, y]
+            arg[y] = 0
+        for z in range(1, L):
+            dz = now[z]
+            for y in range(W):
+                v = dz + e[z, y]
+                better = v > best[y]
+                best[y] = v if better else best[y]
+                arg[y] = z if better else arg[y]
+        for y in range(W):
+            back[t, y] = arg[y]
+            now[y] = best[y] + em[t, y]
+    k = 0
+    top = -_FAR
+    for y in range(L):
+        v = now[y]
+        if right >= 0:
+            v += tr[er[n], y, right]
+        if v > top:
+            top = v
+            k = y
+    for t in range(n - 1, -1, -1):
+        path[t] = k
+        if t > 0:
+            k = back[t, k]
+    return top
+
+
+@fast_kernel
+def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
+    """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
+    enter = max(left, 0)
+    for y in range(L):
+        now[y] = _FAR
+        if flow[start, enter, y] > TINY:
+            now[y] = em[0, y]
+            if left >= 0:
+                now[y] += tr[er[0], left, y]
+    for t in range(1, n):
+        e = tr[er[t]]
+        for y in range(L):
+            best[y] = _FAR
+            arg[y] = 0
+        for z in range(L):
+            dz = now[z]
+            if dz >= _FAR:
+                continue
+            f = flow[start + t, z]
+            for y in range(L):
+                v = dz + e[z, y] if f[y] > TINY else _FAR
+                better = v < best[y]
+                best[y] = v if better else best[y]
+                arg[y] = z if better else arg[y]
+        for y in range(L):
+            back[t, y] = arg[y]
+            now[y] = best[y] + em[t, y] if best[y] < _FAR else _FAR
+    k = -1
+    low = _FAR
+    for y in range(L):
+        v = now[y]
+        if right >= 0 and v < _FAR:
+            v = v + tr[er[n], y, right] if flow[start + n, y, right] > TINY else _FAR
+        if v < low:
+            low = v
+            k = y
+    if k < 0:
+        return _FAR
+    for t in range(n - 1, -1, -1):
+        path[t] = k
+        if t > 0:
+            k = back[t, k]
+    return low
+
+
+@fast_kernel
+def _expected(em, tr, er, flow, start, n, L, left, right):  # type: ignore[no-untyped-def]
+    """The score of the flow inside the span, and the mass that enters it."""
+    total = 0.0
+    mass = 0.0
+    enter = max(left, 0)
+    for y in range(L):
+        f = flow[start, enter, y]
+        if f > 0:
+            s = em[0, y]
+            if left >= 0:
+                s += tr[er[0], left, y]
+            total += f * s
+            mass += f
+    for t in range(1, n):
+        e = tr[er[t]]
+        part = np.float32(0)
+        for z in range(L):
+            for y in range(L):
+                part += flow[start + t, z, y] * (em[t, y] + e[z, y])
+        total += np.float64(part)
+    if right >= 0:
+        for y in range(L):
+            total += flow[start + n, y, right] * tr[er[n], y, right]
+    return total, mass
+
+
+@fast_kernel
+def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
+    """The span's ids slot by slot, so that one token is compared with all others in one run through memory."""
+    for t in range(n):
+        row = ids[start + t * slots : start + t * slots + slots]
+        for k in range(slots):
+            out[k, t] = row[k]
+
+
+@fast_kernel
+def _kernel_row(turned, scales, slots, n, t, null, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j mu_j [x_tj = x_uj] for all tokens u of the span."""
+    for u in range(n):
+        out[u] = 0
+    for k in range(slots):
+        here = turned[k, t]
+        s = scales[k]
+        if here == null or s < DEAD:
+            continue
+        row = turned[k]
+        for u in range(n):
+            out[u] += s if row[u] == here else np.float32(0)
+
+
+@fast_kernel
+def _inner_product(ids, values, blocks, ragged, mu, null, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
+    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two sorted rows of A, in which ids may repeat."""
+    total = np.float32(0)
+    real = len(values) > 0
+    i, j = a0, b0
+    while i < a1 and j < b1:
+        if ids[i] < ids[j]:
+            i += 1
+        elif ids[i] > ids[j]:
+            j += 1
+        else:
+            here = ids[i]
+            left = np.float32(0)
+            right = np.float32(0)
+            m = mu[blocks[i] if ragged else blocks[i - a0]]
+            while i < a1 and ids[i] == here:
+                left += values[i] if real else np.float32(1)
+                i += 1
+            while j < b1 and ids[j] == here:
+                right += values[j] if real else np.float32(1)
+                j += 1
+            if here != null:
+                total += np.float32(m) * left * right
+    return total
+
+
+@fast_kernel
+def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
+    """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
+    L = tr.shape[1]
+    df = 0.0
+    bottleneck = np.float32(2)
+    count = 0
+    up = before
+    down = before
+    for t in range(a, e + 2):
+        if t <= e:
+            y, z = high[t], low[t]
+            df += em[t, y] - em[t, z]
+        elif after < 0:
+            break
+        else:
+            y, z = after, after
+        bottleneck = min(bottleneck, flow[start + t, max(down, 0), z])
+        if up >= 0:
+            df += tr[er[t], up, y] - tr[er[t], down, z]
+            moved[count, 0] = moved[count + 1, 0] = er[t]
+            moved[count, 1], moved[count, 2] = up * L + y, 1
+            moved[count + 1, 1], moved[count + 1, 2] = down * L + z, -1
+            count += 2
+        up, down = y, z
+    return df, bottleneck, count
+
+
+@fast_kernel
+def _curvature(a, e, high, low, K, count, moved, edge_K):  # type: ignore[no-untyped-def]
+    """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
+    quad = 0.0
+    for t in range(a, e + 1):
+        quad += 2.0 * K[t, t]
+        for u in range(a, t):
+            if K[t, u] != 0:
+                same = 0
+                same += 1 if high[t] == high[u] else 0
+                same -= 1 if high[t] == low[u] else 0
+                same -= 1 if low[t] == high[u] else 0
+                same += 1 if low[t] == low[u] else 0
+                quad += 2.0 * K[t, u] * same
+    for i in range(count):
+        for j in range(count):
+            if moved[i, 1] == moved[j, 1]:
+                quad += moved[i, 2] * moved[j, 2] * edge_K[moved[i, 0], moved[j, 0]]
+    return quad
+
+
+@fast_kernel
+def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
+    """Moves mass theta from the low path to the high one."""
+    up = before
+    down = before
+    for t in range(a, e + 2):
+        if t <= e:
+            y, z = high[t], low[t]
+        elif after < 0:
+            break
+        else:
+            y, z = after, after
+        f = flow[start + t]
+        f[max(down, 0), z] = max(np.float32(0), f[max(down, 0), z] - theta)
+        f[max(up, 0), y] += theta
+        up, down = y, z
+
+
+@fast_kernel
+def _shift_scores(a, e, n, rows, high, low, K, count, moved, edge_K, step, push, em, tr, delta, edge_delta):  # type: ignore[no-untyped-def]
+    """What the step does to the scores of the span, and to the marginals that will be committed."""
+    L = tr.shape[1]
+    theta = np.float32(step)
+    for t in range(a, e + 1):
+        y, z = high[t], low[t]
+        delta[t, y] += theta
+        delta[t, z] -= theta
+        for u in range(n):
+            k = push * K[t, u]
+            em[u, y] -= k
+            em[u, z] += k
+    for i in range(count):
+        row, pair, sign = moved[i, 0], moved[i, 1], moved[i, 2]
+        edge_delta[row, pair] += step * sign
+        for k in range(rows):
+            tr[k, pair // L, pair % L] -= push * sign * edge_K[row, k]
+
+
+@fast_kernel
+def _add_row(ids, values, blocks, ragged, null, start, stop, d, V, N):  # type: ignore[no-untyped-def]
+    """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖²."""
+    W = V.shape[1]
+    square = 0.0
+    for y in range(W):
+        square += np.float64(d[y]) * np.float64(d[y])
+    real = len(values) > 0
+    entry = ids[start : stop + LOOKAHEAD]
+    for k in range(stop - start):
+        prefetch(V, np.int64(entry[k + LOOKAHEAD]))
+        if entry[k] == null:
+            continue
+        v = V[np.uint64(entry[k])]
+        x = values[start + k] if real else np.float32(1)
+        dot = np.float32(0)
+        for y in range(W):
+            dot += v[y] * d[y]
+            v[y] += x * d[y]
+        N[blocks[start + k] if ragged else blocks[k]] += 2.0 * x * dot + x * x * square
+
+
+@fast_kernel
+def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-untyped-def]
+    """The same for an edge row; edge weights are few and heavy, so they are doubles."""
+    for k in range(stop - start):
+        a = ids[start + k]
+        if a == null:
+            continue
+        change = 0.0
+        for y in range(V.shape[1]):
+            change += d[y] * (2.0 * V[a, y] + d[y])
+            V[a, y] += d[y]
+        N[blocks[k]] += change
+
+
+@fast_kernel
+def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, N):  # type: ignore[no-untyped-def]
+    """Adds c·delta to V, follows N, clears delta. Returns the change of the loss."""
+    L = cost.shape[1]
+    loss = 0.0
+    for t in range(n):
+        most = np.float32(0)
+        for y in range(L):
+            most = max(most, abs(delta[t, y]))
+        if most == 0:
+            continue
+        for y in range(L):
+            loss += np.float64(delta[t, y]) * cost[gold[start + t], y]
+            delta[t, y] *= np.float32(c)
+        if most > 1e-9:
+            _add_row(ids, values, blocks, ragged, null, ptr[start + t], ptr[start + t + 1], delta[t], V, N)
+        for y in range(L):
+            delta[t, y] = 0
+    return loss
+
+
+@fast_kernel
+def _visit(  # type: ignore[no-untyped-def]
+    spans, starts, gold, cost, flow,
+    ids, ptr, ragged, slotwise, blocks, values, V, null,
+    edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, edge_row,
+    scales, ahead, mu, N, c, rounds, tolerance, gaps,
+):  # fmt: skip
+    L = flow.shape[1]
+    W = V.shape[1]
+    longest = 1
+    for s in range(len(spans)):
+        longest = max(longest, spans[s, 1] - spans[s, 0])
+    slots = len(blocks) if slotwise else 0
+    room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
+    em = np.zeros((longest, W), np.float32)
+    delta = np.zeros((longest, W), np.float32)
+    K = np.zeros((longest, longest), np.float32)
+    known = np.zeros(longest, np.bool_)
+    turned = np.zeros((slots, longest), ids.dtype)
+    tr = np.zeros((room, L, W), np.float32)
+    edge_delta = np.zeros((room, L * L))
+    edge_K = np.zeros((room, room), np.float32)
+    er = np.zeros(longest + 1, np.int64)
+    local = np.zeros(longest + 1, np.int64)
+    moved = np.zeros((2 * longest + 4, 3), np.int64)
+    high = np.zeros(longest, np.int64)
+    low = np.zeros(longest, np.int64)
+    back = np.zeros((longest, W), np.int32)
+    now = np.zeros(W, np.float32)
+    best = np.zeros(W, np.float32)
+    arg = np.zeros(W, np.int32)
+    loss = 0.0
+    steps = 0
+    for s in range(len(spans)):
+        start = spans[s, 0]
+        n = spans[s, 1] - start
+        left = -1 if starts[start] else _held_label(flow, start - 1, L)
+        right = -1 if starts[start + n] else _held_label(flow, start + n, L)
+        _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
+        rows = _load_edges(
+            start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
+            edge_delta,
+        )  # fmt: skip
+        for t in range(n):
+            known[t] = False
+        prepared = False
+        gap = -1.0
+        for _ in range(rounds):
+            top = _best_path(em, tr, er, n, L, left, right, back, now, best, arg, high)
+            current, mass = _expected(em, tr, er, flow, start, n, L, left, right)
+            g = top * mass - current
+            if gap < 0:
+                gap = max(g, 0.0)
+            # inside a long sentence mass may enter the span by other labels too: there only paths count
+            if g < tolerance and (left < 0 or mass > 0.999):
+                break
+            bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, low)
+            if bottom >= _FAR or top - bottom < tolerance:
+                break
+            moves = 0
+            e = -1
+            while True:
+                a = e + 1
+                while a < n and high[a] == low[a]:
+                    a += 1
+                if a >= n:
+                    break
+                e = a
+                while e + 1 < n and high[e + 1] != low[e + 1]:
+                    e += 1
+                before = high[a - 1] if a > 0 else left
+                after = high[e + 1] if e + 1 < n else right
+                df, bottleneck, count = _measure(
+                    a, e, before, after, high, low, em, tr, er, flow, start, moved
+                )
+                if df <= 0.1 * tolerance or bottleneck <= 0:
+                    continue
+                if not prepared:
+                    prepared = True
+                    _edge_kernels(rows, local, edge_ids, edge_ptr, edge_blocks, edge_null, mu, edge_K)
+                    if slotwise:
+                        _transpose(ids, ptr[start], slots, n, turned)
+                for t in range(a, e + 1):
+                    if known[t]:
+                        continue
+                    known[t] = True
+                    if slotwise:
+                        _kernel_row(turned, scales, slots, n, t, null, K[t])
+                    else:
+                        for u in range(n):
+                            K[t, u] = _inner_product(
+                                ids, values, blocks, ragged, mu, null,
+                                ptr[start + t], ptr[start + t + 1], ptr[start + u], ptr[start + u + 1],
+                            )  # fmt: skip
+                quad = _curvature(a, e, high, low, K, count, moved, edge_K)
+                step = np.float64(bottleneck)
+                if quad > 0 and df / (c * quad) < step:
+                    step = df / (c * quad)
+                if step <= 1e-8:
+                    continue
+                moves += 1
+                _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
+                _shift_scores(
+                    a, e, n, rows, high, low, K, count, moved, edge_K, step, np.float32(c * step), em, tr, delta,
+                    edge_delta,
+                )  # fmt: skip
+            steps += moves
+            if moves == 0:
+                break
+        gaps[s] = gap
+        if prepared:
+            loss += _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, N)
+            for k in range(rows):
+                for y in range(L * L):
+                    edge_delta[k, y] *= c
+                row = local[k]
+                _add_edges(
+                    edge_ids,
+                    edge_ptr[row],
+                    edge_ptr[row + 1],
+                    edge_blocks,
+                    edge_null,
+                    edge_delta[k],
+                    edge_V,
+                    N,
+                )
+    return loss, steps

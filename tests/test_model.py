@@ -1,0 +1,299 @@
+"""Models: the same predictions before saving and after loading, the same bytes for the same run, and no trust."""
+
+import json
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive import corpus, random_corpus
+
+from mtlstruct import archive, threads
+from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
+from mtlstruct.model import Model
+from mtlstruct.oracle import Oracle, score_parts
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+
+TEMPLATES = TemplateSet.parse(
+    "# words\nU0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%x[2,1]\nU\nB\nB1:%x[0,1]"
+)
+
+
+def trained(seed=0, **options):
+    data = random_corpus(np.random.default_rng(seed), 40, 8, 12)
+    return train(data, TEMPLATES, Options(**options), lambda record: False)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return trained().model
+
+
+@pytest.fixture(scope="module")
+def saved(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "a.mtl"
+    model.save(path)
+    return path
+
+
+def fresh_text(seed=99):
+    return random_corpus(np.random.default_rng(seed), 30, 9, 15)
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+@pytest.mark.parametrize("solver", ["coordinate", "cutting-plane"])
+def test_the_compacted_model_predicts_what_the_full_weights_would(method, solver, monkeypatch):
+    kept = {}
+    original = Oracle.hinge
+
+    def spy(self, *args, **options):
+        kept["oracle"] = self
+        return original(self, *args, **options)
+
+    monkeypatch.setattr(Oracle, "hinge", spy)
+    training = trained(1, method=method, solver=solver, max_iter=20)
+    oracle, fit = kept["oracle"], training.fit
+    parts = score_parts(oracle.encoded, oracle.structure, fit.weights, fit.scale)
+    outputs, values = np.zeros(len(oracle.gold), np.int32), np.zeros(oracle.sentences)
+    oracle.structure.decode(
+        parts, oracle.encoded.rows, oracle.encoded.ptr, (0, oracle.sentences), outputs, values
+    )
+    data = random_corpus(np.random.default_rng(1), 40, 8, 12)
+    assert np.array_equal(training.model.predict(data), outputs)
+
+
+def test_predictions_after_loading_equal_those_before(model, saved):
+    loaded = Model.load(saved)
+    for seed in range(5):
+        text = fresh_text(seed)
+        assert np.array_equal(model.predict(text), loaded.predict(text))
+    assert loaded.labels == model.labels
+    assert loaded.template_weights() == model.template_weights()
+    assert loaded.facts == model.facts
+
+
+def test_saving_a_loaded_model_gives_the_same_bytes(saved, tmp_path):
+    Model.load(saved).save(tmp_path / "b.mtl")
+    assert (tmp_path / "b.mtl").read_bytes() == saved.read_bytes()
+
+
+def test_the_same_run_gives_the_same_bytes_on_any_number_of_threads(tmp_path):
+    for solver in ("coordinate", "cutting-plane"):
+        for n in (1, 2, 4):
+            threads.set_threads(n)
+            trained(2, solver=solver).model.save(tmp_path / f"{solver}{n}.mtl")
+        assert len({(tmp_path / f"{solver}{n}.mtl").read_bytes() for n in (1, 2, 4)}) == 1
+    threads.set_threads(None)
+
+
+def test_the_template_table_lists_all_templates_heaviest_first(model):
+    table = model.template_weights()
+    assert [w.rank for w in table] == list(range(1, len(TEMPLATES) + 1))
+    assert sorted(w.index for w in table) == list(range(len(TEMPLATES)))
+    mus = [w.mu for w in table]
+    assert mus == sorted(mus, reverse=True)
+    assert sum(mus) == pytest.approx(1, abs=1e-3)
+    assert all(w.relative == pytest.approx(w.mu * len(TEMPLATES)) for w in table)
+    assert all((w.features == 0) == (w.index not in model.live) for w in table)
+
+
+def test_dropped_templates_and_zero_attributes_are_not_stored(model):
+    assert set(model.live) == {w.index for w in model.template_weights() if w.features}
+    for weights in model.weights:
+        assert np.all(np.any(weights[:-1] != 0, axis=1))
+        assert not weights[-1].any()
+
+
+def test_arrays_are_mapped_and_aligned(saved):
+    _, arrays = archive.read(saved)
+    for name, array in arrays.items():
+        assert not array.flags.owndata, name
+        assert array.ctypes.data % 64 == 0, name
+
+
+def test_too_few_columns_are_refused(model):
+    with pytest.raises(IncompatibleError, match="2 observation columns"):
+        model.predict(corpus([[("a",)]], [["L0"]]))
+
+
+def test_an_empty_batch_is_fine(model):
+    text = fresh_text()
+    none = type(text)(
+        tuple(type(c)(c.ids[:0], c.strings) for c in text.columns), np.zeros(1, np.int64), None, model.labels
+    )
+    assert len(model.predict(none)) == 0
+
+
+# ---------------------------------------------------------------- files that are not what they should be
+
+
+def test_what_is_not_a_model_is_refused_with_a_sentence(tmp_path, saved):
+    (tmp_path / "text.mtl").write_text("hello")
+    (tmp_path / "empty.mtl").write_bytes(b"")
+    with zipfile.ZipFile(tmp_path / "other.mtl", "w") as z:
+        z.writestr("x.txt", "y")
+    for name in ("text.mtl", "empty.mtl", "other.mtl", "missing.mtl", ""):
+        with pytest.raises(ModelFileError):
+            Model.load(tmp_path / name)
+
+
+def rewritten(saved, path, change):
+    """The model with its header or arrays changed, checksums made right again."""
+    header, arrays = archive.read(saved)
+    arrays = {k: np.array(v) for k, v in arrays.items()}
+    header = json.loads(json.dumps(header))
+    change(header, arrays)
+    archive.write(path, header, arrays)
+    return path
+
+
+def set_header(key, value):
+    return lambda header, arrays: header.__setitem__(key, value)
+
+
+def poke(name, index, value):
+    def change(header, arrays):
+        arrays[name].reshape(-1)[index] = value
+
+    return change
+
+
+HOSTILE = {
+    "version": set_header("version", 99),
+    "format": set_header("format", "other"),
+    "structure": set_header("structure", "octopus"),
+    "labels": set_header("labels", ["A", "A"]),
+    "labels type": set_header("labels", 7),
+    "no labels": set_header("labels", []),
+    "templates": set_header("templates", "U0:%x[0,"),
+    "live": set_header("live", [0, 99]),
+    "live order": set_header("live", [1, 0]),
+    "normalize": set_header("normalize", "rot13"),
+    "facts": set_header("facts", None),
+    "columns": lambda h, a: h["facts"].__setitem__("columns", 0),
+    "one column": lambda h, a: h["facts"].__setitem__("columns", 1),
+    "nan weight": poke("weights/0", 0, np.nan),
+    "infinite weight": poke("weights/0", 3, np.inf),
+    "map": poke("maps/0", 0, 10**6),
+    "map end": poke("maps/0", -1, 0),
+    "slots": poke("streams/0/slots", 0, 10**6),
+    "full slots": lambda h, a: a["streams/0/slots"].__setitem__(slice(None), 0),
+    "odd slots": lambda h, a: a.__setitem__("streams/0/slots", a["streams/0/slots"][:-1]),
+    "offsets": poke("streams/0/ptr", 1, 10**9),
+    "pairs": poke("joins/0/pairs", 0, 2**62),
+    "negative pairs": poke("joins/0/pairs", 0, -5),
+    "not text": poke("streams/0/bytes", 0, 255),
+    "sizes": poke("index/sizes", 0, 10**9),
+    "missing": lambda h, a: a.pop("maps/0"),
+    "more": lambda h, a: a.__setitem__("zzz", np.zeros(3)),
+    "shape": lambda h, a: a.__setitem__("weights/0", a["weights/0"][:, :-1]),
+    "type": lambda h, a: a.__setitem__("weights/0", a["weights/0"].astype(np.float64)),
+    "mu": poke("templates/mu", 0, np.nan),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_model_that_contradicts_itself_is_refused(name, saved, tmp_path):
+    with pytest.raises(ModelFileError, match=r"bad\.mtl"):
+        Model.load(rewritten(saved, tmp_path / "bad.mtl", HOSTILE[name]))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_flipped_bits_and_truncation_never_get_through(saved, tmp_path, data):
+    raw = bytearray(saved.read_bytes())
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
+    else:
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at] ^= 1 << data.draw(st.integers(0, 7))
+    path = tmp_path / "flip.mtl"
+    path.write_bytes(raw)
+    try:
+        loaded = Model.load(path)
+    except ModelFileError:
+        return
+    # A flip in padding or in the zip's own bookkeeping may be harmless; then nothing has changed.
+    assert np.array_equal(loaded.predict(fresh_text()), Model.load(saved).predict(fresh_text()))
+
+
+def test_compressed_entries_are_refused(saved, tmp_path):
+    with (
+        zipfile.ZipFile(saved) as old,
+        zipfile.ZipFile(tmp_path / "bomb.mtl", "w", zipfile.ZIP_DEFLATED) as new,
+    ):
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(ModelFileError, match="compressed"):
+        Model.load(tmp_path / "bomb.mtl")
+
+
+def test_absurd_array_headers_are_refused(saved, tmp_path):
+    text = repr({"descr": "<f4", "fortran_order": False, "shape": (2**40, 2**20)}).encode()
+    npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
+    with zipfile.ZipFile(tmp_path / "huge.mtl", "w", zipfile.ZIP_STORED) as new:
+        new.writestr("model.json", "{}")
+        new.writestr("weights/0.npy", npy)
+    with pytest.raises(ModelFileError):
+        Model.load(tmp_path / "huge.mtl")
+
+
+# ---------------------------------------------------------------- writing
+
+
+def test_a_failed_save_leaves_the_old_model(model, tmp_path, monkeypatch):
+    path = tmp_path / "m.mtl"
+    path.write_bytes(b"precious")
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(MtlError, match="No space left"):
+        model.save(path)
+    assert path.read_bytes() == b"precious"
+    assert [p.name for p in tmp_path.iterdir()] == ["m.mtl"]
+
+
+def test_saving_where_nothing_can_be_written_is_one_sentence(model, tmp_path):
+    with pytest.raises(MtlError, match="does not exist"):
+        model.save(tmp_path / "no" / "m.mtl")
+    with pytest.raises(MtlError, match="folder"):
+        model.save(tmp_path)
+
+
+# ---------------------------------------------------------------- training
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"c": 0.0}, "-c must be a positive number, got 0.0"),
+        ({"c": float("nan")}, "got nan"),
+        ({"gap": -1.0}, "--gap must be"),
+        ({"epsilon": 0.0}, "--epsilon must be"),
+        ({"max_iter": 0}, "--max-iter must be at least 1"),
+        ({"min_count": 0}, "--min-count must be at least 1"),
+        ({"method": "magic"}, "unknown method 'magic'"),
+        ({"solver": "magic"}, "no solver 'magic'"),
+        ({"task": "magic"}, "unknown task 'magic'"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, sentence):
+    with pytest.raises(MtlError, match=sentence):
+        trained(3, **options)
+
+
+def test_one_label_is_nothing_to_learn():
+    data = corpus([[("a", "x"), ("b", "y")]], [["A", "A"]])
+    with pytest.raises(IncompatibleError, match="one label only"):
+        train(data, TEMPLATES, Options(), lambda record: False)
+
+
+def test_a_job_that_cannot_fit_is_refused_with_the_estimate(monkeypatch):
+    monkeypatch.setattr("mtlstruct.memory.available", lambda: 1000)
+    with pytest.raises(MtlError, match=r"needs about .* of memory, but only"):
+        trained(4)
