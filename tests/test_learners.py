@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from naive import corpus, objective, random_corpus
 
+from mtlstruct import demo
 from mtlstruct.encoding import encode_training
+from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
 from mtlstruct.regularizers import L2, BlockL1Squared
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import TemplateSet
+from mtlstruct.templates import TemplateSet, generate
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
 NORMS = [BlockL1Squared(), L2()]
@@ -22,6 +24,13 @@ def make_oracle(data, templates=TEMPLATES):
     structure = SequenceStructure(len(data.labels))
     encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
     return Oracle(structure, encoded, data.outputs, Hamming().table(len(data.labels)))
+
+
+def demo_data(tmp_path):
+    """The bundled corpus with the demo's pile of templates: small, but like real data."""
+    path = tmp_path / "train.txt"
+    path.write_text(demo.column_file(demo.split(demo.bundled())[0], seed=0))
+    return columns.read(path), generate((-2, 2), range(8), bigrams=True, trigrams=(1, 3, 4))
 
 
 def silent(record):
@@ -124,6 +133,18 @@ def test_duplicate_templates_share_the_weight_of_one():
         assert learner.fit(doubled, BlockL1Squared(), 1.0, silent).objective == pytest.approx(
             once.objective, rel=5e-3
         )
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_a_real_looking_pile_of_templates_converges_in_few_passes(c, tmp_path):
+    """mu and the dual must not chase each other: on this data they once did, for a thousand passes."""
+    data, templates = demo_data(tmp_path)
+    oracle = make_oracle(data, templates.text())
+    fits = {}
+    for name, regularizer in (("mtl", BlockL1Squared()), ("svm", L2())):
+        fits[name] = Coordinate(Stop(gap=0.01, max_passes=30)).fit(oracle, regularizer, c, silent)
+        assert fits[name].converged, (name, c, fits[name].gap)
+    assert np.count_nonzero(fits["mtl"].mu) < 0.6 * oracle.templates
 
 
 def test_epsilon_is_the_papers_rule():

@@ -173,6 +173,8 @@ HOSTILE = {
     "live order": set_header("live", [1, 0]),
     "normalize": set_header("normalize", "rot13"),
     "facts": set_header("facts", None),
+    "task": lambda h, a: h["facts"].pop("task"),
+    "tags": lambda h, a: h["facts"].__setitem__("tags", "xyz"),
     "columns": lambda h, a: h["facts"].__setitem__("columns", 0),
     "one column": lambda h, a: h["facts"].__setitem__("columns", 1),
     "nan weight": poke("weights/0", 0, np.nan),

@@ -10,18 +10,15 @@ if TYPE_CHECKING:
     from .errors import MtlError
     from .model import Model, load
     from .templates import TemplateSet
-    from .train import Options, train
 
 __version__ = "0.1.0"
 
-__all__ = ["Model", "MtlError", "Options", "TemplateSet", "__version__", "load", "train"]
+__all__ = ["Model", "MtlError", "TemplateSet", "__version__", "load"]
 
 _HOMES = {
     "Model": "model",
     "load": "model",
     "MtlError": "errors",
-    "Options": "train",
-    "train": "train",
     "TemplateSet": "templates",
 }
 

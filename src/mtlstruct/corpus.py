@@ -7,7 +7,7 @@ per distinct value. Letters: T tokens, S sentences, L labels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -31,26 +31,6 @@ class Column:
     def cells(self) -> list[str]:
         """The column as text, one string a token."""
         return [self.strings[i] for i in self.ids.tolist()]
-
-
-class Interner:
-    """Collects cells of one column and numbers distinct strings by first appearance."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._parts: list[NDArray[np.int32]] = []
-
-    def extend(self, cells: Iterable[str]) -> None:
-        """Appends cells to the column."""
-        numbers = self._numbers
-        self._parts.append(
-            np.fromiter((numbers.setdefault(cell, len(numbers)) for cell in cells), dtype=np.int32)
-        )
-
-    def column(self) -> Column:
-        """All that was collected."""
-        ids = np.concatenate(self._parts) if self._parts else np.zeros(0, np.int32)
-        return Column(ids, list(self._numbers))
 
 
 @dataclass(frozen=True)

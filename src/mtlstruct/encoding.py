@@ -12,7 +12,7 @@ Only the last arrow, from a join's value to the attribute of template j, belongs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from . import threads
 from .corpus import Corpus
+from .errors import TemplateError
 from .linear import LOOKAHEAD, Design
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .structures.base import Sites
@@ -42,15 +43,11 @@ class Stream:
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of a value so far (`left`: a node) and the cell of `stream` that stands `gap` further right.
-
-    `span` is the distance from the first to the last cell.
-    """
+    """Pairs of a value so far (`left`: a node) and the cell of `stream` that stands `gap` right of its first cell."""
 
     left: int
     stream: int
     gap: int
-    span: int
 
 
 @dataclass(frozen=True)
@@ -91,8 +88,7 @@ def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int])
     anchor, node = cells[0]
     for row, stream in cells[1:]:
         gap = row - anchor
-        join = Join(node, stream, gap, gap)
-        node = len(streams) + joins.setdefault(join, len(joins))
+        node = len(streams) + joins.setdefault(Join(node, stream, gap), len(joins))
     return Use(node, anchor)
 
 
@@ -108,6 +104,11 @@ class Encoded:
     rows: tuple[Int32 | None, ...]
     ptr: Int64
     templates: int
+
+    def outline(self) -> Encoded:
+        """The same without the entries of A: what is left when only the layout of the weights matters."""
+        designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)
+        return replace(self, designs=designs)
 
     @property
     def attributes(self) -> int:
@@ -179,6 +180,15 @@ def encode_training(
     ]
     tables, values = _build_joins(plan, grid, cells)
     kind_of = {site.letter: site for site in sites}
+    for template in templates:
+        if template.kind not in kind_of:
+            known = ", ".join(kind_of)
+            raise TemplateError(
+                f"this task has no sites for {template.kind} templates, expected {known}",
+                text=template.text,
+                line=template.line,
+                path=templates.path,
+            )
     maps, sizes = _number_attributes(templates, plan, grid, values, kind_of, min_count)
     index = FeatureIndex(
         templates=templates,
@@ -342,6 +352,7 @@ def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int
         return np.zeros((1, table.shape[1]), table.dtype), np.zeros(0, np.int32)
     row = np.zeros(len(table), np.int32)
     for slot in range(table.shape[1]):
-        _, row = PairTable.build(row, table[:, slot].astype(np.int32))
+        ids = np.unique(table[:, slot], return_inverse=True)[1]  # dense, so that any id fits 32 bits
+        _, row = PairTable.build(row, ids.astype(np.int32))
     _, first = np.unique(row, return_index=True)
     return table[first], row

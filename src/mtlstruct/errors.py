@@ -1,12 +1,12 @@
 """The exceptions a user can meet. Each message is one sentence: where, expected, got.
 
-    MtlError
-    ├── FormatError        a data file that cannot be read (path, line)
-    ├── TemplateError      a template line that cannot be read (text, column)
-    ├── IncompatibleError  pieces that do not fit together: a method and a structure, a model and its input
-    ├── SolverError        an optimiser that could not certify its answer (gap)
-    ├── ModelFileError     a model file that is damaged, foreign or of another version
-    └── ResourceError      work that would not fit into memory or onto the disk
+MtlError
+├── FormatError        a data file that cannot be read (path, line)
+├── TemplateError      a template line that cannot be read (text, column)
+├── IncompatibleError  pieces that do not fit together: a method and a structure, a model and its input
+├── SolverError        an optimiser that could not certify its answer (gap)
+├── ModelFileError     a model file that is damaged, foreign or of another version
+└── ResourceError      work that would not fit into memory or onto the disk
 """
 
 from __future__ import annotations

@@ -27,6 +27,8 @@ from .templates import TemplateSet
 
 FORMAT = "mtlstruct model"
 VERSION = 1
+TASKS = ("sequence", "segmentation")
+TAGS = ("bie", "bmes")
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     _require(list(live) == sorted(set(live)), "live templates out of order")
     facts = header["facts"]
     _require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
+    _require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
     _require(type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number")
     index = _load_index(header, arrays, templates.select(live), structure)
     index.templates.check_columns(facts["columns"])

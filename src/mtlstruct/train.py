@@ -16,7 +16,7 @@ from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, FeatureIndex, encode_training
 from .errors import IncompatibleError, MtlError
-from .learners import Fit, Stop, Watch
+from .learners import Fit, Stop, Watch, check_needs
 from .model import Model
 from .oracle import Oracle
 from .recipes import learner, recipe
@@ -104,6 +104,7 @@ def train(
         notify(ready)
     memory.ensure(needed, "training")
     fit = learn(corpus, structure, encoded, options, watch)
+    encoded = encoded.outline()  # A has served; its memory is wanted for the model
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
     return Training(
         model=model,
@@ -122,7 +123,9 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
     oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.labels))
-    return chosen.fit(oracle, row.regularizer(), options.c, watch)
+    regularizer = row.regularizer()
+    check_needs(chosen, structure, regularizer)
+    return chosen.fit(oracle, regularizer, options.c, watch)
 
 
 def build_model(

@@ -99,7 +99,7 @@ def tidy(text: str, blanks: str = "\t") -> list[str]:
 
 
 def column(cells: Sequence[str]) -> Column:
-    """A column of these cells: what an Interner gives, in two passes that never leave C."""
+    """A column of these cells, numbered by first appearance, in two passes that never leave C."""
     numbers = dict(zip(dict.fromkeys(cells), count()))
     ids = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
     return Column(ids, list(numbers))

@@ -9,8 +9,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..errors import IncompatibleError
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
+from ..structures.base import Structure
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,11 @@ class Stop:
     epsilon: float | None = None
     max_passes: int = 1000
 
+    @property
+    def drop(self) -> float:
+        """Templates with mu below this are left out of a sparse model: the paper's 1e-5, less for tight gaps."""
+        return min(1e-5, 0.01 * self.gap)
+
     def reached(self, objective: float, dual: float, C: float, slack: float = 1.0) -> bool:
         """Whether the bounds are within `slack` times what is asked. The paper's epsilon is (P − D) / C."""
         return objective - dual <= slack * self.asked(objective, C)
@@ -78,6 +85,16 @@ class Learner(Protocol):
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """Minimises Ω(w) + c·Σξ_i."""
         ...
+
+
+def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer) -> None:
+    """Says before the first pass what a learner would miss later."""
+    for need in learner.needs:
+        if not (hasattr(structure, need) or hasattr(regularizer, need)):
+            raise IncompatibleError(
+                f"{type(learner).__name__} needs `{need}`, which neither {type(structure).__name__} "
+                f"nor {type(regularizer).__name__} offers"
+            )
 
 
 def relative(objective: float, dual: float) -> float:

@@ -1,6 +1,6 @@
 """Block-coordinate ascent on the dual, the default learner: one sentence at a time, template weights in between.
 
-The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …, ‖v_m‖)  with v_j = c·Σ_i E_α[δΦ_ij], one
+The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …, ‖v_m‖)  with v_j = −c·Σ_i E_α[δΦ_ij], one
 distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence is a small concave problem that the
 structure's dual state improves exactly (`visit`); mu then follows the norms. Passes come in three kinds: *full*
 ones over all sentences (those that had nothing to gain wait a while), *active* ones over the tokens whose mass
@@ -29,7 +29,8 @@ UPDATES = 40
 """How often mu follows the norms in one pass; more often, and it runs after noise."""
 
 HOPE = 3.0
-"""A pass measures gaps before it closes them, so a certificate is tried when the estimate is this near."""
+"""A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
+more work between full passes (large c) makes the estimate staler."""
 
 WARMUP = 3
 """Full passes with plain multiplicative mu updates, before each template gets its own rate."""
@@ -45,12 +46,12 @@ class Coordinate:
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """Passes until the certified gap is small enough."""
-        ascent = _Ascent(oracle, regularizer, c, self.seed, drop=min(1e-5, 0.01 * self.stop.gap))
+        ascent = _Ascent(oracle, regularizer, c, self.seed, self.stop.drop)
         C = c * oracle.sentences
         for passes in range(1, self.stop.max_passes + 1):
             bounds = ascent.cycle(passes)
             ascent.sharpen(self.stop.asked(bounds.objective, C))
-            near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE)
+            near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE * 3**ascent.decades)
             certified = near or passes == self.stop.max_passes
             if certified:
                 bounds = ascent.certify()
@@ -88,9 +89,9 @@ class _Ascent:
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
         # Large c wants more work on what has moved before everything is looked at again (measured).
-        decades = max(0.0, np.log10(c))
-        self.active_passes = round(2 * 2**decades)
-        self.hot_passes = round(10 * 4 ** (decades - 1)) if decades > 0 else 0
+        self.decades = max(0.0, float(np.log10(c)))
+        self.active_passes = round(2 * 2**self.decades)
+        self.hot_passes = round(10 * 4 ** (self.decades - 1)) if self.decades > 0 else 0
 
     def cycle(self, passes: int) -> _Bounds:
         """A full pass, then the active and hot passes; returns the bounds as estimated in the full pass."""

@@ -53,7 +53,7 @@ class CuttingPlane:
             stopped = watch(run.record(passes))
             if done or stopped:
                 break
-        return run.result(passes, done)
+        return run.result(self.stop, passes, done)
 
     def _reached(self, run: _Run, C: float) -> bool:
         """The paper's rule where epsilon is given: R_emp − R_s at the current w; else the relative gap."""
@@ -103,8 +103,13 @@ class _Run:
         active = active_templates(self.mu)
         return Record(passes, self.objective, self.dual.objective, gap, self.risk, active, True)
 
-    def result(self, passes: int, converged: bool) -> Fit:
-        """The last w with its certificate."""
+    def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
+        """The last w and its certificate, both without the templates that the master left at next to nothing."""
+        if self.regularizer.sparse:
+            self.mu = np.where(self.mu < stop.drop, 0.0, self.mu)
+            self.objective = self._value(
+                self._norms(), self.oracle.hinge(self.oracle.score(self.weights, -self.mu))
+            )
         return self._fit(self.weights, -self.mu, passes, converged)
 
     def _fit(self, weights: Weights, scale: NDArray[np.float64], passes: int, converged: bool) -> Fit:
@@ -167,12 +172,15 @@ class _LineSearch(_Run):
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
         self.bundle_risk = self.risk - (self.objective - self.dual.objective) / self.C
 
-    def result(self, passes: int, converged: bool) -> Fit:
+    def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
         """The best point. Its norms, not the last master's mu, say what each template weighs."""
-        norms = np.sqrt(self.best_squares)
+        norms, scale = np.sqrt(self.best_squares), np.ones(self.oracle.templates)
         if self.regularizer.sparse and norms.sum() > 0:
-            self.mu = norms / norms.sum()
-        return self._fit(self.best, np.ones(self.oracle.templates), passes, converged)
+            mu = norms / norms.sum()
+            self.mu, scale = np.where(mu < stop.drop, 0.0, mu), np.where(mu < stop.drop, 0.0, 1.0)
+            hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
+            self.objective = self._value(scale * norms, hinge)
+        return self._fit(self.best, scale, passes, converged)
 
     def _cross(self) -> NDArray[np.float64]:
         """⟨best_j, v_j⟩ of each template."""
