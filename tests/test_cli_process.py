@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -160,15 +159,6 @@ def test_training_goes_on_when_nobody_reads_its_progress(place: Path) -> None:
     os.close(writer)
     assert done.returncode == 0
     assert target.exists()
-
-
-def test_start_up_of_predict_is_quick(place: Path) -> None:
-    call("predict", place / "m.mtl", place / "train.txt")
-    began = time.perf_counter()
-    call("predict", place / "m.mtl", place / "train.txt")
-    assert (
-        time.perf_counter() - began < 6
-    )  # 1.5 s is the promise; other work on the machine must not fail a test
 
 
 @pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])

@@ -1,0 +1,157 @@
+"""The figures of the paper's corpora. Slow: scripts/test-real runs them, and they skip loudly without the data."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mtlstruct import metrics, threads
+from mtlstruct.corpus import Column, Corpus
+from mtlstruct.encoding import encode_training
+from mtlstruct.formats import columns, segmented
+from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.losses import Hamming
+from mtlstruct.model import Model
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import preset
+from mtlstruct.train import Options, train
+
+pytestmark = pytest.mark.realdata
+
+DATA = Path(os.environ.get("MTLSTRUCT_DATA") or Path(__file__).parents[2] / "shared" / "data")
+
+
+def found(*parts):
+    path = DATA.joinpath(*parts)
+    if not path.exists():
+        pytest.skip(f"NOT RUN: {path} not found; set MTLSTRUCT_DATA to the folder of the corpora")
+    return path
+
+
+def silent(record):
+    return False
+
+
+def ner(language, part):
+    return columns.read(found("ner", f"conll2002_{language}", f"{part}.conll"))
+
+
+def pku():
+    return segmented.read(found("cws", "pku", "train.txt"))
+
+
+def head(corpus, n):
+    """The first n sentences."""
+    stop = int(corpus.ptr[n])
+    cells = tuple(Column(c.ids[:stop], c.strings) for c in corpus.columns)
+    return Corpus(cells, corpus.ptr[: n + 1], corpus.outputs[:stop], corpus.labels)
+
+
+def chunk_f1(model, gold):
+    predicted = [model.labels[i] for i in model.predict(gold)]
+    right = [gold.labels[i] for i in gold.outputs]
+    sentences = list(gold.sentences())
+    return metrics.chunk_scores([right[s] for s in sentences], [predicted[s] for s in sentences]).chunks.f1
+
+
+def word_scores(model):
+    gold = list(segmented.words(found("cws", "pku", "test.txt")))
+    with open(found("cws", "pku", "test.txt"), "rb") as file:
+        lines = []
+        for batch in segmented.stream(file, raw=False, source="test.txt"):
+            labels = [model.labels[i] for i in model.predict(batch)]
+            text = "".join(batch.columns[0].cells())
+            lines += [segmented.cut(text[s], labels[s]) for s in batch.sentences()]
+    vocabulary = segmented.vocabulary(found("cws", "pku", "training_words.txt"))
+    return metrics.word_scores([line for line in gold if line], lines, vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("read", "templates", "attributes"),
+    [
+        (lambda: ner("esp", "train"), "ner-134", 5_926_794),
+        (lambda: ner("ned", "train"), "ner-134", 4_710_250),
+        (pku, "cws-tp1", 3_201_801),
+        (pku, "cws-tp2", 6_238_298),
+    ],
+    ids=["esp", "ned", "pku-tp1", "pku-tp2"],
+)
+def test_attributes_are_counted_exactly(read, templates, attributes):
+    corpus = read()
+    structure = SequenceStructure(len(corpus.labels))
+    _, index = encode_training(corpus, preset(templates), structure.sites(corpus.ptr))
+    assert sum(n for t, n in zip(index.templates, index.sizes, strict=True) if t.terms) == attributes
+
+
+@pytest.mark.parametrize(
+    ("language", "options", "dev", "test"),
+    [
+        ("esp", Options(c=1.0), 70.0, 74.0),
+        ("ned", Options(c=1.0), 60.3, 67.4),
+        ("esp", Options(c=0.01, method="svm"), 63.3, 66.8),
+    ],
+    ids=["esp-mtl", "ned-mtl", "esp-svm"],
+)
+def test_named_entities_reach_the_papers_scores(language, options, dev, test, tmp_path):
+    training = train(ner(language, "train"), preset("ner-134"), options, silent)
+    assert training.fit.converged
+    assert training.fit.gap <= 0.01
+    training.model.save(tmp_path / "m.mtl")
+    model = Model.load(tmp_path / "m.mtl")
+    scores = chunk_f1(model, ner(language, "dev")), chunk_f1(model, ner(language, "test"))
+    print(f"\n{language} {options.method} c={options.c}: F1 {scores[0]:.2f} dev, {scores[1]:.2f} test")
+    assert scores[0] >= dev
+    assert scores[1] >= test
+
+
+@pytest.mark.parametrize(("normalize", "f1", "r_iv"), [("none", 93.2, 96.0), ("nfkc", 95.1, 96.0)])
+def test_word_segmentation_reaches_the_papers_scores(normalize, f1, r_iv):
+    best = {"f1": 0.0, "r_iv": 0.0}
+    for c in (1.0, 10.0):
+        options = Options(task="segmentation", c=c, normalize=normalize)
+        scores = word_scores(train(pku(), preset("cws-tp2"), options, silent).model).as_dict()
+        print(f"\npku cws-tp2 {normalize} c={c}: F1 {scores['f1']:.2f}, R_iv {scores['r_iv']:.2f}")
+        best = max(best, scores, key=lambda s: s["f1"])
+        if best["f1"] >= f1 and best["r_iv"] >= r_iv:
+            break
+    assert best["f1"] >= f1
+    assert best["r_iv"] >= r_iv
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=["mtl", "svm"])
+def test_both_solvers_reach_the_same_objective_on_spanish(regularizer):
+    corpus = head(ner("esp", "train"), 400)
+    c = 1.0 if regularizer.sparse else 0.01
+    structure = SequenceStructure(len(corpus.labels))
+    encoded, _ = encode_training(corpus, preset("ner-134"), structure.sites(corpus.ptr))
+    oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(structure.labels))
+    fast = Coordinate(Stop(gap=0.01)).fit(oracle, regularizer, c, silent)
+    slow = CuttingPlane(Stop(gap=0.02, max_passes=400), line_search=True).fit(oracle, regularizer, c, silent)
+    print(
+        f"\ncoordinate {fast.objective:.2f} ({fast.gap:.4f}), Algorithm 1 {slow.objective:.2f} ({slow.gap:.4f})"
+    )
+    assert fast.converged
+    assert slow.converged
+    assert max(fast.dual, slow.dual) <= min(fast.objective, slow.objective) * (1 + 1e-6)
+
+
+def test_spanish_models_are_byte_identical_on_1_2_and_4_threads(tmp_path):
+    corpus = head(ner("esp", "train"), 2000)
+    for n in (1, 2, 4):
+        threads.set_threads(n)
+        train(corpus, preset("ner-134"), Options(), silent).model.save(tmp_path / f"{n}.mtl")
+    threads.set_threads(None)
+    assert len({(tmp_path / f"{n}.mtl").read_bytes() for n in (1, 2, 4)}) == 1
+
+
+def test_a_sentence_of_100_000_tokens_trains_and_tags():
+    corpus = ner("esp", "train")
+    stop = 100_000
+    cells = tuple(Column(c.ids[:stop], c.strings) for c in corpus.columns)
+    one = Corpus(cells, np.array([0, stop], np.int64), corpus.outputs[:stop], corpus.labels)
+    training = train(one, preset("ner-134"), Options(c=1.0), silent)
+    assert training.fit.converged
+    assert np.mean(training.model.predict(one) == one.outputs) > 0.99
