@@ -1,0 +1,38 @@
+"""What the figures were taken on: the processor and the versions, nothing that names a machine."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("mtlstruct", "numpy", "scipy", "numba", "python-crfsuite")
+
+
+def facts() -> dict[str, str | int]:
+    """For the results of one run."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "cpu": _cpu(),
+        "cores": os.cpu_count() or 1,
+        "system": platform.system(),
+        "python": platform.python_version(),
+        **{name: _version(name) for name in LIBRARIES},
+    }
+
+
+def _cpu() -> str:
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith("model name")).partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

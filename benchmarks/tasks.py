@@ -1,0 +1,108 @@
+"""The trainings that are measured: corpus, templates, options, and what the paper reports for them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import measure
+from benchmarks.places import ESP, NED, PKU, Missing, corpus, head, work
+
+
+@dataclass(frozen=True)
+class Task:
+    """One training. `paper` has the paper's figures on the parts it is scored on, in the order of `scored`."""
+
+    name: str
+    data: str
+    preset: str
+    options: str
+    paper: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def segmentation(self) -> bool:
+        """Whether the data are segmented text."""
+        return self.data == PKU
+
+    @property
+    def suffix(self) -> str:
+        """How the corpus names its files."""
+        return "txt" if self.segmentation else "conll"
+
+    @property
+    def scored(self) -> tuple[str, ...]:
+        """The parts with gold labels."""
+        return ("test",) if self.segmentation else ("dev", "test")
+
+    @property
+    def model(self) -> Path:
+        """Where its model is kept."""
+        return work() / f"{self.name.replace(' ', '_')}.mtl"
+
+    def part(self, name: str) -> Path:
+        """A file of its corpus."""
+        return corpus(self.data, f"{name}.{self.suffix}")
+
+    def arguments(self, threads: int = 1, model: Path | None = None, train: Path | None = None) -> list[str]:
+        """The arguments of `mtlstruct train`."""
+        where = [preset(self.preset), train or self.part("train"), model or self.model]
+        return [*map(str, where), *self._options(), "--threads", str(threads)]
+
+    def command(self) -> str:
+        """What a user would type."""
+        return shlex.join(
+            ["mtlstruct", "train", f"{self.preset}.tpl", f"{self.data}/train.{self.suffix}", "MODEL"]
+            + [*self._options(), "--threads", "1"]
+        )
+
+    def _options(self) -> list[str]:
+        kind = ["--task", "segmentation"] if self.segmentation else []
+        return [*kind, *self.options.split()]
+
+
+ESP_MTL = Task("ESP mtl c=1", ESP, "ner-134", "-c 1", {"dev": 69.62, "test": 73.42})
+TASKS = (
+    ESP_MTL,
+    Task("ESP mtl c=10", ESP, "ner-134", "-c 10"),
+    Task("ESP svm c=0.01", ESP, "ner-134", "--method svm -c 0.01", {"dev": 63.72, "test": 67.35}),
+    Task("NED mtl c=1", NED, "ner-134", "-c 1", {"dev": 61.00, "test": 67.77}),
+    Task("PKU tp1 c=1", PKU, "cws-tp1", "-c 1", {"test": 93.6, "r_iv": 96.1}),
+    Task("PKU tp2 c=1", PKU, "cws-tp2", "-c 1", {"test": 93.8, "r_iv": 96.2}),
+    Task("PKU tp2 c=10", PKU, "cws-tp2", "-c 10", {"test": 93.8, "r_iv": 96.2}),
+    Task("PKU tp2 c=1 nfkc", PKU, "cws-tp2", "-c 1 --normalize nfkc"),
+)
+
+
+def preset(name: str) -> Path:
+    """The template file of a preset."""
+    target = work() / f"{name}.tpl"
+    measure.run(
+        [sys.executable, "-m", "mtlstruct", "templates", "generate", "--preset", name, "-o", str(target)]
+    )
+    return target
+
+
+def warm_up() -> None:
+    """Compiles the kernels into their cache, so that no figure has the compiler in it."""
+    few = head(ESP_MTL.part("train"), 50)
+    for options in ([], ["--method", "svm"]):
+        measure.python(
+            "mtlstruct", "train", *ESP_MTL.arguments(model=work() / "warm.mtl", train=few), *options, "--quiet"
+        )
+    measure.python("mtlstruct", "predict", work() / "warm.mtl", few)
+
+
+def trained(task: Task) -> Path:
+    """Its model; learns it if no earlier benchmark has."""
+    if not task.model.is_file():
+        measure.python("benchmarks.programs.train", *task.arguments())
+    return task.model
+
+
+def need(path: Path, hint: str) -> Path:
+    """A file that another benchmark makes."""
+    if not path.is_file():
+        raise Missing(f"not run: {hint}")
+    return path
