@@ -8,6 +8,7 @@ from naive import corpus, objective, random_corpus
 
 from mtlstruct import demo
 from mtlstruct.encoding import encode_training
+from mtlstruct.errors import SolverError
 from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
 from mtlstruct.losses import Hamming
@@ -145,6 +146,13 @@ def test_a_real_looking_pile_of_templates_converges_in_few_passes(c, tmp_path):
         fits[name] = Coordinate(Stop(gap=0.01, max_passes=30)).fit(oracle, regularizer, c, silent)
         assert fits[name].converged, (name, c, fits[name].gap)
     assert np.count_nonzero(fits["mtl"].mu) < 0.6 * oracle.templates
+
+
+@pytest.mark.parametrize("name", ["coordinate"])
+def test_an_overflow_stops_the_run_with_a_sentence(name):
+    oracle = make_oracle(random_corpus(np.random.default_rng(6), 20, 5, 6))
+    with pytest.raises(SolverError, match="no longer a number"), np.errstate(all="ignore"):
+        LEARNERS[name].fit(oracle, L2(), 1e300, silent)
 
 
 def test_epsilon_is_the_papers_rule():

@@ -127,6 +127,22 @@ def test_an_empty_batch_is_fine(model):
     assert len(model.predict(none)) == 0
 
 
+@pytest.mark.parametrize("text", ["B", "U", "U0:%x[0,0]", "B1:%x[0,0]", "U\nB"])
+def test_the_smallest_template_files_train_save_and_predict(text, tmp_path):
+    data = random_corpus(np.random.default_rng(5), 15, 6, 5)
+    model = train(data, TemplateSet.parse(text), Options(), lambda record: False).model
+    model.save(tmp_path / "small.mtl")
+    assert np.array_equal(Model.load(tmp_path / "small.mtl").predict(data), model.predict(data))
+
+
+def test_a_model_without_a_live_template_predicts_one_label(tmp_path):
+    """Contradictory data and a tiny c leave no weight at all; that is a model too."""
+    data = corpus([[("a", "x")], [("a", "x")]], [["A"], ["B"]])
+    model = train(data, TemplateSet.parse("U0:%x[0,0]"), Options(c=1e-6), lambda record: False).model
+    model.save(tmp_path / "empty.mtl")
+    assert len(set(Model.load(tmp_path / "empty.mtl").predict(data).tolist())) == 1
+
+
 # ---------------------------------------------------------------- files that are not what they should be
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import IncompatibleError
+from ..errors import IncompatibleError, SolverError
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Structure
@@ -95,6 +96,12 @@ def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer
                 f"{type(learner).__name__} needs `{need}`, which neither {type(structure).__name__} "
                 f"nor {type(regularizer).__name__} offers"
             )
+
+
+def check_finite(passes: int, *numbers: float) -> None:
+    """Stops at the pass where a number overflowed, rather than saving it."""
+    if not all(math.isfinite(x) for x in numbers):
+        raise SolverError(f"pass {passes}: the objective is no longer a number; try a smaller c")
 
 
 def relative(objective: float, dual: float) -> float:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
-from .base import Fit, Record, Stop, Watch, active_templates, relative
+from .base import Fit, Record, Stop, Watch, active_templates, check_finite, relative
 
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
@@ -55,6 +55,7 @@ class Coordinate:
             certified = near or passes == self.stop.max_passes
             if certified:
                 bounds = ascent.certify()
+            check_finite(passes, bounds.objective, bounds.dual)
             stopped = watch(ascent.record(passes, bounds, certified))
             if certified and self.stop.reached(bounds.objective, bounds.dual, C):
                 break
@@ -88,8 +89,8 @@ class _Ascent:
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
-        # Large c wants more work on what has moved before everything is looked at again (measured).
-        self.decades = max(0.0, float(np.log10(c)))
+        # Large c wants more work on what has moved before everything is looked at again (measured up to 100).
+        self.decades = float(np.clip(np.log10(c), 0.0, 2.0))
         self.active_passes = round(2 * 2**self.decades)
         self.hot_passes = round(10 * 4 ** (self.decades - 1)) if self.decades > 0 else 0
 

@@ -24,7 +24,7 @@ from ..masters.base import products
 from ..oracle import Hinge, Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Parts
-from .base import Fit, Record, Stop, Watch, active_templates, relative
+from .base import Fit, Record, Stop, Watch, active_templates, check_finite, relative
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class CuttingPlane:
             run.add_cut()
             run.solve(self.patience)
             run.move(self.towards)
+            check_finite(passes, run.objective, run.dual.objective)
             done = self._reached(run, C)
             stopped = watch(run.record(passes))
             if done or stopped:
