@@ -28,7 +28,7 @@ ROUNDS = 5
 UPDATES = 40
 """How often mu follows the norms in one pass; more often, and it runs after noise."""
 
-HOPE = 3.0
+HOPE = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
 more work between full passes (large c) makes the estimate staler."""
 
@@ -255,20 +255,24 @@ class TemplateWeights:
         self.mu = mu / mu.sum()
 
 
-def minimise_over_scale(primal: Any, steps: int = 6) -> tuple[float, float]:
+def minimise_over_scale(primal: Any, steps: int = 4) -> tuple[float, float]:
     """The least value of a convex function of the scale of w, near 1: (value, scale).
 
-    primal(scale) gives value and slope. Any scale gives a valid upper bound, so a few bisections are enough.
+    primal(scale) gives value and slope. False position on the slope; any scale gives a valid upper bound, so a few
+    steps are enough.
     """
     value, slope = primal(1.0)
     best = (value, 1.0)
-    low, high = (1.0, 1.6) if slope < 0 else (0.6, 1.0)
-    scale = 1.1 if slope < 0 else 0.97
+    low, high = (1.0, slope), (1.0, slope)
+    scale = 1.03 if slope < 0 else 0.97
     for _ in range(steps):
         value, slope = primal(scale)
         best = min(best, (value, scale))
-        low, high = (scale, high) if slope < 0 else (low, scale)
-        if high - low < 0.004:
-            break
-        scale = 0.5 * (low + high)
+        low, high = ((scale, slope), high) if slope < 0 else (low, (scale, slope))
+        if not low[1] < 0 < high[1]:  # not between two signs yet
+            scale = low[0] * 1.25 if slope < 0 else high[0] * 0.9
+        else:
+            scale = low[0] + (high[0] - low[0]) * float(np.clip(low[1] / (low[1] - high[1]), 0.1, 0.9))
+            if high[0] - low[0] < 0.004:
+                break
     return best

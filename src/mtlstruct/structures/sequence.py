@@ -117,7 +117,7 @@ class SequenceStructure:
         tokens = self.sites(ptr)[1].tokens
         assert tokens is not None
         pair = outputs[tokens - 1].astype(np.int64) * self.labels + outputs[tokens]
-        return tokens, edge_rows(rows)[tokens - np.searchsorted(ptr, tokens, side="right")], pair
+        return tokens, edge_rows(rows), pair
 
 
 def edge_rows(rows: Rows) -> NDArray[np.int32]:

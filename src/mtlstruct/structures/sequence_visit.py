@@ -28,6 +28,9 @@ TINY = np.float32(1e-6)
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
+ENOUGH = 0.1
+"""A visit ends when this part of its gap is left: the weights it is solved for will have moved by the next one."""
+
 _FAR = np.float32(1e30)
 
 
@@ -512,7 +515,7 @@ def _visit(  # type: ignore[no-untyped-def]
             if gap < 0:
                 gap = max(g, 0.0)
             # inside a long sentence mass may enter the span by other labels too: there only paths count
-            if g < tolerance and (left < 0 or mass > 0.999):
+            if g < max(tolerance, ENOUGH * gap) and (left < 0 or mass > 0.999):
                 break
             bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, low)
             if bottom >= _FAR or top - bottom < tolerance:
