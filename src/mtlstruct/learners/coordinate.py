@@ -85,6 +85,8 @@ class _Ascent:
         self.state: Any = oracle.dual(self.V, self.N)
         self.mu = TemplateWeights(regularizer, oracle.templates)
         self.loss = 0.0
+        # While mu is learned, a sentence solved to the end is solved for weights that will have moved.
+        self.enough = 0.1 if regularizer.sparse else 0.0
         self.tolerance = 1e-3 / max(1.0, c)
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
@@ -140,7 +142,7 @@ class _Ascent:
         every = max(25, len(spans) // UPDATES)
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
-            visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance)
+            visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss
             self.mu.follow(self.N)
@@ -255,24 +257,21 @@ class TemplateWeights:
         self.mu = mu / mu.sum()
 
 
-def minimise_over_scale(primal: Any, steps: int = 4) -> tuple[float, float]:
+def minimise_over_scale(primal: Any, steps: int = 8) -> tuple[float, float]:
     """The least value of a convex function of the scale of w, near 1: (value, scale).
 
-    primal(scale) gives value and slope. False position on the slope; any scale gives a valid upper bound, so a few
-    steps are enough.
+    primal(scale) gives value and slope. Any scale gives a valid upper bound, so it need not be exact; but where the
+    data can be separated the function has a sharp kink, and a poor scale would hide that all is well.
     """
     value, slope = primal(1.0)
     best = (value, 1.0)
-    low, high = (1.0, slope), (1.0, slope)
+    low, high = (1.0, 1.5) if slope < 0 else (0.7, 1.0)
     scale = 1.03 if slope < 0 else 0.97
     for _ in range(steps):
         value, slope = primal(scale)
         best = min(best, (value, scale))
-        low, high = ((scale, slope), high) if slope < 0 else (low, (scale, slope))
-        if not low[1] < 0 < high[1]:  # not between two signs yet
-            scale = low[0] * 1.25 if slope < 0 else high[0] * 0.9
-        else:
-            scale = low[0] + (high[0] - low[0]) * float(np.clip(low[1] / (low[1] - high[1]), 0.1, 0.9))
-            if high[0] - low[0] < 0.004:
-                break
+        low, high = (scale, high) if slope < 0 else (low, scale)
+        if high - low < 0.002:
+            break
+        scale = 0.5 * (low + high)
     return best

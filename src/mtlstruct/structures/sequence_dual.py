@@ -75,14 +75,20 @@ class SequenceDual:
         return _runs(loose, self.starts, self.problem.encoded.ptr)
 
     def visit(
-        self, spans: NDArray[np.int64], mu: NDArray[np.float64], c: float, rounds: int, tolerance: float
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
     ) -> Visits:
-        """Improves the dual on each span in turn; updates V and N of the problem."""
+        """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
         p = self.problem
         node, edge = p.encoded.designs
         gaps, loss, steps = visit(
             spans, self.starts, p.gold, p.cost, self.flow, self.edge_row, node, edge, p.V[0], p.V[1], p.N, mu,
-            c, rounds, tolerance,
+            c, rounds, tolerance, enough,
         )  # fmt: skip
         return Visits(gaps, loss, steps)
 

@@ -28,9 +28,6 @@ TINY = np.float32(1e-6)
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
-ENOUGH = 0.1
-"""A visit ends when this part of its gap is left: the weights it is solved for will have moved by the next one."""
-
 _FAR = np.float32(1e30)
 
 
@@ -50,6 +47,7 @@ def visit(
     c: float,
     rounds: int,
     tolerance: float,
+    enough: float,
 ) -> tuple[NDArray[np.float64], float, int]:
     """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps."""
     gaps = np.zeros(len(spans))
@@ -60,7 +58,7 @@ def visit(
         spans, starts, gold, cost, flow,
         node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
         edge.ids, edge.ptr, edge.blocks, edge_V, edge.attributes, edge_row,
-        scales, ahead, mu, N, float(c), int(rounds), float(tolerance), gaps,
+        scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
     )  # fmt: skip
     return gaps, float(loss), int(steps)
 
@@ -466,7 +464,7 @@ def _visit(  # type: ignore[no-untyped-def]
     spans, starts, gold, cost, flow,
     ids, ptr, ragged, slotwise, blocks, values, V, null,
     edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, edge_row,
-    scales, ahead, mu, N, c, rounds, tolerance, gaps,
+    scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
     L = flow.shape[1]
     W = V.shape[1]
@@ -515,7 +513,7 @@ def _visit(  # type: ignore[no-untyped-def]
             if gap < 0:
                 gap = max(g, 0.0)
             # inside a long sentence mass may enter the span by other labels too: there only paths count
-            if g < max(tolerance, ENOUGH * gap) and (left < 0 or mass > 0.999):
+            if g < max(tolerance, enough * gap) and (left < 0 or mass > 0.999):
                 break
             bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, low)
             if bottom >= _FAR or top - bottom < tolerance:
