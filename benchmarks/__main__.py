@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from benchmarks import crfsuite, machine, predict, report, solvers, threads, train
@@ -31,7 +32,9 @@ def main(arguments: list[str]) -> None:
     given = parser.parse_args(arguments)
     unknown = set(given.names) - {*BENCHMARKS, "report"}
     if unknown:
-        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: expected {', '.join(BENCHMARKS)} or report")
+        parser.error(
+            f"unknown benchmark {', '.join(sorted(unknown))}: expected {', '.join(BENCHMARKS)} or report"
+        )
     names = [name for name in given.names or BENCHMARKS if name != "report"]
     for name in names:
         _run(name, given.repeat)
@@ -40,13 +43,23 @@ def main(arguments: list[str]) -> None:
 
 def _run(name: str, repeat: int) -> None:
     print(f"{name} …", file=sys.stderr)
-    try:
+    with suppress(Missing):
         warm_up()
+    code = machine.source()
+    try:
         rows = BENCHMARKS[name](repeat)
     except Missing as reason:
         rows = [{"missing": str(reason)}]
     command = f"python -m benchmarks {name} --repeat {repeat}"
-    found = {"benchmark": name, "command": command, "machine": machine.facts(), "rows": rows}
+    if machine.source() != code:
+        code = "changed during the run"
+    found = {
+        "benchmark": name,
+        "command": command,
+        "machine": machine.facts(),
+        "source": code,
+        "rows": rows,
+    }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 

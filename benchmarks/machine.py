@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import os
 import platform
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from benchmarks.places import ROOT
 
 LIBRARIES = ("mtlstruct", "numpy", "scipy", "numba", "python-crfsuite")
 
@@ -22,6 +25,14 @@ def facts() -> dict[str, str | int]:
         "python": platform.python_version(),
         **{name: _version(name) for name in LIBRARIES},
     }
+
+
+def source() -> str:
+    """A digest of the package's code, so that figures of different states are not taken for one another."""
+    digest = hashlib.sha256()
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def _cpu() -> str:

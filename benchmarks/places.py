@@ -27,7 +27,9 @@ def corpus(name: str, part: str) -> Path:
 
 def work() -> Path:
     """A folder for models and cut files. It stays, so that `predict` finds the models of `train`."""
-    folder = Path(os.environ.get("MTLSTRUCT_BENCH_WORK") or Path(tempfile.gettempdir(), "mtlstruct-benchmarks"))
+    folder = Path(
+        os.environ.get("MTLSTRUCT_BENCH_WORK") or Path(tempfile.gettempdir(), "mtlstruct-benchmarks")
+    )
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

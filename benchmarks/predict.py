@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmarks import crfsuite, measure
 from benchmarks.places import head
-from benchmarks.tasks import ESP_MTL, need, preset, trained
+from benchmarks.tasks import ESP_MTL, preset, trained
 
 STARTS, ROUNDS = 5, 5
 
@@ -16,7 +16,9 @@ STARTS, ROUNDS = 5, 5
 def measure_all(repeat: int) -> list[dict[str, Any]]:
     """Start-up, then throughput beside the peer."""
     model = trained(ESP_MTL)
-    ours = _speed("mtlstruct", _tagged(repeat, "benchmarks.programs.tag", model, ESP_MTL.part("test"), ROUNDS))
+    ours = _speed(
+        "mtlstruct", _tagged(repeat, "benchmarks.programs.tag", model, ESP_MTL.part("test"), ROUNDS)
+    )
     theirs = _their_speed(repeat)
     for figure in ("without", "with"):
         if figure in theirs:
@@ -33,11 +35,10 @@ def _start_up(model: Path) -> dict[str, Any]:
 
 
 def _their_speed(repeat: int) -> dict[str, Any]:
-    import importlib.util
-
-    if importlib.util.find_spec("pycrfsuite") is None:
-        return {"missing": "not run: python-crfsuite not found"}
-    model = need(crfsuite.peer_model(), "the peer's model not found, `crfsuite` makes it")
+    model = crfsuite.peer_model()
+    if not (crfsuite.installed() and model.is_file()):
+        reason = "not run: python-crfsuite or its model not found (`python -m benchmarks crfsuite` makes it)"
+        return {"program": crfsuite.ALGORITHM, "missing": reason}
     return _speed(
         crfsuite.ALGORITHM,
         _tagged(repeat, "benchmarks.programs.peer_tag", preset(ESP_MTL.preset), ESP_MTL.part("test"), model),
@@ -52,4 +53,8 @@ def _tagged(repeat: int, module: str, *arguments: object) -> dict[str, Any]:
 def _speed(program: str, found: dict[str, Any]) -> dict[str, Any]:
     """Tokens a second of tagging alone, and with the making of attributes (for us: encoding) before it."""
     whole = found["making"] + found["tagging"]
-    return {"program": program, "without": found["tokens"] / found["tagging"], "with": found["tokens"] / whole}
+    return {
+        "program": program,
+        "without": found["tokens"] / found["tagging"],
+        "with": found["tokens"] / whole,
+    }

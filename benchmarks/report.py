@@ -1,2 +1,59 @@
+"""docs/benchmarks.md from the results: the text of page.md with a table in the place of each {name}."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import tables
+from benchmarks.places import PAGE, RESULTS
+
+TEXT = Path(__file__).with_name("page.md")
+
+TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
+    "train_times": ("train", tables.train_times),
+    "train_scores": ("train", tables.train_scores),
+    "train_commands": ("train", tables.commands),
+    "crfsuite": ("crfsuite", tables.crfsuite),
+    "crfsuite_note": ("crfsuite", tables.crfsuite_note),
+    "solvers": ("solvers", tables.solvers),
+    "predict": ("predict", tables.predict),
+    "start_up": ("predict", tables.start_up),
+    "threads": ("threads", tables.threads),
+}
+
+
 def write() -> None:
-    pass
+    """Writes the page from whatever results there are."""
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+    rows = {name: result["rows"] for name, result in found.items()}
+    filled = {name: _table(rows, *source) for name, source in TABLES.items()}
+    page = TEXT.read_text("utf-8").format(
+        **filled, reached=tables.reached(rows), machine=_machine(found), commands=_commands(found)
+    )
+    PAGE.write_text(page, "utf-8")
+
+
+def _table(rows: dict[str, Any], benchmark: str, table: Callable[[tables.Rows], str]) -> str:
+    return table(rows[benchmark]) if benchmark in rows else f"not run: `python -m benchmarks {benchmark}`"
+
+
+def _commands(found: dict[str, Any]) -> str:
+    return "\n".join(result["command"] for result in found.values())
+
+
+def _machine(found: dict[str, Any]) -> str:
+    """The facts of the runs. Figures that come from different code or machines are on lines of their own."""
+    groups: dict[str, list[str]] = {}
+    for name, result in found.items():
+        line = f"{_line(result['machine'])}; code {result.get('source', 'not recorded')}"
+        groups.setdefault(line, []).append(f"`{name}`")
+    return "\n".join(f"- {', '.join(names)}: {line}" for line, names in groups.items())
+
+
+def _line(facts: dict[str, Any]) -> str:
+    first = f"{facts['date']}, {facts['cpu']}, {facts['cores']} cores, {facts['system']}, Python {facts['python']}"
+    libraries = [name for name in facts if name not in ("date", "cpu", "cores", "system", "python")]
+    return ", ".join([first, *(f"{name} {facts[name]}" for name in libraries)])

@@ -37,15 +37,21 @@ def _goals(solver: str, goals: dict[str, tuple[str, float]], repeat: int) -> dic
     few = head(ESP_MTL.part("train"), SENTENCES)
     last, tightest = list(goals.values())[-1]
     arguments = [preset(ESP_MTL.preset), few, solver.split()[0], C, last, tightest, LIMIT, *SOLVERS[solver]]
-    trace = measure.best(lambda: measure.python("benchmarks.programs.solve", *arguments), repeat).json["trace"]
+    run = measure.best(lambda: measure.python("benchmarks.programs.solve", *arguments), repeat)
+    trace = run.json["trace"]
     return {name: _first(trace, *goal) for name, goal in goals.items()}
 
 
-def _first(trace: list[dict[str, float]], key: str, bound: float) -> dict[str, float]:
+def _first(trace: list[dict[str, float]], key: str, bound: float) -> dict[str, Any]:
     """When a bound was first certified; else how near the run came."""
     certified = [at for at in trace if at["certified"]]
     for at in certified:
         if at[key] <= bound:
             return {"seconds": at["seconds"], "passes": at["passes"], key: at[key]}
     nearest = min(certified, key=lambda at: at[key], default={key: float("inf")})
-    return {"not_reached": nearest[key], "passes": trace[-1]["passes"], "after": trace[-1]["seconds"]}
+    return {
+        "not_reached": nearest[key],
+        "of": key,
+        "passes": trace[-1]["passes"],
+        "after": trace[-1]["seconds"],
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import measure
-from benchmarks.places import ESP, NED, PKU, Missing, corpus, head, work
+from benchmarks.places import ESP, NED, PKU, corpus, head, work
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,8 @@ class Task:
 
     def command(self) -> str:
         """What a user would type."""
-        return shlex.join(
-            ["mtlstruct", "train", f"{self.preset}.tpl", f"{self.data}/train.{self.suffix}", "MODEL"]
-            + [*self._options(), "--threads", "1"]
-        )
+        files = [f"{self.preset}.tpl", f"{self.data}/train.{self.suffix}", "MODEL"]
+        return shlex.join(["mtlstruct", "train", *files, *self._options(), "--threads", "1"])
 
     def _options(self) -> list[str]:
         kind = ["--task", "segmentation"] if self.segmentation else []
@@ -87,9 +85,14 @@ def preset(name: str) -> Path:
 def warm_up() -> None:
     """Compiles the kernels into their cache, so that no figure has the compiler in it."""
     few = head(ESP_MTL.part("train"), 50)
-    for options in ([], ["--method", "svm"]):
+    planes = ["--solver", "cutting-plane", "--epsilon", "5"]
+    for options in ([], ["--method", "svm"], planes, [*planes, "--line-search"]):
         measure.python(
-            "mtlstruct", "train", *ESP_MTL.arguments(model=work() / "warm.mtl", train=few), *options, "--quiet"
+            "mtlstruct",
+            "train",
+            *ESP_MTL.arguments(model=work() / "warm.mtl", train=few),
+            *options,
+            "--quiet",
         )
     measure.python("mtlstruct", "predict", work() / "warm.mtl", few)
 
@@ -99,10 +102,3 @@ def trained(task: Task) -> Path:
     if not task.model.is_file():
         measure.python("benchmarks.programs.train", *task.arguments())
     return task.model
-
-
-def need(path: Path, hint: str) -> Path:
-    """A file that another benchmark makes."""
-    if not path.is_file():
-        raise Missing(f"not run: {hint}")
-    return path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.templates import TemplateSet
@@ -37,8 +37,7 @@ class Attributes:
     def check(self, cells: Cells) -> None:
         """Refuses to go on if the fast strings are not those of the templates' definition."""
         for position, found in enumerate(self.of(cells)):
-            expected = tuple(expand(t, lambda r, c, at=position: self._cell(cells, at + r, c)) for t in self.templates)
-            if found != expected:
+            if found != tuple(expand(template, self._reader(cells, position)) for template in self.templates):
                 raise AssertionError(f"attributes differ at position {position}")
 
     def _expanded(self, template: Template, padded: Cells, length: int) -> list[str]:
@@ -53,8 +52,11 @@ class Attributes:
         form = "{}".join(piece.replace("{", "{{").replace("}", "}}") for piece in template.pieces)
         return [form.format(*values) for values in zip(*looked_at, strict=True)]
 
-    def _cell(self, cells: Cells, position: int, column: int) -> str:
-        length = len(cells[column])
-        if position < 0:
-            return boundary(position)
-        return cells[column][position] if position < length else boundary(position - length + 1)
+    def _reader(self, cells: Cells, position: int) -> Callable[[int, int], str]:
+        def cell(row: int, column: int) -> str:
+            at, length = position + row, len(cells[column])
+            if at < 0:
+                return boundary(at)
+            return cells[column][at] if at < length else boundary(at - length + 1)
+
+        return cell

@@ -25,6 +25,7 @@ def main(templates: str, data: str, model: str) -> dict[str, Any]:
     tagger.open(model)
     attributes = Attributes(TemplateSet.read(templates))
     corpus = columns.read(data)
+    assert corpus.outputs is not None
     making, tagging, found = 0.0, 0.0, []
     for cells in sentences(corpus):
         start = time.process_time()

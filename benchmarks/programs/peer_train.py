@@ -24,6 +24,7 @@ def main(templates: str, data: str, model: str, iterations: int | None) -> dict[
     if iterations is not None:
         trainer.set_params({"max_iterations": iterations})
     corpus = columns.read(data)
+    assert corpus.outputs is not None
     attributes = Attributes(TemplateSet.read(templates))
     labels = [corpus.labels[y] for y in corpus.outputs.tolist()]
     making = time.process_time() - began
@@ -45,5 +46,5 @@ def main(templates: str, data: str, model: str, iterations: int | None) -> dict[
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    print(json.dumps(main(*given[:3], int(given[3]) if len(given) > 3 else None)))
+    templates, data, model, *more = sys.argv[1:]
+    print(json.dumps(main(templates, data, model, int(more[0]) if more else None)))

@@ -44,7 +44,9 @@ class Trace:
         return seconds > self.limit
 
 
-def main(templates: str, data: str, solver: str, c: str, rule: str, goal: str, limit: str, *more: str) -> None:
+def main(
+    templates: str, data: str, solver: str, c: str, rule: str, goal: str, limit: str, *more: str
+) -> None:
     """Learns on one thread."""
     threads.set_threads(1)
     corpus = columns.read(data)

@@ -38,5 +38,5 @@ def main(model: str, data: str, repeat: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    FeatureIndex.encode = _timed  # type: ignore[method-assign]
+    FeatureIndex.encode = _timed  # type: ignore[method-assign, assignment]
     print(json.dumps(main(sys.argv[1], sys.argv[2], int(sys.argv[3]))))

@@ -28,7 +28,7 @@ def _timed(*arguments: Any) -> Any:
 
 
 if __name__ == "__main__":
-    mtlstruct.train.learn = _timed
+    mtlstruct.train.learn = _timed  # type: ignore[assignment]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = cli.run(["train", *sys.argv[1:], "--quiet", "--json"])
     if code == 0:

@@ -1,0 +1,162 @@
+"""The rows of each benchmark as Markdown tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from benchmarks import targets
+
+Rows = list[dict[str, Any]]
+
+
+def markdown(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; the first column is text, the others are figures."""
+    lines = [titles, ["---", *["---:"] * (len(titles) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def train_times(rows: Rows) -> str:
+    """CPU seconds, memory and sizes."""
+    titles = (
+        "training",
+        "start-up, reading, encoding",
+        "learning",
+        "whole program",
+        "certified gap",
+        "passes",
+        "peak memory",
+        "attributes",
+        "templates kept",
+        "model file",
+    )
+    return markdown(titles, (_or_missing(row, "task", _times, len(titles)) for row in rows))
+
+
+def _times(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['cpu_before']:.1f} s",
+        f"{row['cpu_learning']:.1f} s",
+        f"{row['cpu']:.1f} s",
+        f"{100 * row['gap']:.2f} %" + ("" if row["converged"] else " (not reached)"),
+        f"{row['passes']}",
+        f"{row['peak_mb']:.0f} MB",
+        f"{row['attributes']:,}",
+        f"{row['active_templates']} of {row['templates']}",
+        f"{row['model_mb']:.1f} MB",
+    ]
+
+
+def train_scores(rows: Rows) -> str:
+    """Scores beside the paper's."""
+    titles = ("training", "F1 dev", "paper", "F1 test", "paper", "R_iv test", "paper", "R_oov test")
+    return markdown(titles, (_or_missing(row, "task", _scores, len(titles)) for row in rows))
+
+
+def _scores(row: dict[str, Any]) -> list[str]:
+    pairs = [(row.get(key), row["paper"].get(key)) for key in ("dev", "test", "r_iv")]
+    return [_score(value) for pair in pairs for value in pair] + [_score(row.get("r_oov"))]
+
+
+def commands(rows: Rows) -> str:
+    """What was run."""
+    return "```\n" + "\n".join(row["command"] for row in rows) + "\n```"
+
+
+def crfsuite(rows: Rows) -> str:
+    """Ours and the peer's."""
+    titles = ("program", "CPU", "times ours", "peak memory", "F1 test", "model file")
+    return markdown(titles, (_or_missing(row, "program", _beside, len(titles)) for row in rows))
+
+
+def _beside(row: dict[str, Any]) -> list[str]:
+    times = row.get("times_ours", 1.0)
+    return [
+        f"{row['cpu']:.1f} s",
+        f"{times:.1f}",
+        f"{row['peak_mb']:.0f} MB",
+        f"{row['test']:.2f}",
+        f"{row['model_mb']:.1f} MB",
+    ]
+
+
+def crfsuite_note(rows: Rows) -> str:
+    """What is in the peer's seconds and what is not."""
+    theirs = rows[-1]
+    if "missing" in theirs:
+        return ""
+    return (
+        f"Of the peer's {theirs['cpu']:.0f} s, {theirs['appending']:.0f} s are for appending the items; it ran "
+        f"{theirs['iterations']} iterations. Reading the file and making the attribute strings took another "
+        f"{theirs['making']:.0f} s, which are not in its figure; ours includes reading and encoding."
+    )
+
+
+def solvers(rows: Rows) -> str:
+    """Seconds to each goal."""
+    if "goals" not in rows[0]:
+        return str(rows[0]["missing"])
+    titles = ("solver", *rows[0]["goals"])
+    return markdown(titles, ([f"`{row['solver']}`", *map(_goal, row["goals"].values())] for row in rows))
+
+
+def _goal(goal: dict[str, Any]) -> str:
+    if "not_reached" in goal:
+        return f"not reached in {goal['after']:.0f} s, at {_bound(goal)}"
+    times = goal.get("times_coordinate", 1.0)
+    ratio = f", {times:.1f} times" if times != 1.0 else ""
+    return f"{goal['seconds']:.2f} s ({goal['passes']} passes{ratio})"
+
+
+def _bound(goal: dict[str, Any]) -> str:
+    return f"{100 * goal['not_reached']:.1f} %" if goal["of"] == "gap" else f"{goal['not_reached']:.2f}"
+
+
+def predict(rows: Rows) -> str:
+    """Tokens a second."""
+    titles = ("program", "attributes ready", "attributes made on the way")
+    speeds = [row for row in rows if "start_up" not in row]
+    return markdown(titles, (_or_missing(row, "program", _speeds, len(titles)) for row in speeds))
+
+
+def _speeds(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row[key]:,.0f} tokens/s" + (f" ({row[ratio]:.1f} times)" if ratio in row else "")
+        for key, ratio in (("without", "times_peer_without"), ("with", "times_peer_with"))
+    ]
+
+
+def start_up(rows: Rows) -> str:
+    """The small job."""
+    if "start_up" not in rows[0]:
+        return str(rows[0].get("missing", "not run"))
+    return f"{rows[0]['start_up']:.2f} s (the best of {len(rows[0]['all'])}; the worst {rows[0]['all'][-1]:.2f} s)"
+
+
+def threads(rows: Rows) -> str:
+    """Thread counts."""
+    titles = ("threads", "wall time", "speed-up", "CPU", "sha256 of the model")
+    return markdown(titles, (_or_missing(row, "threads", _threads, len(titles)) for row in rows))
+
+
+def _threads(row: dict[str, Any]) -> list[str]:
+    digest = f"`{row['sha256'][:16]}…`" + ("" if row["same"] else " **differs**")
+    return [f"{row['wall']:.1f} s", f"{row['speed_up']:.2f}", f"{row['cpu']:.1f} s", digest]
+
+
+def reached(results: targets.Results) -> str:
+    """Each target with its figure."""
+    return markdown(("target", "measured", "reached"), targets.verdicts(results))
+
+
+def _or_missing(
+    row: dict[str, Any], key: str, cells: Callable[[dict[str, Any]], list[str]], width: int
+) -> list[str]:
+    name = str(row.get(key, ""))
+    if "missing" in row:
+        return [name, row["missing"], *[""] * (width - 2)]
+    return [name, *cells(row)]
+
+
+def _score(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"

@@ -1,0 +1,101 @@
+"""What the figures are meant to reach, and whether they do: judged from the results, never by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+Results = dict[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One goal: what it says, the figure it looks at, the bound, and how to print the figure."""
+
+    text: str
+    figure: Callable[[Results], float]
+    least: float | None = None
+    most: float | None = None
+    form: str = "{:.2f}"
+
+    def verdict(self, results: Results) -> tuple[str, str]:
+        """The figure as measured, and yes, no, or not run."""
+        try:
+            value = self.figure(results)
+        except (KeyError, IndexError, StopIteration, ValueError):
+            return "–", "not run"
+        reached = (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
+        return self.form.format(value), "yes" if reached else "**no**"
+
+
+def _task(results: Results, name: str) -> dict[str, Any]:
+    return next(row for row in results["train"] if row["task"] == name)
+
+
+def of(name: str, key: str) -> Callable[[Results], float]:
+    """A figure of one training."""
+    return lambda results: float(_task(results, name)[key])
+
+
+def _gap(name: str) -> Callable[[Results], float]:
+    return lambda results: 100 * float(_task(results, name)["gap"])
+
+
+def _best_tp2(key: str) -> Callable[[Results], float]:
+    def figure(results: Results) -> float:
+        rows = [_task(results, f"PKU tp2 c={c}") for c in (1, 10)]
+        return float(max(rows, key=lambda row: row["test"])[key])
+
+    return figure
+
+
+def _slower_at_10(results: Results) -> float:
+    learning = of("ESP mtl c=10", "cpu_learning")(results)
+    return learning / of("ESP mtl c=1", "cpu_learning")(results)
+
+
+def _peer(key: str) -> Callable[[Results], float]:
+    return lambda results: float(results["crfsuite"][1][key])
+
+
+def _above_peer(results: Results) -> float:
+    ours, theirs = results["crfsuite"]
+    return float(ours["test"] - theirs["test"])
+
+
+def _start_up(results: Results) -> float:
+    return float(results["predict"][0]["start_up"])
+
+
+TARGETS = (
+    Target("ESP c=1: F1 dev ≥ 70.0", of("ESP mtl c=1", "dev"), least=70.0),
+    Target("ESP c=1: F1 test ≥ 74.0", of("ESP mtl c=1", "test"), least=74.0),
+    Target("ESP c=1: certified gap ≤ 1 %", _gap("ESP mtl c=1"), most=1.0, form="{:.2f} %"),
+    Target("NED c=1: F1 dev ≥ 60.3", of("NED mtl c=1", "dev"), least=60.3),
+    Target("NED c=1: F1 test ≥ 67.4", of("NED mtl c=1", "test"), least=67.4),
+    Target("ESP svm c=0.01: F1 dev within 0.7 of 64.0", of("ESP svm c=0.01", "dev"), 63.3, 64.7),
+    Target("ESP svm c=0.01: F1 test within 0.7 of 67.5", of("ESP svm c=0.01", "test"), 66.8, 68.2),
+    Target("PKU tp2, better of c=1 and 10: F1 ≥ 93.2", _best_tp2("test"), least=93.2),
+    Target("PKU tp2, the same model: R_iv ≥ 96.0", _best_tp2("r_iv"), least=96.0),
+    Target("PKU tp2 c=1 with NFKC: F1 ≥ 95.1", of("PKU tp2 c=1 nfkc", "test"), least=95.1),
+    Target(
+        "ESP c=1: start-up, reading and encoding about 5 s",
+        of("ESP mtl c=1", "cpu_before"),
+        most=5.5,
+        form="{:.1f} s",
+    ),
+    Target("ESP c=1: learning about 8 s", of("ESP mtl c=1", "cpu_learning"), most=8.5, form="{:.1f} s"),
+    Target("ESP c=10: learning at most 2.5 times that of c=1", _slower_at_10, most=2.5, form="{:.2f} times"),
+    Target("PKU tp2 c=1: learning about 15 s", of("PKU tp2 c=1", "cpu_learning"), most=16.0, form="{:.1f} s"),
+    Target("ESP c=1: peak memory ≤ 1.0 GB", of("ESP mtl c=1", "peak_mb"), most=1000.0, form="{:.0f} MB"),
+    Target("≥ 20 times less CPU than python-crfsuite", _peer("times_ours"), least=20.0, form="{:.1f} times"),
+    Target("F1 test above python-crfsuite's", _above_peer, least=1e-9, form="{:+.2f}"),
+    Target("start-up of predict < 1.5 s", _start_up, most=1.5, form="{:.2f} s"),
+)
+
+
+def verdicts(results: Results) -> Iterator[tuple[str, str, str]]:
+    """Target, figure, verdict."""
+    for target in TARGETS:
+        yield target.text, *target.verdict(results)
