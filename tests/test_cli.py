@@ -476,13 +476,13 @@ def test_labels_that_are_no_chunks_are_summed_up_by_accuracy(run: Run, place: Pa
 
 def test_weights_table_has_every_template(run: Run, tagger: Path) -> None:
     lines = run("weights", tagger).out.splitlines()
-    assert lines[0].split() == ["rank", "name", "text", "mu", "relative", "norm", "features"]
+    assert lines[0].split() == ["rank", "name", "text", "mu", "relative", "norm", "features", "dropped"]
     assert [line.split()[0] for line in lines[1:-1]] == [str(rank) for rank in range(1, 7)]
     assert "6 templates kept" in lines[-1]
 
 
 def test_weights_json_and_csv(run: Run, tagger: Path) -> None:
-    keys = ["rank", "index", "name", "text", "mu", "relative", "norm", "features"]
+    keys = ["rank", "index", "name", "text", "mu", "relative", "norm", "features", "dropped"]
     listed = run("weights", tagger, "--json").json
     assert [list(weight) for weight in listed] == [keys] * 6
     assert [weight["rank"] for weight in listed] == list(range(1, 7))

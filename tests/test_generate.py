@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise, product
 from math import comb
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -48,10 +50,11 @@ def test_counts(name: str, count: int) -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_presets_repeat_nothing_and_end_with_the_transition(name: str) -> None:
     templates = preset(name)
-    cells = [frozenset(template.terms) for template in templates]
+    cells = [(template.kind, frozenset(template.terms)) for template in templates]
     assert len(set(cells)) == len({template.name for template in templates}) == len(templates)
     assert templates[-1].text == "B"
-    assert all(template.kind == "U" for template in templates[:-1])
+    kinds = "".join(template.kind for template in templates)
+    assert kinds == "U" * kinds.count("U") + "B" * kinds.count("B")
 
 
 def test_segmentation_sets_are_the_table() -> None:
@@ -79,9 +82,28 @@ def test_ner_lines() -> None:
 
 
 def test_unknown_preset() -> None:
-    message = r"^unknown preset 'ner': expected one of cws-tp1, cws-tp2, ner-134$"
+    message = (
+        r"^unknown preset 'x': expected one of cws-tp1, cws-tp2, ner-134, ner, pos, chunking, segmentation$"
+    )
     with pytest.raises(MtlError, match=message):
-        preset("ner")
+        preset("x")
+
+
+@pytest.mark.parametrize(("name", "columns"), [("ner", 2), ("pos", 1), ("chunking", 2), ("segmentation", 1)])
+def test_rich_sets_are_a_few_hundred_templates_under_headings(name: str, columns: int) -> None:
+    templates = preset(name)
+    assert 100 <= len(templates) <= 500
+    templates.check_columns(columns)
+    headings = [line for line in templates.lines if line.startswith("# ")]
+    assert len(headings) >= 6
+    assert TemplateSet.parse(templates.source) == templates
+
+
+@pytest.mark.parametrize("name", ["ner", "pos", "chunking"])
+def test_rich_sets_on_words_look_at_affixes_shapes_case_and_types(name: str) -> None:
+    terms = {(t.function, t.arguments) for template in preset(name) for t in template.terms}
+    affixes = {(f, (str(n),)) for f in ("prefix", "suffix") for n in range(1, 6)}
+    assert affixes | {("shape", ()), ("short", ()), ("case", ()), ("type", ()), ("", ())} <= terms
 
 
 # --- enumeration
@@ -119,7 +141,85 @@ def test_names_grow_past_three_digits() -> None:
     assert (templates[0].name, templates[-1].name) == ("U0000", "U1350")
 
 
+def test_functions_are_views_like_columns() -> None:
+    templates = generate(
+        (0, 1), (1,), functions=("shape[0]", "prefix[0,1-2]"), bigrams=True, transitions=False
+    )
+    assert texts(templates)[2:8] == [
+        "U002:%shape[0,0]",
+        "U003:%shape[1,0]",
+        "U004:%prefix[0,0,1]",
+        "U005:%prefix[1,0,1]",
+        "U006:%prefix[0,0,2]",
+        "U007:%prefix[1,0,2]",
+    ]
+    assert texts(templates)[8:10] == ["U008:%x[0,1]/%x[1,1]", "U009:%shape[0,0]/%shape[1,0]"]
+
+
+def test_orders_and_gaps() -> None:
+    wide = generate((0, 4), unigrams=False, orders=(2, 4), transitions=False)
+    assert len(wide) == comb(5, 2) + comb(5, 4)
+    near = generate((0, 4), unigrams=False, orders=(2, 4), gap=1, transitions=False)
+    assert [tuple(term.row for term in t.terms) for t in near] == [
+        *((0, 1), (1, 2), (2, 3), (3, 4)),
+        *((0, 1, 2, 3), (1, 2, 3, 4)),
+    ]
+    assert len(generate((0, 4), unigrams=False, orders=(2,), gap=2, transitions=False)) == 4 + 3
+
+
+@given(st.integers(0, 3), st.integers(2, 3), st.integers(1, 4) | st.none())
+def test_across_takes_each_view_once(more: int, order: int, gap: int | None) -> None:
+    templates = generate((0, more), (0, 1, 2), unigrams=False, across=(order,), gap=gap, transitions=True)
+    rows = range(more + 1)
+    naive = {
+        frozenset(zip(columns, at, strict=True))
+        for columns in combinations(range(3), order)
+        for at in product(rows, repeat=order)
+        if gap is None or all(b - a <= gap for a, b in pairwise(sorted(at)))
+    }
+    assert {frozenset((t.column, t.row) for t in template.terms) for template in templates[:-1]} == naive
+    assert len(templates) == len(naive) + 1
+
+
+def test_transitions_that_look() -> None:
+    templates = generate((0, 0), observed=("1", "case[0]"), observed_window=(-1, 0))
+    assert texts(templates) == [
+        "U000:%x[0,0]",
+        "B000:%x[-1,1]",
+        "B001:%x[0,1]",
+        "B002:%case[-1,0]",
+        "B003:%case[0,0]",
+        "B",
+    ]
+
+
+def test_what_two_rules_make_is_written_once() -> None:
+    templates = generate((0, 1), (0, 1), bigrams=True, orders=(1, 2), cross=True, across=(2,))
+    assert len({frozenset(t.terms) for t in templates}) == len(templates) == 4 + 2 + 4 + 1
+
+
 # --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"functions": ("shapes[0]",)}, "unknown function in 'shapes\\[0\\]'"),
+        ({"functions": ("shape",)}, "expected a view such as"),
+        ({"functions": ("shape[0,1]",)}, "expected %shape"),
+        ({"functions": ("prefix[0]",)}, "expected %prefix"),
+        ({"functions": ("prefix[0,3-1]",)}, "from 1 to 99"),
+        ({"functions": ("shape[9999999]",)}, "expected a column up to"),
+        ({"functions": ("0",)}, "expected different views"),
+        ({"orders": (0,)}, "numbers from 1 to 8 for orders, got 0"),
+        ({"across": (1,)}, "numbers from 2 to 8 for across, got 1"),
+        ({"gap": 0}, "a gap of at least 1, got 0"),
+        ({"observed_window": (1, 0)}, "expected a window"),
+    ],
+)
+def test_choices_that_make_no_sense(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(MtlError, match=problem):
+        generate(**options)
 
 
 @pytest.mark.parametrize("window", [(1, 0), (-256, 0), (0, 256)])

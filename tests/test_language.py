@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import MtlError, TemplateError
+from mtlstruct.templates.functions import FUNCTIONS
 from mtlstruct.templates.language import Template, TemplateSet, Term, boundary, expand, skeleton
 
 SENTENCE = [("Das", "ART"), ("Haus", "NN"), ("brennt", "VVFIN")]
@@ -224,6 +225,7 @@ def test_columns_the_data_has() -> None:
 
 
 MACRO = "expected %x[row,column] with a row like -1, 0 or 1 and a column like 0, without blanks or '+'"
+KNOWN = "expected %x[row,column] or one of " + ", ".join(f"%{name}" for name in FUNCTIONS)
 
 
 @pytest.mark.parametrize(
@@ -235,10 +237,10 @@ MACRO = "expected %x[row,column] with a row like -1, 0 or 1 and a column like 0,
         (" U:%x[0,0]", 1, "expected U or B as the first character, got a blank before the template"),
         ("\tB", 1, "expected U or B as the first character, got a blank before the template"),
         (" # comment", 1, "expected U or B as the first character, got a blank before the template"),
-        ("U:%y[0,0]", 3, "unknown macro '%y': expected %x[row,column]"),
-        ("U:%%", 3, "unknown macro '%%': expected %x[row,column]"),
-        ("U:%X[0,0]", 3, "unknown macro '%X': expected %x[row,column]"),
-        ("U:100%", 6, "unknown macro '%': expected %x[row,column]"),
+        ("U:%y[0,0]", 3, f"unknown macro '%y': {KNOWN}"),
+        ("U:%%", 3, f"unknown macro '%%': {KNOWN}"),
+        ("U:%sufix[0,0,3]", 3, f"unknown macro '%sufix': {KNOWN}"),
+        ("U:100%", 6, f"unknown macro '%': {KNOWN}"),
         ("U:%x[0,0]/%x", 11, f"{MACRO}, got '%x'"),
         ("U:%x[0,0", 3, f"{MACRO}, got '%x[0,0'"),
         ("U:%x[+1,0]/", 3, f"{MACRO}, got '%x[+1,0]'"),

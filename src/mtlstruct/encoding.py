@@ -25,20 +25,25 @@ from .errors import TemplateError
 from .linear import LOOKAHEAD, Design
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .structures.base import Sites
-from .templates import Template, TemplateSet, boundary
+from .templates import Template, TemplateSet, Term, boundary
+from .templates.functions import bound
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Normalizer = Callable[[str], str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Stream:
-    """A column as one word function sees it."""
+    """A column as one word function sees it.
+
+    absolute: not 0 for the one cell at that place of the sentence (1 the first, -1 the last), seen from everywhere
+    """
 
     column: int
     function: str
     arguments: tuple[str, ...]
+    absolute: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,27 +73,39 @@ class Plan:
     before: int
     after: int
 
+    def marks(self, stream: Stream) -> list[int]:
+        """The boundary marks that a stream may show, as distances from the edge."""
+        if stream.absolute:
+            return [k if stream.absolute > 0 else -k for k in range(1, abs(stream.absolute) + 1)]
+        return [k for k in range(-self.before, self.after + 1) if k != 0]
+
 
 def make_plan(templates: TemplateSet) -> Plan:
     """Finds the streams and joins that templates share."""
     streams: dict[Stream, int] = {}
     for template in templates:
         for term in template.terms:
-            streams.setdefault(Stream(term.column, term.function, term.arguments), len(streams))
+            streams.setdefault(_stream(term), len(streams))
     joins: dict[Join, int] = {}
     uses = [_use(template, streams, joins) for template in templates]
     before, after = templates.reach()
     return Plan(tuple(streams), tuple(joins), tuple(uses), before, after)
 
 
+def _stream(term: Term) -> Stream:
+    return Stream(term.column, term.function, term.arguments, term.row if term.absolute else 0)
+
+
 def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int]) -> Use:
-    cells = sorted((t.row, streams[Stream(t.column, t.function, t.arguments)]) for t in template.terms)
+    # A cell at an absolute place looks the same from everywhere, so it may stand in row 0. The order must not
+    # depend on how streams are numbered: a selection of the templates numbers them anew, and needs the same joins.
+    cells = sorted((0 if t.absolute else t.row, _stream(t)) for t in template.terms)
     if not cells:
         return Use(ABSENT, 0)
-    anchor, node = cells[0]
+    anchor, node = cells[0][0], streams[cells[0][1]]
     for row, stream in cells[1:]:
         gap = row - anchor
-        node = len(streams) + joins.setdefault(Join(node, stream, gap), len(joins))
+        node = len(streams) + joins.setdefault(Join(node, streams[stream], gap), len(joins))
     return Use(node, anchor)
 
 
@@ -139,13 +156,18 @@ class FeatureIndex:
         """The plan of these templates; made from them, so it is not stored."""
         return make_plan(self.templates)
 
+    @cached_property
+    def _functions(self) -> list[Normalizer]:
+        return stream_functions(self.plan, self.templates, self.normalize)
+
     def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
         """Features of text that the index may not have seen: unknown ones become the null attribute."""
         grid = _Grid(corpus, self.plan.before, self.plan.after)
-        function = cell_function(self.normalize)
         cells = [
-            grid.spread(_stream_ids(corpus, stream, function, vocabulary), _marks(vocabulary, self.plan))
-            for stream, vocabulary in zip(self.plan.streams, self.vocabularies, strict=True)
+            _cells(corpus, grid, self.plan, stream, _strings(corpus, stream, function), vocabulary)
+            for stream, function, vocabulary in zip(
+                self.plan.streams, self._functions, self.vocabularies, strict=True
+            )
         ]
         values = list(cells)
         for join, table in zip(self.plan.joins, self.tables, strict=True):
@@ -160,6 +182,19 @@ def cell_function(normalize: str) -> Normalizer:
     return NORMALIZERS[normalize]
 
 
+def stream_functions(plan: Plan, templates: TemplateSet, normalize: str) -> list[Normalizer]:
+    """For each stream, what its cells go through: the normal form, then the word function."""
+    return [_stream_function(stream, templates, normalize) for stream in plan.streams]
+
+
+def _stream_function(stream: Stream, templates: TemplateSet, normalize: str) -> Normalizer:
+    normal = cell_function(normalize)
+    if not stream.function:
+        return normal
+    function = bound(stream.function, stream.arguments, templates.lists, normal)
+    return lambda cell: function(normal(cell))
+
+
 def encode_training(
     corpus: Corpus,
     templates: TemplateSet,
@@ -172,11 +207,14 @@ def encode_training(
     templates.check_columns(len(corpus.columns))
     plan = make_plan(templates)
     grid = _Grid(corpus, plan.before, plan.after)
-    function = cell_function(normalize)
-    vocabularies = tuple(_vocabulary(corpus, stream, function, plan) for stream in plan.streams)
+    functions = stream_functions(plan, templates, normalize)
+    strings = [_strings(corpus, stream, f) for stream, f in zip(plan.streams, functions, strict=True)]
+    vocabularies = tuple(
+        _vocabulary(seen, plan.marks(stream)) for stream, seen in zip(plan.streams, strings, strict=True)
+    )
     cells = [
-        grid.spread(_stream_ids(corpus, stream, function, vocabulary), _marks(vocabulary, plan))
-        for stream, vocabulary in zip(plan.streams, vocabularies, strict=True)
+        _cells(corpus, grid, plan, stream, seen, vocabulary)
+        for stream, seen, vocabulary in zip(plan.streams, strings, vocabularies, strict=True)
     ]
     tables, values = _build_joins(plan, grid, cells)
     kind_of = {site.letter: site for site in sites}
@@ -189,7 +227,8 @@ def encode_training(
                 line=template.line,
                 path=templates.path,
             )
-    maps, sizes = _number_attributes(templates, plan, grid, values, kind_of, min_count)
+    counts = [*map(len, vocabularies), *map(len, tables)]
+    maps, sizes = _number_attributes(templates, plan, grid, values, counts, kind_of, min_count)
     index = FeatureIndex(
         templates=templates,
         kinds=tuple(kind_of[t.kind].kind for t in templates),
@@ -229,6 +268,17 @@ class _Grid:
             out[self.start[1:] - self.after - 1 + k] = marks[k]
         return out
 
+    def fixed(self, ids: Int32, place: int, marks: Mapping[int, int]) -> Int32:
+        """The id at one place of each sentence (1 the first token, -1 the last), all over its stretch."""
+        lengths = np.diff(self.ptr)
+        inside = lengths >= abs(place)
+        at = (self.ptr[:-1] + place - 1 if place > 0 else self.ptr[1:] + place)[inside]
+        sign = 1 if place > 0 else -1
+        ids_of = np.empty(len(lengths), np.int32)
+        ids_of[inside] = ids[at]
+        ids_of[~inside] = [marks[sign * (abs(place) - n)] for n in lengths[~inside].tolist()]
+        return np.repeat(ids_of, np.diff(self.start))
+
     def shifted(self, cells: Int32, join: Join) -> Int32:
         """The cell `gap` to the right of each place, ABSENT where that leaves the sentence's stretch."""
         if join.gap == 0:
@@ -239,25 +289,29 @@ class _Grid:
         return out
 
 
-def _vocabulary(corpus: Corpus, stream: Stream, function: Normalizer, plan: Plan) -> Vocabulary:
+def _strings(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
+    """What the stream makes of each distinct value of its column."""
+    return [function(cell) for cell in corpus.columns[stream.column].strings]
+
+
+def _vocabulary(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
     """Distinct values of a stream, then the boundary marks (a cell that spells a mark is that mark, as in CRF++)."""
-    values = dict.fromkeys(function(s) for s in corpus.columns[stream.column].strings)
-    values.update(dict.fromkeys(boundary(k) for k in _mark_range(plan)))
+    values = dict.fromkeys(strings)
+    values.update(dict.fromkeys(boundary(k) for k in marks))
     return Vocabulary.of(values)
 
 
-def _mark_range(plan: Plan) -> list[int]:
-    return [k for k in range(-plan.before, plan.after + 1) if k != 0]
+def _cells(
+    corpus: Corpus, grid: _Grid, plan: Plan, stream: Stream, strings: Sequence[str], vocabulary: Vocabulary
+) -> Int32:
+    """A stream on the grid."""
+    ids = vocabulary.lookup(strings)[corpus.columns[stream.column].ids]
+    marks = _marks(vocabulary, plan.marks(stream))
+    return grid.fixed(ids, stream.absolute, marks) if stream.absolute else grid.spread(ids, marks)
 
 
-def _marks(vocabulary: Vocabulary, plan: Plan) -> dict[int, int]:
-    marks = _mark_range(plan)
+def _marks(vocabulary: Vocabulary, marks: list[int]) -> dict[int, int]:
     return dict(zip(marks, vocabulary.lookup([boundary(k) for k in marks]).tolist(), strict=True))
-
-
-def _stream_ids(corpus: Corpus, stream: Stream, function: Normalizer, vocabulary: Vocabulary) -> Int32:
-    column = corpus.columns[stream.column]
-    return vocabulary.lookup([function(s) for s in column.strings])[column.ids]
 
 
 def _build_joins(plan: Plan, grid: _Grid, cells: list[Int32]) -> tuple[tuple[PairTable, ...], list[Int32]]:
@@ -285,13 +339,14 @@ def _number_attributes(
     plan: Plan,
     grid: _Grid,
     values: list[Int32],
+    counts: list[int],
     kind_of: Mapping[str, Sites],
     min_count: int,
 ) -> tuple[tuple[Int32, ...], Int64]:
     def work(j: int) -> tuple[Int32, int]:
         seen = _values_at(plan.uses[j], grid, values, kind_of[templates[j].kind].tokens)
         node = plan.uses[j].node
-        size = 1 if node == ABSENT else int(values[node].max(initial=ABSENT)) + 1
+        size = 1 if node == ABSENT else counts[node]
         ranks, kept = rank_by_count(np.bincount(seen, minlength=size), min_count)
         return np.append(ranks, np.int32(ABSENT)), kept
 

@@ -40,7 +40,7 @@ class TemplateError(MtlError):
         column: int | None = None,
         path: str | Path = "templates",
     ) -> None:
-        self.text, self.line, self.column, self.path = text, line, column, str(path)
+        self.problem, self.text, self.line, self.column, self.path = problem, text, line, column, str(path)
         where = self.path
         if line is not None:
             where += f", line {line}"

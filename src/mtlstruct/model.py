@@ -121,7 +121,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Writes the model file: whole, or not at all."""
-        header = {
+        header: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "structure": self.structure.name,
@@ -131,6 +131,8 @@ class Model:
             "normalize": self.index.normalize,
             "facts": self.facts,
         }
+        if self.templates.lists:
+            header["lists"] = {name: list(entries) for name, entries in self.templates.lists.items()}
         archive.write(path, header, _arrays(self))
 
     @classmethod
@@ -194,7 +196,9 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     _require(bool(labels) and all(isinstance(x, str) for x in labels), "labels must be a list of strings")
     _require(len(set(labels)) == len(labels), "labels repeat")
     structure = STRUCTURES[header["structure"]](len(labels))
-    templates = TemplateSet.parse(header["templates"], path="the model's templates")
+    templates = TemplateSet.parse(
+        header["templates"], path="the model's templates", lists=_load_lists(header)
+    )
     live = tuple(header["live"])
     _require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
     _require(list(live) == sorted(set(live)), "live templates out of order")
@@ -253,6 +257,17 @@ def _load_index(
     return FeatureIndex(
         index.templates, index.kinds, index.normalize, vocabularies, tuple(tables), maps, index.sizes
     )
+
+
+def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    lists = header.get("lists", {})
+    _require(isinstance(lists, dict), "lists must be an object")
+    for entries in lists.values():
+        _require(
+            isinstance(entries, list) and all(isinstance(e, str) for e in entries),
+            "a list must be a list of strings",
+        )
+    return {name: tuple(entries) for name, entries in lists.items()}
 
 
 def _load_vocabulary(arrays: dict[str, NDArray[Any]], n: int) -> Vocabulary:

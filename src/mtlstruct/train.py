@@ -156,7 +156,7 @@ def build_model(
         mu=fit.mu,
         norm=norm,
         features=features,
-        facts=_facts(corpus, fit, options),
+        facts=_facts(corpus, fit, options) | {"seen": _seen(index, encoded.kinds, structure)},
     )
 
 
@@ -211,6 +211,12 @@ def _stack(
         )
         for kind, width in zip(kinds, structure.widths(), strict=True)
     )
+
+
+def _seen(index: FeatureIndex, kinds: tuple[str, ...], structure: Structure) -> list[int]:
+    """How many features each template had in training, before those without a weight were dropped."""
+    width = dict(zip(kinds, structure.widths(), strict=True))
+    return [int(size) * width[kind] for size, kind in zip(index.sizes, index.kinds, strict=True)]
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli import demo, evaluate, predict, templates, train, weights
+from mtlstruct.cli import demo, evaluate, explain, export, predict, select, templates, train, weights
 from mtlstruct.cli.outcome import exit_code, tolerant
 
 app = typer.Typer(
@@ -31,6 +31,10 @@ app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)
 app.command()(weights.weights)
+app.command()(explain.explain)
+app.command()(export.export)
+app.command("import")(export.import_)
+templates.app.command()(select.select)
 app.add_typer(templates.app)
 app.command()(demo.demo)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from mtlstruct.cli.progress import Progress, TimeLeft, clock, figure, progress
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
+    from mtlstruct.cli.runlog import RunLog
     from mtlstruct.cli.scoring import Scores
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record
@@ -39,6 +40,9 @@ class Job:
     encoding: str
     options: Options
     arguments: tuple[str, ...] = ()
+    refit_top: int | None = None
+    dialect: str = "mtlstruct"
+    compat: bool = False
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
@@ -56,13 +60,30 @@ class Job:
     def run(self, *, quiet: bool) -> Result:
         """Reads, learns, saves. Whatever goes wrong before the model is saved, files stay as they are."""
         from mtlstruct.cli.runlog import RunLog
+        from mtlstruct.selection import top
+
+        templates, corpus, valid = self._read()
+        log = RunLog(self, corpus, templates)
+        training = self._train(corpus, templates, log, quiet=quiet)
+        first = None
+        if self.refit_top is not None:
+            chosen = templates.select(top(training.model, self.refit_top))
+            first = Result(self, corpus, _outlined(training), self._score(training, valid))
+            log.add_refit(first.numbers, chosen)
+            training = self._train(corpus, chosen, log, quiet=quiet)
+        training.model.save(self.model)
+        result = Result(self, corpus, training, self._score(training, valid), first)
+        if self.log is not None:
+            log.write(self.log, result.numbers)
+        return result
+
+    def _train(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
+        """One training with the progress in sight."""
         from mtlstruct.learners import Stop
         from mtlstruct.train import train
 
-        templates, corpus, valid = self._read()
         stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
         left = TimeLeft(stop, self.options.c * len(corpus))
-        log = RunLog(self, corpus, templates)
         with progress(quiet=quiet, templates=len(templates), left=left) as shown:
             _say_what_was_read(shown, corpus, templates)
 
@@ -71,19 +92,12 @@ class Job:
                 shown.see(record)
                 return False
 
-            training = train(
-                corpus, templates, self.options, watch, lambda ready: _say_prepared(shown, ready)
-            )
-        training.model.save(self.model)
-        result = Result(self, corpus, training, self._score(training, valid))
-        if self.log is not None:
-            log.write(self.log, result.numbers)
-        return result
+            return train(corpus, templates, self.options, watch, lambda ready: _say_prepared(shown, ready))
 
     def _read(self) -> tuple[TemplateSet, Corpus, Corpus | None]:
-        from mtlstruct.templates import TemplateSet
+        from mtlstruct.cli.templates import read_templates
 
-        templates = TemplateSet.read(self.templates)
+        templates = read_templates(self.templates, self.dialect, self.compat)
         corpus = self._corpus(self.data)
         templates.check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
@@ -107,12 +121,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to, for people and for programs."""
+    """What a run came to, for people and for programs; `first` is the training that chose the templates, if any."""
 
     job: Job
     corpus: Corpus
     training: Training
     valid: Scores | None
+    first: Result | None = None
 
     @cached_property
     def numbers(self) -> dict[str, Any]:
@@ -121,7 +136,7 @@ class Result:
         from mtlstruct.learners.base import active_templates
 
         fit = self.training.fit
-        found = {
+        found: dict[str, Any] = {
             "objective": fit.objective,
             "dual": fit.dual,
             "gap": fit.gap,
@@ -138,15 +153,20 @@ class Result:
             "attributes": self.training.attributes,
             "features": self.training.weights,
         }
-        return found if self.valid is None else found | {"valid": self.valid.as_dict()}
+        if self.valid is not None:
+            found["valid"] = self.valid.as_dict()
+        return found if self.first is None else found | {"first": self.first.numbers}
 
     def summary(self) -> str:
         """A few lines on what was learned and where it is."""
         from mtlstruct.cli import scoring
 
-        lines = [self._ending(), self._learned()]
-        if self.valid is not None:
-            lines.append(f"{self.job.valid}: {scoring.headline(self.valid)}")
+        lines = []
+        for result in (self.first, self):
+            if result is not None:
+                lines += [result._ending(), result._learned()]
+            if result is not None and result.valid is not None:
+                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}")
         return "\n".join([*lines, self._saved()])
 
     def warn(self) -> None:
@@ -182,6 +202,11 @@ class Result:
         size = _size(self.job.model.stat().st_size)
         log = f", log {self.job.log}" if self.job.log is not None else ""
         return f"saved {self.job.model} ({size}){log}"
+
+
+def _outlined(training: Training) -> Training:
+    """The same without the weights of the fit, whose memory the next training wants."""
+    return replace(training, fit=replace(training.fit, weights=[]))
 
 
 def _say_what_was_read(shown: Progress, corpus: Corpus, templates: TemplateSet) -> None:

@@ -54,13 +54,14 @@ def predict(
         raise IncompatibleError(
             f"--raw is for segmentation models: {model} is one for {loaded.task} labelling"
         )
-    with _reading(data) as source, _writing(out, encoding) as sink:
-        for batch in _batches(loaded, source, raw, str(data), encoding):
+    with reading(data) as source, _writing(out, encoding) as sink:
+        for batch in batches(loaded, source, raw, str(data), encoding):
             _write(loaded, sink, batch, encoding)
             sink.flush()  # whoever waits at the other end of a pipe gets the answer now
 
 
-def _batches(model: Model, source: BinaryIO, raw: bool, name: str, encoding: str) -> Iterator[Corpus]:
+def batches(model: Model, source: BinaryIO, raw: bool, name: str, encoding: str) -> Iterator[Corpus]:
+    """Whole sentences in the format of the model's task, as they come in."""
     from mtlstruct.formats import columns, segmented
 
     name = "standard input" if name == "-" else name
@@ -81,7 +82,8 @@ def _write(model: Model, sink: TextIO, batch: Corpus, encoding: str) -> None:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[BinaryIO]:
+def reading(path: Path) -> Iterator[BinaryIO]:
+    """A file, or stdin."""
     if path == STANDARD:
         yield sys.stdin.buffer
         return

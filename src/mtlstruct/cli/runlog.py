@@ -34,6 +34,10 @@ class RunLog:
         """A pass, and when it ended, counted from the start of the run."""
         self.lines.append({"event": "pass", **asdict(record), "seconds": seconds})
 
+    def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
+        """The end of a first training, and the templates that the second one is given; its passes follow."""
+        self.lines.append({"event": "refit", **numbers, "chosen": [template.text for template in chosen]})
+
     def write(self, path: Path, summary: dict[str, Any]) -> None:
         """The whole log, with the summary as its last line."""
         lines = [*self.lines, {"event": "summary", **summary}]
@@ -47,6 +51,7 @@ def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": ["mtlstruct", *job.arguments],
         "options": asdict(job.options),
+        "refit_top": job.refit_top,
         "files": {
             "templates": str(job.templates),
             "train": str(job.data),

@@ -20,13 +20,12 @@ from mtlstruct.cli.common import (
     use_threads,
 )
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
+from mtlstruct.cli.templates import CompatOption, Dialect, DialectOption
 
 
 def train(
     context: typer.Context,
-    templates: Annotated[
-        Path, typer.Argument(metavar="TEMPLATES", help="Feature templates in the language of CRF++.")
-    ],
+    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: Annotated[
@@ -54,6 +53,12 @@ def train(
     min_count: Annotated[
         int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
     ] = 1,
+    dialect: DialectOption = Dialect.mtlstruct,
+    compat: CompatOption = False,
+    refit_top: Annotated[
+        int | None,
+        typer.Option("--refit-top", metavar="N", min=1, help="Train again on the N heaviest templates."),
+    ] = None,
     valid: Annotated[
         Path | None, typer.Option("--valid", help="Labelled data to score the model on at the end.")
     ] = None,
@@ -100,7 +105,8 @@ def train(
         tags=tags,
     )
     log = None if no_log else log or log_beside(model)
-    job = Job(templates, data, model, valid, log, encoding, options, tuple(context.obj or ()))
+    arguments = tuple(context.obj or ())
+    job = Job(templates, data, model, valid, log, encoding, options, arguments, refit_top, dialect, compat)
     job.check()
     use_threads(threads)
     result = job.run(quiet=quiet)

@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import print_json, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption, print_json, refuse_overwriting
+from mtlstruct.cli.predict import batches, reading
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
-    from mtlstruct.model import TemplateWeight
+    from mtlstruct.model import Model, TemplateWeight
+    from mtlstruct.report.tables import Extra
+
+FIGURES = ("mu", "relative", "norm", "features")
+"""What is set beside each other by --compare, as other_mu and so on."""
+
+TITLES = {
+    "dropped": "dropped",
+    "share": "share",
+    "other_mu": "other mu",
+    "other_relative": "relative",
+    "other_norm": "norm",
+    "other_features": "features",
+}
+"""The keys that come after those of TemplateWeight, and what the table calls them."""
+
+Row = dict[str, Any]
 
 
 def weights(
@@ -28,27 +46,89 @@ def weights(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="Only the heaviest ones.", show_default="all"),
     ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Text, with or without labels: adds the share of each in its scores."),
+    ] = None,
+    compare: Annotated[
+        Path | None, typer.Option("--compare", metavar="MODEL", help="Another model, set beside this one.")
+    ] = None,
+    encoding: EncodingOption = "utf-8",
 ) -> None:
     """Show what each template is worth.
 
-    mu are shares of a whole; relative is mu times the number of templates, so that 1 is the average.
+    mu are shares of a whole; relative is mu times the number of templates, so that 1 is the average. features
+    are those that training left with a weight, dropped those that it did not. --data adds how much of the
+    scores of the chosen labels a template gives, in absolute value.
     """
     from mtlstruct.model import Model
-    from mtlstruct.report.tables import print_weights
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
-    refuse_overwriting([model], [plot])
+    refuse_overwriting([model, data, compare], [plot])
     loaded = Model.load(model)
+    other = None if compare is None else Model.load(compare)
     found = loaded.template_weights()
+    rows = _rows(loaded, found, data, encoding)
+    strangers = [] if other is None else _set_beside(rows, other.template_weights())
     if plot is not None:
         _draw(found, plot, learned=bool(loaded.facts["sparse"]))
     if json:
-        print_json([asdict(weight) for weight in found[:top]])
+        print_json([*rows[:top], *strangers])
     elif csv:
-        _print_csv(found[:top])
+        _print_csv([*rows[:top], *strangers])
     else:
-        print_weights(found, top)
+        _print_table(found, rows, strangers, top)
+
+
+def _rows(model: Model, found: Sequence[TemplateWeight], data: Path | None, encoding: str) -> list[Row]:
+    """The keys of the contract, then features dropped (None where the model does not say) and shares."""
+    seen = _seen(model)
+    rows = [asdict(weight) for weight in found]
+    for row in rows:
+        row["dropped"] = None if seen is None else seen[row["index"]] - row["features"]
+    if data is not None:
+        share = _shares(model, data, encoding)
+        for row in rows:
+            row["share"] = share[row["index"]]
+    return rows
+
+
+def _seen(model: Model) -> list[int] | None:
+    """How many features each template had in training, if the model says it and makes sense."""
+    seen = model.facts.get("seen")
+    sound = isinstance(seen, list) and len(seen) == len(model.templates) and all(type(n) is int for n in seen)
+    return seen if sound else None
+
+
+def _shares(model: Model, data: Path, encoding: str) -> list[float]:
+    from mtlstruct.explain import shares
+    from mtlstruct.formats.text import check_encoding
+
+    check_encoding(encoding, data)
+    with reading(data) as source:
+        found = shares(model, batches(model, source, False, str(data), encoding))
+    return [float(share) for share in found]
+
+
+def _set_beside(rows: list[Row], others: Sequence[TemplateWeight]) -> list[Row]:
+    """Adds the other model's figures to templates of the same text; returns rows for those only it has.
+
+    A text that is there several times is matched in file order.
+    """
+    waiting: dict[str, list[TemplateWeight]] = {}
+    for weight in sorted(others, key=lambda weight: weight.index):
+        waiting.setdefault(weight.text, []).append(weight)
+    for row in sorted(rows, key=lambda row: int(row["index"])):
+        same = waiting.get(row["text"])
+        row.update(_figures(same.pop(0) if same else None))
+    left = sorted((weight for same in waiting.values() for weight in same), key=lambda weight: weight.rank)
+    empty = dict.fromkeys(rows[0])
+    return [empty | {"name": weight.name, "text": weight.text} | _figures(weight) for weight in left]
+
+
+def _figures(weight: TemplateWeight | None) -> Row:
+    return {f"other_{name}": None if weight is None else getattr(weight, name) for name in FIGURES}
 
 
 def _draw(found: list[TemplateWeight], path: Path, *, learned: bool) -> None:
@@ -58,7 +138,30 @@ def _draw(found: list[TemplateWeight], path: Path, *, learned: bool) -> None:
     print(f"drew {path}", file=sys.stderr)
 
 
-def _print_csv(found: list[TemplateWeight]) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(list(found[0].__dataclass_fields__))
-    writer.writerows(asdict(weight).values() for weight in found)
+def _print_csv(rows: list[Row]) -> None:
+    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _print_table(found: list[TemplateWeight], rows: list[Row], strangers: list[Row], top: int | None) -> None:
+    from mtlstruct.report.tables import print_weights
+
+    known = [key for key in TITLES if any(row.get(key) is not None for row in (*rows, *strangers))]
+    extras = [_column(key, rows, strangers) for key in known]
+    print_weights(found, top, extras, [(row["name"], row["text"]) for row in strangers])
+
+
+def _column(key: str, rows: list[Row], strangers: list[Row]) -> Extra:
+    from mtlstruct.report.tables import Extra
+
+    cells = {row["index"]: _cell(key, row[key]) for row in rows}
+    return Extra(TITLES[key], cells, [_cell(key, row[key]) for row in strangers])
+
+
+def _cell(key: str, value: float | None) -> str:
+    if value is None:
+        return ""
+    if key == "share":
+        return f"{value:.2%}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

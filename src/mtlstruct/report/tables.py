@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -18,15 +19,35 @@ WIDE = 100_000
 """The width of a file or pipe, which has none."""
 
 
+@dataclass(frozen=True)
+class Extra:
+    """One more column of figures: a cell for each template number, and for each row that has no template here."""
+
+    title: str
+    cells: Mapping[int, str]
+    strangers: Sequence[str] = ()
+
+
 def dropped(weight: TemplateWeight) -> bool:
     """Whether training found no use for a template."""
     return weight.features == 0
 
 
-def print_weights(weights: Sequence[TemplateWeight], top: int | None = None) -> None:
-    """The heaviest `top` templates (None: all), and a line on the rest."""
+def print_weights(
+    weights: Sequence[TemplateWeight],
+    top: int | None = None,
+    extras: Sequence[Extra] = (),
+    strangers: Sequence[tuple[str, str]] = (),
+) -> None:
+    """The heaviest `top` templates (None: all), and a line on the rest.
+
+    strangers: (name, text) of templates that only the other model of a comparison has.
+    """
     shown = weights[:top]
-    table = weights_table(shown)
+    table = weights_table(shown, extras)
+    for row, (name, text) in enumerate(strangers):
+        figures = [extra.strangers[row] if extra.strangers else "" for extra in extras]
+        table.add_row(*map(Text, ("", name, text, "", "", "", "", *figures)), style="dim")
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
     least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
     console.width = max(console.width, least)
@@ -34,16 +55,17 @@ def print_weights(weights: Sequence[TemplateWeight], top: int | None = None) -> 
     print(closing(weights, len(shown)))
 
 
-def weights_table(weights: Sequence[TemplateWeight]) -> Table:
-    """Rank, name, text, mu, relative, norm, features; a dropped template has no figures."""
+def weights_table(weights: Sequence[TemplateWeight], extras: Sequence[Extra] = ()) -> Table:
+    """Rank, name, text, mu, relative, norm, features, extras; a dropped template has no figures of its own."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("rank", "name"):
         table.add_column(title, justify="right" if title == "rank" else "left", no_wrap=True, overflow="fold")
     table.add_column("text", overflow="fold", min_width=12)
-    for title in ("mu", "relative", "norm", "features"):
+    for title in ("mu", "relative", "norm", "features", *(extra.title for extra in extras)):
         table.add_column(title, justify="right", no_wrap=True, overflow="fold", min_width=8)
     for weight in weights:
-        table.add_row(*_cells(weight), style="dim" if dropped(weight) else "")
+        more = [Text(extra.cells.get(weight.index, "")) for extra in extras]
+        table.add_row(*_cells(weight), *more, style="dim" if dropped(weight) else "")
     return table
 
 

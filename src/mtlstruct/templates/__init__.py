@@ -1,6 +1,20 @@
-"""Templates as data: the language they are written in, and sets of them made by rule."""
+"""Templates as data: the language they are written in, its dialects, and sets of them made by rule."""
 
-from mtlstruct.templates.generate import PRESETS, generate, preset
-from mtlstruct.templates.language import Template, TemplateSet, Term, boundary
+from mtlstruct.templates.dialects import DIALECTS
+from mtlstruct.templates.functions import FUNCTIONS
+from mtlstruct.templates.generate import generate
+from mtlstruct.templates.language import TemplateSet
+from mtlstruct.templates.presets import PRESETS, preset
+from mtlstruct.templates.terms import Template, Term, boundary
 
-__all__ = ["PRESETS", "Template", "TemplateSet", "Term", "boundary", "generate", "preset"]
+__all__ = [
+    "DIALECTS",
+    "FUNCTIONS",
+    "PRESETS",
+    "Template",
+    "TemplateSet",
+    "Term",
+    "boundary",
+    "generate",
+    "preset",
+]

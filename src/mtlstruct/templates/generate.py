@@ -1,24 +1,32 @@
-"""Template sets nobody wants to type: all n-grams of cells in a window, and the sets of the paper.
+"""Template sets nobody wants to type: all n-grams of cells in a window, within a column and across columns.
 
-`generate` enumerates unigrams, bigrams and trigrams of increasing offsets within a column, and bigrams across
-columns at different offsets. PRESETS holds the paper's sets: those for segmentation (table "Two set of
-templates") and the 134 for named entities (section "Named Entity Recognition"). Both refuse what cannot be
-meant: an empty window, a column named twice, more than MAX_TEMPLATES templates.
+A *view* is a column or a function of one, `0`, `shape[0]`, `prefix[0,3]` or, for several, `prefix[0,1-5]`; views are
+treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Refused is what
+cannot be meant: an empty window, a view named twice, more than MAX_TEMPLATES templates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import combinations, islice, permutations
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import combinations, islice, pairwise, permutations, product
 
 from mtlstruct.errors import MtlError
-from mtlstruct.templates.language import MAX_ROW, TemplateSet
+from mtlstruct.templates.functions import FUNCTIONS, ArgumentError, check
+from mtlstruct.templates.language import TemplateSet
+from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, Term
 
 MAX_TEMPLATES = 100_000
 """More than this is refused: a window of ±255 alone has 22 million trigrams."""
 
-Cell = tuple[int, int]
-"""(row, column), as in %x[row,column]."""
+MAX_ORDER = 8
+
+Gram = tuple[Term, ...]
+Section = tuple[str, Iterable[Gram]]
+"""A heading and the templates below it."""
+
+_VIEW = re.compile(r"([A-Za-z]+)\[([0-9]+)(?:,([0-9]+)(?:-([0-9]+))?)?\]|([0-9]+)")
 
 
 def generate(
@@ -30,33 +38,140 @@ def generate(
     trigrams: Sequence[int] = (),
     cross: bool = False,
     transitions: bool = True,
+    functions: Sequence[str] = (),
+    orders: Sequence[int] = (),
+    across: Sequence[int] = (),
+    gap: int | None = None,
+    observed: Sequence[str] = (),
+    observed_window: tuple[int, int] = (0, 0),
 ) -> TemplateSet:
-    """All templates of the kinds asked for, named U000, U001, … in this order, and last `B`.
+    """All templates of the kinds asked for, named U000, U001, … in this order, then B lines, and last `B`.
 
-    window        first and last offset, both included
-    columns       where unigrams and bigrams look; bigrams pair cells of one column
-    trigrams      the columns with trigrams, all triples of increasing offsets
-    cross         bigrams of two different columns at two different offsets
-    transitions   whether to add `B`
+    window            first and last offset, both included
+    columns           where n-grams look; an n-gram within a view has increasing offsets
+    functions         further views to treat like columns, such as shape[0] or prefix[0,1-5]
+    trigrams          the columns with trigrams
+    orders            further orders of n-grams within every view
+    cross             bigrams of two different views at two different offsets
+    across            orders of n-grams of different views, at any offsets
+    gap               the largest step between neighbouring offsets of an n-gram: 1 for no skip-grams; None for any
+    observed          views of B templates, one for each offset of observed_window
+    transitions       whether to add `B`
     """
     _check(window, columns, trigrams)
+    _check(observed_window, (), ())
+    _check_orders(orders, across, gap)
+    seen = [Term(0, column) for column in columns] + views(functions)
+    if len(set(seen)) < len(seen):
+        raise MtlError(f"expected different views, got {' '.join(functions)} beside columns")
     offsets = range(window[0], window[1] + 1)
-    grams: list[Iterable[tuple[Cell, ...]]] = []
-    if unigrams:
-        grams += [_within(offsets, column, 1) for column in columns]
-    if bigrams:
-        grams += [_within(offsets, column, 2) for column in columns]
+    sizes = [1] * unigrams + [2] * bigrams
+    grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in seen]
     if cross:
-        grams += [_across(offsets, first, second) for first, second in combinations(columns, 2)]
-    grams += [_within(offsets, column, 3) for column in trigrams]
-    return _named(_bounded(cells for gram in grams for cells in gram), digits=3, transitions=transitions)
+        grams += [_paired(first, second, offsets, gap) for first, second in combinations(seen, 2)]
+    grams += [within(Term(0, column), offsets, 3, gap) for column in trigrams]
+    grams += [within(view, offsets, n, gap) for n in orders for view in seen]
+    grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(seen, n)]
+    rows = range(observed_window[0], observed_window[1] + 1)
+    edges = [within(view, rows, 1) for view in views(observed)]
+    return numbered([("", _chained(grams))], [("", _chained(edges))], transitions=transitions)
 
 
-def preset(name: str) -> TemplateSet:
-    """A template set by name, one of PRESETS."""
-    if name not in PRESETS:
-        raise MtlError(f"unknown preset {name!r}: expected one of {', '.join(PRESETS)}")
-    return PRESETS[name]()
+def views(texts: Sequence[str]) -> list[Term]:
+    """The views that these texts name, as terms in row 0."""
+    return [view for text in texts for view in _view(text)]
+
+
+def within(view: Term, offsets: Sequence[int], size: int, gap: int | None = None) -> Iterator[Gram]:
+    """One view at `size` increasing offsets."""
+    for rows in combinations(offsets, size):
+        if _near(rows, gap):
+            yield tuple(replace(view, row=row) for row in rows)
+
+
+def mixed(chosen: Sequence[Term], offsets: Sequence[int], gap: int | None = None) -> Iterator[Gram]:
+    """Each of the views once, at any offsets."""
+    for rows in product(offsets, repeat=len(chosen)):
+        if _near(sorted(rows), gap):
+            yield tuple(replace(view, row=row) for view, row in zip(chosen, rows, strict=True))
+
+
+def numbered(
+    sections: Sequence[Section], edges: Sequence[Section] = (), *, digits: int = 3, transitions: bool = True
+) -> TemplateSet:
+    """U templates, then B templates, numbered in order; what occurs twice is left out, headings become comments."""
+    lines: list[str] = []
+    for kind, parts in (("U", sections), ("B", edges)):
+        grams = _distinct(parts)
+        width = max(digits, len(str(sum(len(g) for _, g in grams) - 1)))
+        number = 0
+        for title, found in grams:
+            lines += [f"# {title}"] if title and found else []
+            for gram in found:
+                lines.append(f"{kind}{number:0{width}}:{'/'.join(term.text() for term in gram)}")
+                number += 1
+    lines += ["B"] if transitions else []
+    return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
+
+
+def _distinct(sections: Sequence[Section]) -> list[tuple[str, list[Gram]]]:
+    """Sections without grams that have the cells of an earlier one; refuses more than MAX_TEMPLATES."""
+    seen: set[frozenset[Term]] = set()
+    out: list[tuple[str, list[Gram]]] = []
+    for title, grams in sections:
+        found = list(islice(grams, MAX_TEMPLATES + 1))
+        if len(found) + len(seen) > MAX_TEMPLATES:
+            raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
+        out.append((title, []))
+        for gram in found:
+            if frozenset(gram) not in seen:
+                seen.add(frozenset(gram))
+                out[-1][1].append(gram)
+    return out
+
+
+def _chained(parts: Iterable[Iterable[Gram]]) -> Iterator[Gram]:
+    return (gram for part in parts for gram in part)
+
+
+def _paired(first: Term, second: Term, offsets: range, gap: int | None) -> Iterator[Gram]:
+    """A cell of one view with a cell of another, at every ordered pair of different offsets."""
+    for row, other in permutations(offsets, 2):
+        if _near(sorted((row, other)), gap):
+            yield replace(first, row=row), replace(second, row=other)
+
+
+def _near(rows: Sequence[int], gap: int | None) -> bool:
+    return gap is None or all(b - a <= gap for a, b in pairwise(rows))
+
+
+def _view(text: str) -> list[Term]:
+    found = _VIEW.fullmatch(text)
+    if found is None:
+        raise MtlError(f"expected a view such as 0, shape[0], prefix[0,3] or prefix[0,1-5], got {text!r}")
+    column = int((found[5] or found[2])[:10])
+    if column > MAX_COLUMN:
+        raise MtlError(f"expected a column up to {MAX_COLUMN}, got {text!r}")
+    if found[5] is not None:
+        return [Term(0, column)]
+    return [_seen(text, found[1], column, numbers) for numbers in _numbers(found[3], found[4])]
+
+
+def _numbers(first: str | None, last: str | None) -> list[tuple[str, ...]]:
+    if first is None:
+        return [()]
+    low, high = int(first[:4]), int((last or first)[:4])
+    return [(str(n),) for n in range(low, high + 1)] or [("0",)]
+
+
+def _seen(text: str, name: str, column: int, numbers: tuple[str, ...]) -> Term:
+    if name not in FUNCTIONS:
+        raise MtlError(f"unknown function in {text!r}: expected one of {', '.join(FUNCTIONS)}")
+    try:
+        check(name, numbers)
+    except ArgumentError as error:
+        raise MtlError(f"{text!r}: {error}") from None
+    return Term(0, column, name, numbers)
 
 
 def _check(window: tuple[int, int], columns: Sequence[int], trigrams: Sequence[int]) -> None:
@@ -71,62 +186,10 @@ def _check(window: tuple[int, int], columns: Sequence[int], trigrams: Sequence[i
             raise MtlError(f"expected different column numbers from 0 for {option}, got {got}")
 
 
-def _within(offsets: range, column: int, size: int) -> Iterator[tuple[Cell, ...]]:
-    """Cells of one column at `size` increasing offsets."""
-    for rows in combinations(offsets, size):
-        yield tuple((row, column) for row in rows)
-
-
-def _across(offsets: range, first: int, second: int) -> Iterator[tuple[Cell, ...]]:
-    """A cell of one column with a cell of another, at every ordered pair of different offsets."""
-    for row, other in permutations(offsets, 2):
-        yield (row, first), (other, second)
-
-
-def _bounded(grams: Iterable[tuple[Cell, ...]]) -> list[tuple[Cell, ...]]:
-    found = list(islice(grams, MAX_TEMPLATES + 1))
-    if len(found) > MAX_TEMPLATES:
-        raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
-    return found
-
-
-def _named(grams: Sequence[tuple[Cell, ...]], *, digits: int, transitions: bool = True) -> TemplateSet:
-    """Numbers the templates in order, with at least `digits` digits, as many as the last one needs."""
-    digits = max(digits, len(str(len(grams) - 1)))
-    lines = [f"U{number:0{digits}}:{_cells(cells)}" for number, cells in enumerate(grams)]
-    lines += ["B"] if transitions else []
-    return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
-
-
-def _cells(cells: tuple[Cell, ...]) -> str:
-    return "/".join(f"%x[{row},{column}]" for row, column in cells)
-
-
-# Offsets in the order of the table's Index, TP1 before the bigrams that only TP2 has. The table gives U08 the
-# index 1 in TP2, a misprint for 9.
-_TP1 = (
-    *((-2,), (-1,), (0,), (1,), (2,)),
-    *((-2, -1, 0), (-1, 0, 1), (0, 1, 2)),
-    *((-1, 0), (0, 1)),
-)
-_TP2 = (
-    *_TP1,
-    *((-2, -1), (1, 2), (-2, 0), (-1, 1), (0, 2), (-2, 1), (-1, 2)),
-)
-
-
-def _segmentation(table: Sequence[tuple[int, ...]]) -> TemplateSet:
-    return _named([tuple((row, 0) for row in rows) for rows in table], digits=2)
-
-
-def _ner() -> TemplateSet:
-    """Column 0 the word, column 1 its part of speech: 14 unigrams, 42 + 42 bigrams, 35 trigrams, `B`."""
-    return generate((-3, 3), (0, 1), bigrams=True, cross=True, trigrams=(1,))
-
-
-PRESETS: dict[str, Callable[[], TemplateSet]] = {
-    "cws-tp1": lambda: _segmentation(_TP1),
-    "cws-tp2": lambda: _segmentation(_TP2),
-    "ner-134": _ner,
-}
-"""The paper's template sets by name."""
+def _check_orders(orders: Sequence[int], across: Sequence[int], gap: int | None) -> None:
+    for option, given, least in (("orders", orders, 1), ("across", across, 2)):
+        if any(not least <= n <= MAX_ORDER for n in given):
+            got = ",".join(map(str, given))
+            raise MtlError(f"expected numbers from {least} to {MAX_ORDER} for {option}, got {got}")
+    if gap is not None and gap < 1:
+        raise MtlError(f"expected a gap of at least 1, got {gap}")

@@ -1,65 +1,51 @@
-"""The template language of CRF++, read exactly: text <-> TemplateSet.
+"""Template files: text <-> TemplateSet, in any dialect.
 
-One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t), `%x[row,column]` is
-a cell relative to the current position, and everything else stands for itself. Blank lines and lines that
-start with `#` are skipped. Position in the set, not the name, identifies a template: real files repeat names.
+One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t), a macro such as
+`%x[row,column]` is a cell relative to the current position, and everything else stands for itself. Blank lines
+and lines that start with `#` are skipped. Position in the set, not the name, identifies a template: real files
+repeat names.
 
 Refused, each with the line and usually the character: another first letter (CRF++ drops such lines in
 silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows beyond
-±MAX_ROW, NUL characters, and a file without templates.
+±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import overload
 
 from mtlstruct.errors import MtlError, TemplateError
+from mtlstruct.templates.dialects import DIALECTS, dropped_by_crfpp, read_line
+from mtlstruct.templates.functions import FUNCTIONS, LIST, Lists
+from mtlstruct.templates.lines import Line, numbered, read_text, split_lines
+from mtlstruct.templates.terms import (
+    KINDS,
+    MAX_COLUMN,
+    MAX_ROW,
+    Template,
+    Term,
+    boundary,
+    expand,
+    skeleton,
+)
 
-KINDS = ("U", "B")
-"""Observation with one label, observation with two neighbouring labels."""
+__all__ = [
+    "KINDS",
+    "MAX_COLUMN",
+    "MAX_ROW",
+    "Template",
+    "TemplateSet",
+    "Term",
+    "boundary",
+    "expand",
+    "skeleton",
+]
 
-MAX_ROW = 255
-"""The farthest a cell may lie from the current position (CRF++ itself stops at 8)."""
-
-MAX_COLUMN = 999_999
-"""More columns than any data has: a column beyond it is a slip of the keyboard."""
-
-_MACRO = re.compile(r"%x\[(-?)([0-9]+),([0-9]+)\]")
-_EXPECTED = "expected %x[row,column] with a row like -1, 0 or 1 and a column like 0, without blanks or '+'"
-_SHOWN = 200  # characters of a line or macro that a message repeats
-
-
-@dataclass(frozen=True)
-class Term:
-    """One macro: the cell it looks at, and the function of that cell ("" for the cell itself, `%x`)."""
-
-    row: int
-    column: int
-    function: str = ""
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Template:
-    """One line of a template file; equal lines are equal templates, wherever they stand.
-
-    text     the line as the user wrote it, without its line end
-    name     what stands before the first ':', or else before the first macro
-    kind     "U" or "B"
-    pieces   the literal text around the terms, len(terms) + 1 strings
-    line     where it stood, from 1
-    """
-
-    text: str
-    name: str
-    kind: str
-    pieces: tuple[str, ...]
-    terms: tuple[Term, ...]
-    line: int = field(compare=False)
+MOST_ENTRIES = 1_000_000
+"""A longer list is refused: it goes into the model file as a whole."""
 
 
 @dataclass(frozen=True)
@@ -68,39 +54,59 @@ class TemplateSet(Sequence[Template]):
 
     source   the text they were parsed from, comments and all; `line` of each template points into it,
              in a selection too, so that the user's own file can be written back
+    lists    the entries of every list that %in names, so that no file is needed later
+    notes    what was passed over in reading, a sentence each
     """
 
     templates: tuple[Template, ...]
     path: str = field(default="templates", compare=False)
     source: str = field(default="", compare=False, repr=False)
+    lists: Mapping[str, Lists] = field(default_factory=dict, compare=False, repr=False)
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    dialect: str = field(default="mtlstruct", compare=False, repr=False)
 
     @classmethod
-    def parse(cls, text: str, path: str | Path = "templates") -> TemplateSet:
-        """Reads template lines; `path` is what messages call them."""
-        lines = [_Line(line, number, str(path)) for number, line in enumerate(_lines(text), 1)]
-        templates = tuple(_template(line) for line in lines if not _skipped(line.text))
+    def parse(
+        cls,
+        text: str,
+        path: str | Path = "templates",
+        *,
+        dialect: str = "mtlstruct",
+        compat: bool = False,
+        lists: Mapping[str, Lists] | None = None,
+        folder: str | Path | None = None,
+    ) -> TemplateSet:
+        """Reads template lines.
+
+        path      what messages call them
+        compat    drops the lines that CRF++ drops, with a note, instead of refusing them (crfpp only)
+        lists     entries of the lists that are known
+        folder    where to look for the other lists; None reads no file
+        """
+        check_dialect(dialect, compat)
+        lines = numbered(text, path)
+        passed = [line for line in lines if compat and dropped_by_crfpp(line)]
+        templates = tuple(t for line in lines if line not in passed for t in read_line(line, dialect))
         if not templates:
             raise TemplateError("expected at least one template line, got none", path=path)
-        return cls(templates, str(path), text)
+        notes = tuple(str(line.error("CRF++ drops this line, and so do we")) for line in passed)
+        found = cls(templates, str(path), text, {}, notes, dialect)
+        return replace(found, lists=_lists(found, lists or {}, folder))
 
     @classmethod
-    def read(cls, path: str | Path) -> TemplateSet:
-        """Reads a template file: UTF-8, with or without BOM, LF or CRLF."""
-        try:
-            data = Path(path).read_bytes()
-        except (OSError, ValueError) as error:  # ValueError: a path no file can have
-            reason = getattr(error, "strerror", None) or error
-            raise MtlError(f"{path}: expected a readable template file, got: {reason}") from error
-        return cls.parse(_decoded(data, path), path)
+    def read(cls, path: str | Path, *, dialect: str = "mtlstruct", compat: bool = False) -> TemplateSet:
+        """Reads a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
+        text = read_text(path, "template file")
+        return cls.parse(text, path, dialect=dialect, compat=compat, folder=Path(path).parent)
 
     def text(self) -> str:
-        """The inverse of parse, without blank lines and comments."""
+        """The inverse of parse (in our own dialect), without blank lines and comments."""
         return "".join(template.text + "\n" for template in self.templates)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """All lines of the source without line ends: template t stands at lines[t.line - 1]."""
-        return tuple(_lines(self.source))
+        return tuple(split_lines(self.source))
 
     def select(self, indices: Iterable[int]) -> TemplateSet:
         """The smaller set with these templates, in the order given."""
@@ -112,7 +118,7 @@ class TemplateSet(Sequence[Template]):
 
     def reach(self) -> tuple[int, int]:
         """How far templates look (before, after) the current position; both are at least 0."""
-        rows = [0, *(term.row for term in self._terms())]
+        rows = [0, *(term.row for term in self._terms() if not term.absolute)]
         return -min(rows), max(rows)
 
     def check_columns(self, count: int) -> None:
@@ -120,8 +126,12 @@ class TemplateSet(Sequence[Template]):
         for template in self.templates:
             for term in template.terms:
                 if term.column >= count:
-                    problem = f"template names column {term.column}, but the data has {_columns(count)}"
-                    raise _Line(template.text, template.line, self.path).error(problem)
+                    problem = f"template names column {term.column}, but the data has {columns_of(count)}"
+                    raise self.error(template, problem)
+
+    def error(self, template: Template, problem: str) -> TemplateError:
+        """The error for one of these templates."""
+        return Line(template.text, template.line, self.path).error(problem)
 
     def __len__(self) -> int:
         return len(self.templates)
@@ -142,130 +152,59 @@ class TemplateSet(Sequence[Template]):
         return (term for template in self.templates for term in template.terms)
 
 
-def boundary(k: int) -> str:
-    """A cell outside the sentence: k = −1, −2, … before its first token, k = 1, 2, … after its last."""
-    if k == 0:
-        raise ValueError("expected a distance other than 0: a cell at the edge is inside the sentence")
-    return f"_B{k:+d}"
+def check_dialect(dialect: str, compat: bool = False) -> None:
+    """Refuses a dialect that we do not read, and `compat` where it means nothing."""
+    if dialect not in DIALECTS:
+        raise MtlError(f"unknown dialect {dialect!r}: expected one of {', '.join(DIALECTS)}")
+    if compat and dialect != "crfpp":
+        raise MtlError(f"compat is for the dialect crfpp, got {dialect}")
 
 
-def expand(template: Template, cells: Callable[[int, int], str]) -> str:
-    """The template's string at one position; cells(row, column) reads a cell, boundaries included.
-
-    The slow and obvious definition, for tests and explanations.
-    """
-    values = [cells(term.row, term.column) for term in template.terms]
-    return template.pieces[0] + "".join(
-        value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
-    )
+def read_list(path: str | Path) -> Lists:
+    """The distinct entries of a list file: UTF-8, one a line, blanks around it and blank lines left out."""
+    lines = (line.strip() for line in split_lines(read_text(path, "list file")))
+    entries = tuple(dict.fromkeys(line for line in lines if line))
+    if len(entries) > MOST_ENTRIES:
+        raise MtlError(f"{path}: expected at most {MOST_ENTRIES:,} entries in a list, got {len(entries):,}")
+    return entries
 
 
-def skeleton(template: Template) -> tuple[str, ...]:
-    """The literal pieces: templates with equal skeletons expand alike where their cells agree."""
-    return template.pieces
+def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Path | None) -> dict[str, Lists]:
+    """The lists that the templates name, by name."""
+    found: dict[str, Lists] = {}
+    for template in templates:
+        for term in template.terms:
+            for name in list_names(term):
+                if name not in found:
+                    found[name] = _list(templates, template, name, known, folder)
+    return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A line and where it stands: what every message needs."""
-
-    text: str
-    number: int
-    path: str
-
-    def error(self, problem: str, column: int | None = None) -> TemplateError:
-        """The error for this line; column: the character it is about, from 1."""
-        return TemplateError(
-            problem, text=_clipped(self.text), line=self.number, column=column, path=self.path
-        )
+def list_names(term: Term) -> list[str]:
+    """The lists that a term names."""
+    kinds = FUNCTIONS[term.function].arguments if term.function else ()
+    return [given for kind, given in zip(kinds, term.arguments, strict=True) if kind == LIST]
 
 
-def _decoded(data: bytes, path: str | Path) -> str:
+def _list(
+    templates: TemplateSet,
+    template: Template,
+    name: str,
+    known: Mapping[str, Lists],
+    folder: str | Path | None,
+) -> Lists:
+    if name in known:
+        return known[name]
+    if folder is None:
+        raise templates.error(template, f"expected the list {name!r} to be given, since no file is read here")
     try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        problem = f"expected UTF-8, got byte 0x{data[error.start]:02x} at offset {error.start}"
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TemplateError(problem, line=line, path=path) from error
+        return read_list(Path(folder) / name)
+    except MtlError as error:
+        raise templates.error(template, str(error)) from error
 
 
-def _lines(text: str) -> list[str]:
-    # Not splitlines: it also cuts at characters that are ordinary text here, such as U+2028.
-    return [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
-
-
-def _skipped(text: str) -> bool:
-    return not text.strip() or text.startswith("#")
-
-
-def _template(line: _Line) -> Template:
-    _check_kind(line)
-    _check_characters(line)
-    pieces, terms = _split(line)
-    name = pieces[0].partition(":")[0]
-    return Template(line.text, name, line.text[0], pieces, terms, line.number)
-
-
-def _check_kind(line: _Line) -> None:
-    first = line.text[0]
-    if first.isspace():
-        raise line.error("expected U or B as the first character, got a blank before the template", 1)
-    if first not in KINDS:
-        raise line.error(f"expected U or B as the first character, got {first!r}", 1)
-
-
-def _check_characters(line: _Line) -> None:
-    odd = re.search("[\0\r\ud800-\udfff]", line.text)
-    if odd is None:
-        return
-    got = {"\0": "a NUL character", "\r": "a carriage return inside the line"}
-    raise line.error(f"expected text, got {got.get(odd[0], 'half of a surrogate pair')}", odd.start() + 1)
-
-
-def _split(line: _Line) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-    """Cuts a line into literal pieces and the terms between them."""
-    pieces: list[str] = []
-    terms: list[Term] = []
-    start = 0
-    while (at := line.text.find("%", start)) >= 0:
-        term, end = _term(line, at)
-        pieces.append(line.text[start:at])
-        terms.append(term)
-        start = end
-    return (*pieces, line.text[start:]), tuple(terms)
-
-
-def _term(line: _Line, at: int) -> tuple[Term, int]:
-    """The macro that opens at character `at`, and where it ends."""
-    macro = _MACRO.match(line.text, at)
-    if macro is None:
-        raise line.error(_macro_problem(line.text[at:]), at + 1)
-    sign, row, column = macro[1], _number(macro[2]), _number(macro[3])
-    if row > MAX_ROW:
-        raise line.error(f"row offset beyond ±{MAX_ROW}, got {_clipped(macro[0])}", at + 1)
-    if column > MAX_COLUMN:
-        raise line.error(f"column beyond {MAX_COLUMN}, got {_clipped(macro[0])}", at + 1)
-    return Term(-row if sign else row, column), macro.end()
-
-
-def _macro_problem(rest: str) -> str:
-    """Why `rest`, which starts with %, starts with no macro."""
-    if not rest.startswith("%x"):
-        return f"unknown macro {rest[:2]!r}: expected %x[row,column]"
-    opened, closing, _ = rest.partition("]")
-    return f"{_EXPECTED}, got {_clipped(opened + closing)!r}"
-
-
-def _number(digits: str) -> int:
-    # Ten significant digits are beyond every limit; int() itself refuses a few thousand.
-    return int(digits.lstrip("0")[:10] or "0")
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-
-
-def _columns(count: int) -> str:
+def columns_of(count: int) -> str:
+    """How many observation columns there are, for messages."""
     if count == 0:
         return "no observation columns"
     return "1 observation column (0)" if count == 1 else f"{count} observation columns (0..{count - 1})"

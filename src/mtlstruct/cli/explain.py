@@ -1,0 +1,129 @@
+"""`explain`: for each token, which templates speak for its label and which against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.predict import STANDARD, batches, reading
+from mtlstruct.errors import MtlError
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.explain import Explanation
+    from mtlstruct.model import Model
+
+
+def explain(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="INPUT", help="The text, with or without labels; - is stdin.")
+    ] = STANDARD,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a sentence.")] = False,
+    sentence: Annotated[
+        int | None,
+        typer.Option("--sentence", metavar="N", min=1, help="Only this one, from 1.", show_default="all"),
+    ] = None,
+    top: Annotated[
+        int, typer.Option("--top", metavar="K", min=0, help="How many templates to show for a token.")
+    ] = 5,
+    threads: ThreadsOption = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Show how much each template speaks for the chosen label of a token.
+
+    Figures are differences to the runner-up, the best labelling of the sentence with another label at that
+    token. They are exact: templates, the others and "elsewhere" (what changes farther away than the token and
+    its two transitions) sum to the difference of the two scores.
+    """
+    from mtlstruct.formats.text import check_encoding
+    from mtlstruct.model import Model
+
+    use_threads(threads)
+    check_encoding(encoding, data)
+    loaded = Model.load(model)
+    shown = 0
+    with reading(data) as source:
+        corpora = batches(loaded, source, False, str(data), encoding)
+        for number, corpus, found in _numbered(loaded, corpora, sentence):
+            record = _record(loaded, corpus, found, number, top)
+            print_json(record) if json else print(_text(record))
+            shown += 1
+    if sentence is not None and not shown:
+        raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
+
+
+def _numbered(
+    model: Model, corpora: Iterator[Corpus], only: int | None
+) -> Iterator[tuple[int, Corpus, Explanation]]:
+    """Sentences with their numbers in the whole input."""
+    from mtlstruct.explain import explain as explained
+
+    before = 0
+    for corpus in corpora:
+        if only is None:
+            yield from ((n, corpus, found) for n, found in enumerate(explained(model, corpus), before + 1))
+        elif before < only <= before + len(corpus):
+            one = _sentence(corpus, only - before - 1)
+            yield only, one, next(explained(model, one))
+            return
+        before += len(corpus)
+
+
+def _sentence(corpus: Corpus, number: int) -> Corpus:
+    """One sentence of a corpus, without its labels."""
+    from mtlstruct.corpus import Column, Corpus
+
+    first, last = corpus.ptr[number : number + 2].tolist()
+    columns = tuple(Column(column.ids[first:last], column.strings) for column in corpus.columns)
+    return Corpus(columns, corpus.ptr[number : number + 2] - first)
+
+
+def _record(model: Model, corpus: Corpus, found: Explanation, number: int, top: int) -> dict[str, Any]:
+    """The object that --json prints for a sentence."""
+    tokens = [
+        {
+            "token": t + 1,
+            "cells": [column.strings[column.ids[found.span.start + t]] for column in corpus.columns],
+            "label": model.labels[found.chosen[t]],
+            "runner_up": model.labels[found.rivals[t]],
+            "margin": float(found.margin[t]),
+            **_voices(model, found.values[t], top),
+            "elsewhere": float(found.elsewhere[t]),
+        }
+        for t in range(len(found.chosen))
+    ]
+    return {"sentence": number, "tokens": tokens}
+
+
+def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
+    """The loudest templates, and the sum of the others."""
+    loudest = [j for j in (-abs(values)).argsort(kind="stable")[:top].tolist() if values[j] != 0]
+    named = [
+        {
+            "index": j,
+            "name": model.templates[j].name,
+            "text": model.templates[j].text,
+            "value": float(values[j]),
+        }
+        for j in loudest
+    ]
+    return {"templates": named, "others": float(values.sum() - values[loudest].sum())}
+
+
+def _text(record: dict[str, Any]) -> str:
+    """A sentence for people: a paragraph a token."""
+    return f"sentence {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
+
+
+def _paragraph(token: dict[str, Any]) -> str:
+    head = f"{token['token']:>3} {' '.join(token['cells'])}   {token['label']}, not {token['runner_up']}"
+    lines = [(voice["value"], voice["text"]) for voice in token["templates"]]
+    lines += [(token[key], key) for key in ("others", "elsewhere") if abs(token[key]) > 5e-7]
+    return f"{head}: {token['margin']:+.4f}\n" + "".join(
+        f"    {value:+9.4f}  {text}\n" for value, text in lines
+    )

@@ -1,0 +1,51 @@
+"""A model made of features that somebody else has weighed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.compaction import compact
+from mtlstruct.exchange.features import Cells, index_of
+from mtlstruct.model import Model
+from mtlstruct.structures import STRUCTURES
+from mtlstruct.templates import TemplateSet
+
+
+def model_of(
+    templates: TemplateSet,
+    labels: tuple[str, ...],
+    cells: Sequence[Sequence[Cells]],
+    weights: Sequence[NDArray[np.float32]],
+    facts: dict[str, Any],
+) -> Model:
+    """A label-sequence model: attribute a of template j stands for cells[j][a] and has weights[j][a].
+
+    Templates have no mu of their own here: it is 1 for all, and they are ranked by their norms.
+    """
+    structure = STRUCTURES["sequence"](len(labels))
+    sites = structure.sites(np.array([0, 1], np.int64))
+    kind_of = {site.letter: site.kind for site in sites}
+    kinds = [kind_of[template.kind] for template in templates]
+    used = [np.any(block != 0, axis=1) for block in weights]
+    index, live = compact(index_of(templates, kinds, cells), used)
+    kept = [block[mask] for block, mask in zip(weights, used, strict=True)]
+    stacked = tuple(
+        np.concatenate([*(kept[j] for j in live if kinds[j] == site.kind), np.zeros((1, width), np.float32)])
+        for site, width in zip(sites, structure.widths(), strict=True)
+    )
+    return Model(
+        structure=structure,
+        labels=labels,
+        templates=templates,
+        live=tuple(live),
+        index=index,
+        weights=stacked,
+        mu=np.ones(len(templates)),
+        norm=np.array([float(np.sqrt(np.square(block, dtype=np.float64).sum())) for block in kept]),
+        features=np.array([np.count_nonzero(block) for block in kept], np.int64),
+        facts=facts,
+    )

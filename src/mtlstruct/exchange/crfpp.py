@@ -1,0 +1,349 @@
+"""CRF++'s text model: `crf_learn -t` writes it, `crf_learn -C` makes a binary of it, HanLP 1.x and others read it.
+
+Five blocks with a blank line after each but the last:
+
+    version: 100, cost-factor: 1, maxid: the number of weights, xsize: observation columns
+    the labels, sorted by their bytes
+    the templates, U lines before B lines
+    "id feature" for each feature, sorted by the bytes of the feature; id is where its weights begin
+    the weights, "%.16f" a line: L for a U feature, L·L (previous, current) for a B feature
+
+Ids follow the order of the features, as they do in CRF++ where `-f` has left some out: B, if it is there, is the
+first of all and has id 0, which readers such as HanLP's count on.
+
+In CRF++ a feature is its text: two templates whose lines expand alike share weights. Ours do not, so templates
+that could be mistaken for each other are refused, or get names of their own (`rename`); equal lines become one,
+with the sum of their weights. Also refused: rows beyond ±8, functions, cells counted from an edge, blanks in a
+line, normalisation, and what does not fit CRF++'s buffers. Reading turns it round: a feature goes to every
+template, and to every division into cells, that CRF++ would find it by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
+from mtlstruct.exchange.build import model_of
+from mtlstruct.exchange.features import Cells, cells_of
+from mtlstruct.files import replacing
+from mtlstruct.formats.text import load
+from mtlstruct.model import Model
+from mtlstruct.selection import blocks
+from mtlstruct.templates import Template, TemplateSet
+
+FARTHEST = 8
+"""The farthest row that CRF++ looks at."""
+
+MOST_COLUMNS = 1023
+LONGEST = 8000
+"""Bytes of a feature; CRF++ reads lines into 8192."""
+
+MOST_WEIGHTS = 2**31 - 1
+MOST_DIVISIONS = 10_000
+"""Ways to cut one feature into cells; more than any real feature has."""
+
+_CELL = "[^ \t]+"
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """What the file says. `features` maps a feature's text to its first weight."""
+
+    labels: tuple[str, ...]
+    xsize: int
+    templates: tuple[str, ...]
+    features: dict[str, int]
+    alpha: NDArray[np.float64]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
+    """Writes a model as CRF++'s text, whole or not at all."""
+    text = text_model(model, rename=rename)
+    with replacing(path) as out:
+        for block in _blocks(text):
+            out.write(block.encode())
+    return text
+
+
+def text_model(model: Model, *, rename: bool = False) -> TextModel:
+    """The model as CRF++ would hold it."""
+    _check(model)
+    lines = [_renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(model.index.templates)]
+    spelled = [[_spell(t, cells) for cells in cells_of(model.index, n)] for n, t in enumerate(lines)]
+    _check_apart(lines, spelled)
+    weights: dict[str, NDArray[np.float64]] = {}
+    for features, block in zip(spelled, blocks(model), strict=True):
+        for feature, row in zip(features, block.astype(np.float64), strict=True):
+            weights[feature] = weights[feature] + row if feature in weights else row
+    _check_sizes(weights)
+    names = sorted(weights, key=str.encode)
+    sizes = [len(weights[name]) for name in names]
+    ids = np.cumsum([0, *sizes[:-1]]).tolist()
+    written = dict.fromkeys(line.text for line in sorted(lines, key=lambda t: t.kind != "U"))
+    alpha = np.concatenate([weights[name] for name in names])
+    return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
+
+
+def check_template(template: Template, path: str) -> None:
+    """Refuses a template that CRF++ cannot hold."""
+    for term in template.terms:
+        if term.function:
+            raise _cannot(template, path, f"CRF++ has no functions of a cell such as %{term.function}")
+        if getattr(term, "absolute", False):
+            raise _cannot(template, path, "CRF++ has no cells counted from an edge of the sentence")
+        if abs(term.row) > FARTHEST:
+            raise _cannot(template, path, f"CRF++ looks at rows within ±{FARTHEST} only, got {term.row}")
+    if re.search("[ \t]", template.text):
+        raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
+
+
+def _check(model: Model) -> None:
+    if model.structure.name != "sequence":
+        raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
+    if model.index.normalize != "none":
+        raise IncompatibleError(
+            f"CRF++ looks cells up as they are: the model was trained with --normalize {model.index.normalize}"
+        )
+    if not model.live:
+        raise IncompatibleError("the model has no template with a weight, and CRF++ refuses an empty model")
+    if model.columns > MOST_COLUMNS:
+        raise IncompatibleError(f"CRF++ reads up to {MOST_COLUMNS} columns, the model has {model.columns}")
+    if list(model.labels) != sorted(model.labels, key=str.encode):
+        raise IncompatibleError(
+            "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
+        )
+    for template in model.index.templates:
+        check_template(template, model.templates.path)
+
+
+def _check_apart(lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
+    """No feature of a template may be what another one could expand to: CRF++ would take one for the other."""
+    for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
+        for other in (*lines[:number], *lines[number + 1 :]):
+            if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
+                continue
+            pattern = re.compile(_CELL.join(map(re.escape, other.pieces)))
+            clash = next(filter(pattern.fullmatch, features), None)
+            if clash is not None:
+                raise IncompatibleError(
+                    f"CRF++ cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
+                    "--rename gives each template a name of its own"
+                )
+
+
+def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
+    total = sum(map(len, weights.values()))
+    if total > MOST_WEIGHTS:
+        raise IncompatibleError(f"CRF++ holds up to {MOST_WEIGHTS:,} weights, the model has {total:,}")
+    for feature in weights:
+        if len(feature) > LONGEST // 4 and len(feature.encode()) > LONGEST:
+            raise IncompatibleError(f"CRF++ reads features of up to {LONGEST} bytes, got {feature[:60]!r}…")
+        if " " in feature or "\t" in feature:
+            raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
+
+
+def _cannot(template: Template, path: str, problem: str) -> TemplateError:
+    return TemplateError(problem, text=template.text, line=template.line, path=path)
+
+
+def _overlap(a: str, b: str) -> bool:
+    return a.startswith(b) or b.startswith(a)
+
+
+def _renamed(template: Template, number: int, count: int) -> Template:
+    """A name that begins with the template's number: no two can be mistaken. A line without cells stays."""
+    if not template.terms:
+        return template
+    text = f"{template.kind}{number:0{len(str(count))}}.{template.text[1:]}"
+    return TemplateSet.parse(text)[0]
+
+
+def _spell(template: Template, cells: Cells) -> str:
+    first, *rest = template.pieces
+    return first + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
+
+
+def _blocks(text: TextModel) -> Iterator[str]:
+    head = ("version: 100", "cost-factor: 1", f"maxid: {len(text.alpha)}", f"xsize: {text.xsize}")
+    for block in (
+        head,
+        text.labels,
+        text.templates,
+        [f"{id_} {name}" for name, id_ in text.features.items()],
+    ):
+        yield "".join(f"{line}\n" for line in block) + "\n"
+    yield "".join(f"{weight:.16f}\n" for weight in text.alpha.tolist())
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
+    """Reads a text model and checks that it is consistent in itself."""
+    lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
+    head = _head(lines)
+    labels = tuple(line for _, line in lines.block("labels"))
+    templates = tuple(line for _, line in lines.block("templates"))
+    if len(set(labels)) < len(labels):
+        raise FormatError(path, None, "expected distinct labels, some are repeated")
+    features = _features(lines, len(labels), head["maxid"])
+    return TextModel(labels, head["xsize"], templates, features, _weights(lines, head["maxid"]))
+
+
+def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
+    """A model that predicts what CRF++ does with this text model."""
+    templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
+    for template in templates:
+        check_template(template, str(path))
+    templates.check_columns(text.xsize)
+    cells, ids = _divided(text, templates, path)
+    return model_of(
+        templates,
+        text.labels,
+        cells,
+        [_rows(text, found, template.kind) for found, template in zip(ids, templates, strict=True)],
+        {"task": task, "tags": tags, "method": "imported from CRF++", "columns": text.xsize, "sparse": False},
+    )
+
+
+def _divided(
+    text: TextModel, templates: TemplateSet, path: str | Path
+) -> tuple[list[list[Cells]], list[list[int]]]:
+    """For each template the cells of its features, and where their weights begin."""
+    cells: list[list[Cells]] = [[] for _ in templates]
+    ids: list[list[int]] = [[] for _ in templates]
+    by_prefix: dict[str, list[int]] = {}
+    for j, template in enumerate(templates):
+        by_prefix.setdefault(template.pieces[0], []).append(j)
+    lengths = sorted({len(prefix) for prefix in by_prefix})
+    for feature, id_ in text.features.items():
+        for length in lengths:
+            for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
+                ways = divisions(templates[j], feature)
+                if len(ways) > MOST_DIVISIONS:
+                    problem = f"{feature[:60]!r} can be cut into the cells of {templates[j].text!r} in too many ways"
+                    raise FormatError(path, None, problem)
+                cells[j] += ways
+                ids[j] += [id_] * len(ways)
+    return cells, ids
+
+
+def divisions(template: Template, feature: str) -> list[Cells]:
+    """All ways to cut a feature into cells that the template expands to it."""
+    first, *rest = template.pieces
+    if not feature.startswith(first):
+        return []
+    ways = _cuts(feature[len(first) :], rest)
+    places = [(term.row, term.column) for term in template.terms]
+    if len(set(places)) == len(places):
+        return ways
+    same = [places.index(place) for place in places]  # a cell that is named twice must read the same twice
+    return [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
+
+
+def _cuts(text: str, pieces: Sequence[str]) -> list[Cells]:
+    """All ways to read text as cell, piece, cell, piece …; cells have at least one character."""
+    if not pieces:
+        return [] if text else [()]
+    piece, *rest = pieces
+    if not rest:
+        return [(text[: len(text) - len(piece)],)] if len(text) > len(piece) and text.endswith(piece) else []
+    out: list[Cells] = []
+    at = text.find(piece, 1)
+    while at >= 0 and len(out) <= MOST_DIVISIONS:
+        out += [(text[:at], *more) for more in _cuts(text[at + len(piece) :], rest)]
+        at = text.find(piece, at + 1) if at < len(text) else -1
+    return out
+
+
+def _rows(text: TextModel, ids: list[int], kind: str) -> NDArray[np.float32]:
+    """The weights of some features. float32[features, parts]"""
+    width = _width(kind, len(text.labels))
+    at = np.array(ids, np.int64)[:, None] + np.arange(width) if ids else np.zeros((0, width), np.int64)
+    return text.alpha[at].astype(np.float32)
+
+
+def _width(kind: str, labels: int) -> int:
+    return labels if kind == "U" else labels * labels
+
+
+@dataclass
+class _Lines:
+    """Lines that are read one after the other."""
+
+    path: str | Path
+    lines: list[str]
+    next: int = 0
+
+    def block(self, what: str) -> list[tuple[int, str]]:
+        """Lines with their numbers up to the next blank one, which is passed over."""
+        start = self.next
+        try:
+            end = self.lines.index("", start)
+        except ValueError:
+            raise self.error(len(self.lines), f"expected a blank line after the {what}") from None
+        self.next = end + 1
+        if end == start:
+            raise self.error(start + 1, f"expected {what}, got a blank line")
+        return list(enumerate(self.lines[start:end], start + 1))
+
+    def error(self, line: int, problem: str) -> FormatError:
+        return FormatError(self.path, line, problem)
+
+
+def _head(lines: _Lines) -> dict[str, int]:
+    found: dict[str, Any] = {}
+    for number, line in lines.block("header of a CRF++ text model"):
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise lines.error(number, f"expected a header line such as 'maxid: 100', got {line[:60]!r}")
+        if key in ("maxid", "xsize"):
+            found[key] = _number(lines, number, value, key)
+    for key in ("maxid", "xsize"):
+        if key not in found:
+            raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
+    return found
+
+
+def _number(lines: _Lines, number: int, text: str, what: str) -> int:
+    if not re.fullmatch(r"\s*[0-9]{1,10}", text):
+        raise lines.error(number, f"expected {what} as a number, got {text[:60].strip()!r}")
+    return int(text)
+
+
+def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
+    found = {}
+    for number, line in lines.block("features"):
+        id_, _, feature = line.partition(" ")
+        first = _number(lines, number, id_, "the id of a feature")
+        if not feature or feature[0] not in "UB":
+            raise lines.error(number, f"expected a feature that begins with U or B, got {feature[:60]!r}")
+        if first + _width(feature[0], labels) > most:
+            raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
+        found[feature] = first
+    return found
+
+
+def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:
+    rest = lines.lines[lines.next :]
+    while rest and not rest[-1]:
+        rest.pop()
+    if len(rest) != count:
+        raise lines.error(len(lines.lines), f"expected {count} weights as maxid says, got {len(rest)}")
+    try:
+        alpha = np.array(rest, np.float64)
+    except ValueError:
+        raise FormatError(lines.path, None, "expected a number on each line of the weights") from None
+    if not (np.abs(alpha) < np.finfo(np.float32).max).all():
+        raise FormatError(lines.path, None, "expected weights that are finite")
+    return alpha

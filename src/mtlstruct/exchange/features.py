@@ -1,0 +1,123 @@
+"""Attributes as text and back: which cells an attribute of a template stands for, and an index made of such cells.
+
+Inside a model an attribute is a number at the end of a chain of joins. Other programs know it by its cells, put
+into the template's line. `cells_of` walks the chains backwards; `index_of` builds them from the cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.encoding import FeatureIndex, Plan, make_plan
+from mtlstruct.numbering import ABSENT, PairTable, Vocabulary
+from mtlstruct.templates import Template, TemplateSet, Term
+
+Cells = tuple[str, ...]
+"""The cells of an attribute, in the order of its template's terms."""
+
+
+def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
+    """The cells of each attribute of template j, by attribute number."""
+    map_ = index.maps[j]
+    values = np.flatnonzero(map_[:-1] != ABSENT)
+    order = values[np.argsort(map_[values], kind="stable")]
+    steps = _steps(index.plan, j)
+    if not steps:
+        return [()] * len(order)
+    read = dict(zip(steps, _step_strings(index, j, order), strict=True))
+    return list(zip(*(read[_place(term)] for term in index.templates[j].terms), strict=True))
+
+
+def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
+    """An index in which attribute a of template j stands for cells[j][a]; the cells of a template are distinct."""
+    plan = make_plan(templates)
+    nodes: list[dict[str | tuple[int, int], int]] = [{} for _ in (*plan.streams, *plan.joins)]
+    values = [_numbered(plan, templates[j], j, cells[j], nodes) for j in range(len(templates))]
+    streams = len(plan.streams)
+    return FeatureIndex(
+        templates=templates,
+        kinds=tuple(kinds),
+        normalize="none",
+        vocabularies=tuple(Vocabulary.of([str(s) for s in node]) for node in nodes[:streams]),
+        tables=tuple(PairTable.of(_packed(node)) for node in nodes[streams:]),
+        maps=tuple(_map(plan, j, values[j], nodes) for j in range(len(templates))),
+        sizes=np.array([len(found) for found in cells], np.int64),
+    )
+
+
+def _place(term: Term) -> tuple[int, int]:
+    return (term.row, term.column)
+
+
+def _steps(plan: Plan, j: int) -> list[tuple[int, int]]:
+    """The (row, column) that each step of template j's chain reads."""
+    return [(row, plan.streams[stream].column) for row, stream, _ in _chain(plan, j)]
+
+
+def _chain(plan: Plan, j: int) -> list[tuple[int, int, int]]:
+    """The steps from the first cell to the template's value: row, stream, and the node that is reached."""
+    use, out = plan.uses[j], []
+    node = use.node
+    if node == ABSENT:
+        return []
+    while node >= len(plan.streams):
+        join = plan.joins[node - len(plan.streams)]
+        out.append((use.anchor + join.gap, join.stream, node))
+        node = join.left
+    out.append((use.anchor, node, node))
+    return out[::-1]
+
+
+def _step_strings(index: FeatureIndex, j: int, values: NDArray[np.int64]) -> list[list[str]]:
+    """For each step of the chain, the string it reads for each of these values of the last node."""
+    out = []
+    for _, stream, node in reversed(_chain(index.plan, j)):
+        numbers = values
+        if node >= len(index.plan.streams):
+            table = index.tables[node - len(index.plan.streams)]
+            numbers, values = table.right()[values], table.left()[values]
+        strings = index.vocabularies[stream]
+        distinct, where = np.unique(numbers, return_inverse=True)
+        known = [strings[n] for n in distinct.tolist()]
+        out.append([known[k] for k in where.tolist()])
+    return out[::-1]
+
+
+def _numbered(
+    plan: Plan,
+    template: Template,
+    j: int,
+    cells: Sequence[Cells],
+    nodes: list[dict[str | tuple[int, int], int]],
+) -> list[int]:
+    """The value of the template's node for each attribute; new strings and pairs get the next number."""
+    places = [_place(term) for term in template.terms]
+    chain = [(places.index(step), stream, node) for step, (_, stream, node) in
+             zip(_steps(plan, j), _chain(plan, j), strict=True)]  # fmt: skip
+    out = []
+    for found in cells:
+        value = 0
+        for term, stream, node in chain:
+            strings = nodes[stream]
+            number = strings.setdefault(found[term], len(strings))
+            value = number if node == stream else nodes[node].setdefault((value, number), len(nodes[node]))
+        out.append(value)
+    return out
+
+
+def _packed(node: dict[str | tuple[int, int], int]) -> NDArray[np.int64]:
+    pairs = np.array(list(node), np.int64).reshape(-1, 2)
+    return pairs[:, 0] << 32 | pairs[:, 1]
+
+
+def _map(
+    plan: Plan, j: int, values: list[int], nodes: list[dict[str | tuple[int, int], int]]
+) -> NDArray[np.int32]:
+    node = plan.uses[j].node
+    size = 1 if node == ABSENT else len(nodes[node])
+    map_ = np.full(size + 1, ABSENT, np.int32)
+    map_[values] = np.arange(len(values), dtype=np.int32)
+    return map_

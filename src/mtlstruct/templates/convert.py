@@ -1,0 +1,77 @@
+"""Templates written in another dialect, where it can say the same; what it cannot is an error with the line."""
+
+from __future__ import annotations
+
+from mtlstruct.templates.dialects import CRFPP_ROWS, DIALECTS
+from mtlstruct.templates.language import TemplateSet, check_dialect
+from mtlstruct.templates.terms import Template, Term
+
+_WAPITI = {"": "x", "lower": "X", "t": "t", "m": "m", "M": "M"}
+
+
+class _Inexpressible(Exception):
+    """A clause on what the dialect lacks."""
+
+
+def converted(templates: TemplateSet, to: str) -> str:
+    """The file in another dialect, comments and blank lines kept."""
+    check_dialect(to)
+    at: dict[int, list[Template]] = {}
+    for template in templates:
+        at.setdefault(template.line, []).append(template)
+    lines: list[str] = []
+    for number, line in enumerate(templates.lines, 1):
+        lines += _lines(templates, line, at.get(number, []), to)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def line_in(template: Template, to: str, templates: TemplateSet) -> str:
+    """One template in a dialect; TemplateError if that cannot say it."""
+    try:
+        return _WRITERS[to](template)
+    except _Inexpressible as error:
+        raise templates.error(template, f"{_NAMES[to]} cannot express {error}") from None
+
+
+def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
+    """A line of the source in the dialect; a comment behind a template comes to stand above it."""
+    if not here:
+        return [line] if line.startswith("#") or not line.strip() else [f"# {line}"]
+    written = [line_in(template, to, templates) for template in here]
+    cut = DIALECTS[templates.dialect].cut(line)
+    comment = line[len(cut) :].strip()
+    return [*([comment] if comment else []), *written]
+
+
+def _ours(template: Template) -> str:
+    return template.text
+
+
+def _crfpp(template: Template) -> str:
+    for term in template.terms:
+        if term.function or term.absolute:
+            raise _Inexpressible(term.text())
+        if abs(term.row) > CRFPP_ROWS:
+            raise _Inexpressible(f"a row beyond ±{CRFPP_ROWS}, got {term.text()}")
+    return template.text
+
+
+def _wapiti(template: Template) -> str:
+    if any("#" in piece for piece in template.pieces):
+        raise _Inexpressible("a '#' in a template, where a comment starts")
+    macros = [_wapiti_term(term) for term in template.terms]
+    pieces = (template.pieces[0].replace(template.kind, template.kind.lower(), 1), *template.pieces[1:])
+    text = pieces[0] + "".join(m + p for m, p in zip(macros, pieces[1:], strict=True))
+    return text.rstrip()
+
+
+def _wapiti_term(term: Term) -> str:
+    if term.function not in _WAPITI or any("#" in argument for argument in term.arguments):
+        raise _Inexpressible(term.text())
+    row = f"@{term.row}" if term.absolute else str(term.row)
+    arguments = "".join(f',"{argument}"' for argument in term.arguments)
+    return f"%{_WAPITI[term.function]}[{row},{term.column}{arguments}]"
+
+
+_WRITERS = {"mtlstruct": _ours, "crfpp": _crfpp, "wapiti": _wapiti}
+_NAMES = {"mtlstruct": "mtlstruct", "crfpp": "CRF++", "wapiti": "Wapiti"}

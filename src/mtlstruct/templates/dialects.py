@@ -1,0 +1,230 @@
+"""Three ways to write templates, each a reader of lines: ours, CRF++'s and Wapiti's. Text -> templates.
+
+A dialect reads a line into templates of our language, so that nothing behind it knows of dialects:
+
+    mtlstruct   U and B, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the sentence
+    crfpp       U and B, %x, rows within ±8, and nothing else
+    wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments anywhere
+
+What a line cannot be is refused with the line and, where it can be said, the character. CRF++ drops a line with
+another first letter in silence: crfpp refuses it, or with `compat` drops it and says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mtlstruct.errors import TemplateError
+from mtlstruct.templates.functions import ALIASES, FUNCTIONS, ArgumentError, check
+from mtlstruct.templates.lines import Line, clipped
+from mtlstruct.templates.terms import KINDS, MAX_COLUMN, MAX_ROW, Template, Term, written
+
+CRFPP_ROWS = 8
+"""The farthest CRF++ looks."""
+
+_NAME = re.compile(r"%([A-Za-z]*)")
+_QUOTED = r'"((?:[^"\\]|\\.)*)"'
+_CELL = "with a row like -1, 0 or 1 and a column like 0, without blanks or '+'"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How lines are read.
+
+    macro       opens with %, gives (term, end) or raises the line's error
+    kinds       first letter -> the kinds of the templates that a line makes
+    cut         the part of a line that is not comment or trailing blanks
+    translated  whether lines must be rewritten to be ours
+    """
+
+    macro: Callable[[Line, int], tuple[Term, int]]
+    kinds: dict[str, str]
+    cut: Callable[[str], str]
+    translated: bool = True
+
+
+def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
+    """The templates of a line: none (blank, comment), one, or Wapiti's two."""
+    rules = DIALECTS[dialect]
+    text = rules.cut(line.text)
+    if not text.strip():
+        return ()
+    _check_first(line, rules)
+    _check_characters(line)
+    pieces, terms = _split(line, text, rules)
+    return tuple(_template(line, kind, pieces, terms, rules) for kind in rules.kinds[text[0]])
+
+
+def dropped_by_crfpp(line: Line) -> bool:
+    """Whether CRF++ would pass over this line without a word though it is not empty."""
+    return bool(line.text.strip()) and line.text[0] not in ("#", *KINDS)
+
+
+def _template(
+    line: Line, kind: str, pieces: tuple[str, ...], terms: tuple[Term, ...], rules: Dialect
+) -> Template:
+    pieces = (kind + pieces[0][1:], *pieces[1:])
+    text = written(pieces, terms) if rules.translated else line.text
+    return Template(text, pieces[0].partition(":")[0], kind, pieces, terms, line.number)
+
+
+def _check_first(line: Line, rules: Dialect) -> None:
+    first = line.text[0]
+    letters = " or ".join(KINDS) if "*" not in rules.kinds else "u, b or *"
+    if first.isspace():
+        raise line.error(f"expected {letters} as the first character, got a blank before the template", 1)
+    if first not in rules.kinds:
+        raise line.error(f"expected {letters} as the first character, got {first!r}", 1)
+
+
+def _check_characters(line: Line) -> None:
+    odd = re.search("[\0\r\ud800-\udfff]", line.text)
+    if odd is None:
+        return
+    got = {"\0": "a NUL character", "\r": "a carriage return inside the line"}
+    raise line.error(f"expected text, got {got.get(odd[0], 'half of a surrogate pair')}", odd.start() + 1)
+
+
+def _split(line: Line, text: str, rules: Dialect) -> tuple[tuple[str, ...], tuple[Term, ...]]:
+    """Cuts a line into literal pieces and the terms between them."""
+    pieces: list[str] = []
+    terms: list[Term] = []
+    start = 0
+    cut = Line(text, line.number, line.path)
+    while (at := text.find("%", start)) >= 0:
+        term, end = rules.macro(cut, at)
+        pieces.append(text[start:at])
+        terms.append(term)
+        start = end
+    return (*pieces, text[start:]), tuple(terms)
+
+
+def _checked(line: Line, at: int, end: int, term: Term, farthest: int = MAX_ROW) -> tuple[Term, int]:
+    """The term and its end, if its numbers and arguments make sense."""
+    macro = clipped(line.text[at:end])
+    if abs(term.row) > farthest:
+        raise line.error(f"row offset beyond ±{farthest}, got {macro}", at + 1)
+    if term.absolute and term.row == 0:
+        raise line.error(f"expected a row from @1 (the first token) or @-1 (the last), got {macro}", at + 1)
+    if term.column > MAX_COLUMN:
+        raise line.error(f"column beyond {MAX_COLUMN}, got {macro}", at + 1)
+    if term.function:
+        try:
+            check(term.function, term.arguments)
+        except ArgumentError as error:
+            raise line.error(str(error), at + 1) from None
+    return term, end
+
+
+def _number(digits: str) -> int:
+    # Ten significant digits are beyond every limit; int() itself refuses a few thousand.
+    return int(digits.lstrip("0")[:10] or "0")
+
+
+def _row(sign: str, digits: str) -> int:
+    return -_number(digits) if sign == "-" else _number(digits)
+
+
+def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
+    opened, closing, _ = line.text[at:].partition("]")
+    return line.error(f"expected {expected}, got {clipped(opened + closing)!r}", at + 1)
+
+
+# ---------------------------------------------------------------- ours
+
+_OURS = re.compile(rf"%([A-Za-z]+)\[(@?)(-?)([0-9]+),([0-9]+)((?:,(?:[0-9]+|{_QUOTED}))*)\]")
+_ARGUMENT = re.compile(rf",(?:([0-9]+)|{_QUOTED})")
+
+
+def _our_macro(line: Line, at: int) -> tuple[Term, int]:
+    name = _NAME.match(line.text, at)
+    assert name is not None
+    if name[1] not in FUNCTIONS and name[1] not in ALIASES:
+        raise line.error(_unknown(line.text[at:], name[1]), at + 1)
+    function = ALIASES.get(name[1], name[1])
+    macro = _OURS.match(line.text, at)
+    if macro is None or (not function and macro[6]):
+        raise _bad_macro(line, at, f"{_written(name[1], function)} {_CELL}")
+    arguments = _arguments(line, at, macro[6], function)
+    term = Term(_row(macro[3], macro[4]), _number(macro[5]), function, arguments, bool(macro[2]))
+    return _checked(line, at, macro.end(), term)
+
+
+def _written(name: str, function: str) -> str:
+    arguments = FUNCTIONS[function].arguments if function else ()
+    return f"%{name}[{','.join(('row', 'column', *arguments))}]"
+
+
+def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]:
+    """Arguments after the column, numbers without leading zeros, quoted ones without their quotes."""
+    found = [(m[1], m[2]) for m in _ARGUMENT.finditer(text)]
+    kinds = FUNCTIONS[function].arguments if function else ()
+    given = ["n" if number is not None else "quoted" for number, _ in found]
+    if given != ["n" if kind == "n" else "quoted" for kind in kinds]:
+        raise _bad_macro(line, at, f"{_written(function or 'x', function)} {_CELL}")
+    return tuple(str(_number(number)) if number is not None else quoted for number, quoted in found)
+
+
+def _unknown(rest: str, name: str) -> str:
+    known = ", ".join(f"%{function}" for function in FUNCTIONS)
+    got = clipped("%" + name) if name else rest[:2]
+    return f"unknown macro {got!r}: expected %x[row,column] or one of {known}"
+
+
+# ---------------------------------------------------------------- CRF++
+
+_CRFPP = re.compile(r"%x\[(-?)([0-9]*),([0-9]*)\]")
+
+
+def _crfpp_macro(line: Line, at: int) -> tuple[Term, int]:
+    if not line.text.startswith("%x", at):
+        raise line.error(f"unknown macro {line.text[at : at + 2]!r}: expected %x[row,column]", at + 1)
+    macro = _CRFPP.match(line.text, at)
+    if macro is None:
+        raise _bad_macro(line, at, f"%x[row,column] {_CELL}")
+    term = Term(_row(macro[1], macro[2]), _number(macro[3]))
+    return _checked(line, at, macro.end(), term, CRFPP_ROWS)
+
+
+# ---------------------------------------------------------------- Wapiti
+
+_WAPITI = re.compile(rf"%([xtmXTM])\[(@?)\s*([+-]?)([0-9]+),\s*\+?([0-9]+)(?:,{_QUOTED})?\]")
+_REGEX = ',"regex"'
+_WAPITI_NAMES = {"x": "", "X": "lower", "t": "t", "T": "t", "m": "m", "M": "M"}
+
+
+def _wapiti_macro(line: Line, at: int) -> tuple[Term, int]:
+    name = line.text[at + 1 : at + 2]
+    if name not in _WAPITI_NAMES:
+        raise line.error(f"unknown macro {line.text[at : at + 2]!r}: expected %x, %t or %m", at + 1)
+    macro = _WAPITI.match(line.text, at)
+    wants = name in "tTmM"
+    if macro is None or (macro[6] is not None) != wants:
+        raise _bad_macro(line, at, f"%{name}[row,column{_REGEX if wants else ''}]")
+    for digits in (macro[4], macro[5]):
+        if len(digits) > 1 and digits[0] == "0":
+            problem = f"expected a number without a leading 0 (octal to Wapiti), got {clipped(digits)}"
+            raise line.error(problem, at + 1)
+    arguments = (macro[6],) if wants else ()
+    row, column = _row(macro[3], macro[4]), _number(macro[5])
+    term = Term(row, column, _WAPITI_NAMES[name], arguments, bool(macro[2]))
+    return _checked(line, at, macro.end(), term)
+
+
+def _before_comment(text: str) -> str:
+    return text.partition("#")[0].rstrip()
+
+
+def _whole(text: str) -> str:
+    return "" if text.startswith("#") else text
+
+
+_UB = {"U": "U", "B": "B"}
+DIALECTS: dict[str, Dialect] = {
+    "mtlstruct": Dialect(_our_macro, _UB, _whole, translated=False),
+    "crfpp": Dialect(_crfpp_macro, _UB, _whole),
+    "wapiti": Dialect(_wapiti_macro, {"u": "U", "U": "U", "b": "B", "B": "B", "*": "UB"}, _before_comment),
+}
+"""Dialects by name."""

@@ -1,0 +1,276 @@
+"""Functions of a cell: string -> string, computed once for each distinct value of a column, never for a token.
+
+FUNCTIONS is the table that the parser, the encoder and docs/templates.md read; a row adds a function. Boundary
+marks are not passed through functions, and neither is a cell that spells one.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+from mtlstruct.templates.regex import Regex, RegexError, compiled
+
+Lists = tuple[str, ...]
+"""The entries of a list file."""
+
+NUMBER, REGEX, WAPITI, LIST = "n", '"regex"', '"wapiti regex"', '"list"'
+"""Kinds of arguments, as the table of the docs writes them."""
+
+QUOTED = (REGEX, WAPITI, LIST)
+
+MOST = 99
+"""The largest number an argument may be."""
+
+LONG = 20
+"""%len counts up to here."""
+
+_MARK = re.compile(r"_B[+-][0-9]+")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A row of FUNCTIONS: apply(cell, *arguments), the kinds of the arguments, and one line for the docs."""
+
+    apply: Callable[..., str]
+    arguments: tuple[str, ...]
+    doc: str
+
+
+class ArgumentError(ValueError):
+    """Arguments that a function cannot take; the message is a clause."""
+
+
+def is_mark(cell: str) -> bool:
+    """Whether a cell spells a boundary mark."""
+    return cell.startswith("_B") and _MARK.fullmatch(cell) is not None
+
+
+def bound(
+    name: str,
+    arguments: tuple[str, ...],
+    lists: Mapping[str, Lists],
+    normalize: Callable[[str], str] | None = None,
+) -> Callable[[str], str]:
+    """The function with its arguments prepared, for cells that are normalised already ("" is no function).
+
+    normalize   what cells went through; entries of a list go through it too
+    """
+    if not name:
+        return lambda cell: cell
+    row = FUNCTIONS[name]
+    ready = [
+        _prepared(kind, given, lists, normalize) for kind, given in zip(row.arguments, arguments, strict=True)
+    ]
+    return lambda cell: cell if is_mark(cell) else row.apply(cell, *ready)
+
+
+def check(name: str, arguments: tuple[str, ...]) -> None:
+    """Refuses, with an ArgumentError, arguments of a wrong number or kind."""
+    kinds = FUNCTIONS[name].arguments
+    if len(kinds) != len(arguments):
+        raise ArgumentError(f"expected {signature(name)}, got {len(arguments)} arguments after the column")
+    for kind, given in zip(kinds, arguments, strict=True):
+        _check_argument(name, kind, given)
+
+
+def signature(name: str) -> str:
+    """How a function is written, as %prefix[row,column,n]."""
+    return f"%{name}[{','.join(('row', 'column', *FUNCTIONS[name].arguments))}]"
+
+
+def _check_argument(name: str, kind: str, given: str) -> None:
+    if kind == NUMBER and not 1 <= int(given) <= MOST:
+        raise ArgumentError(f"expected a number from 1 to {MOST} in %{name}, got {given}")
+    if kind == LIST and not given:
+        raise ArgumentError(f"expected the name of a file in %{name}, got nothing")
+    if kind in (REGEX, WAPITI):
+        try:
+            compiled(given, wapiti=kind == WAPITI)
+        except RegexError as error:
+            raise ArgumentError(f"expected {error}, in the regular expression {given[:200]!r}") from None
+
+
+def _prepared(
+    kind: str, given: str, lists: Mapping[str, Lists], normalize: Callable[[str], str] | None
+) -> Any:
+    if kind == NUMBER:
+        return int(given)
+    if kind == LIST:
+        entries: Iterable[str] = lists[given]
+        return frozenset(entries if normalize is None else map(normalize, entries))
+    return compiled(given, wapiti=kind == WAPITI)
+
+
+# ---------------------------------------------------------------- characters
+
+
+@lru_cache(maxsize=65536)
+def character_type(char: str) -> str:
+    """upper, lower, digit, numeral, punct, symbol, blank, mark, or the script of a letter without case."""
+    category = unicodedata.category(char)
+    if category in ("Lu", "Lt"):
+        return "upper"
+    if category == "Ll":
+        return "lower"
+    if category == "Nd":
+        return "digit"
+    if category[0] == "N" or (category == "Lo" and unicodedata.numeric(char, None) is not None):
+        return "numeral"
+    if category[0] == "L":
+        return unicodedata.name(char, "letter").partition(" ")[0].lower()
+    return {"P": "punct", "S": "symbol", "Z": "blank", "M": "mark"}.get(category[0], "other")
+
+
+_DRAWN = {"upper": "X", "lower": "x", "digit": "0", "numeral": "1"}
+_SIGNS = ("punct", "symbol", "blank", "other")
+
+
+@lru_cache(maxsize=65536)
+def _drawn(char: str) -> str:
+    kind = character_type(char)
+    return _DRAWN.get(kind) or (char if kind in _SIGNS else "o")
+
+
+def _is_sign(char: str) -> bool:
+    return character_type(char) in _SIGNS
+
+
+# ---------------------------------------------------------------- functions
+
+
+def _prefix(cell: str, n: int) -> str:
+    return cell[:n]
+
+
+def _suffix(cell: str, n: int) -> str:
+    return cell[-n:]
+
+
+def _shape(cell: str) -> str:
+    return "".join(map(_drawn, cell))
+
+
+def _short(cell: str) -> str:
+    return "".join(char for char, _ in groupby(map(_drawn, cell)))
+
+
+def _length(cell: str) -> str:
+    return str(min(len(cell), LONG))
+
+
+def _type(cell: str) -> str:
+    return "+".join(dict.fromkeys(map(character_type, cell)))
+
+
+def _mask(cell: str) -> str:
+    return "".join("0" if character_type(c) == "digit" else c for c in cell)
+
+
+def _case(cell: str) -> str:
+    cased = [c.isupper() or c.istitle() for c in cell if c.isupper() or c.islower() or c.istitle()]
+    if not cased:
+        return "none"
+    if all(cased):
+        return "initial" if len(cased) == 1 else "upper"
+    if not any(cased):
+        return "lower"
+    return "capital" if cased[0] and not any(cased[1:]) else "mixed"
+
+
+def _share(truths: list[bool]) -> str:
+    """none, some or all."""
+    return "none" if not any(truths) else "all" if all(truths) else "some"
+
+
+def _digits(cell: str) -> str:
+    found = _share([character_type(c) in ("digit", "numeral") for c in cell])
+    if found == "some" and not any(
+        character_type(c) not in ("digit", "numeral") and not _is_sign(c) for c in cell
+    ):
+        return "number"
+    return found
+
+
+def _punct(cell: str) -> str:
+    return _share([_is_sign(c) for c in cell])
+
+
+def _root(cell: str) -> str:
+    """Lower case, digits masked, signs gone."""
+    return "".join(c for c in _mask(cell.lower()) if not _is_sign(c))
+
+
+def _lower_prefix(cell: str, n: int) -> str:
+    return cell.lower()[:n]
+
+
+def _lower_suffix(cell: str, n: int) -> str:
+    return cell.lower()[-n:]
+
+
+def _truth(yes: bool) -> str:
+    return "true" if yes else "false"
+
+
+def _test(cell: str, regex: Regex) -> str:
+    return _truth(regex.search(cell) is not None)
+
+
+def _match(cell: str, regex: Regex) -> str:
+    return regex.search(cell) or ""
+
+
+def _match_lower(cell: str, regex: Regex) -> str:
+    return _match(cell, regex).lower()
+
+
+def _in(cell: str, entries: frozenset[str]) -> str:
+    return _truth(cell in entries)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "prefix": Function(_prefix, (NUMBER,), "the first n characters; the whole cell if it is shorter"),
+    "suffix": Function(_suffix, (NUMBER,), "the last n characters; the whole cell if it is shorter"),
+    "lprefix": Function(_lower_prefix, (NUMBER,), "the first n characters in lower case"),
+    "lsuffix": Function(_lower_suffix, (NUMBER,), "the last n characters in lower case"),
+    "lower": Function(str.lower, (), "the cell in lower case"),
+    "mask": Function(_mask, (), "the cell with every digit turned into 0"),
+    "root": Function(
+        _root, (), "the cell in lower case, digits turned into 0, punctuation and symbols left out"
+    ),
+    "shape": Function(
+        _shape,
+        (),
+        "X for upper case, x for lower case, 0 for a digit, o for other letters, signs as they are",
+    ),
+    "short": Function(_short, (), "the shape with runs of one character made one"),
+    "case": Function(
+        _case, (), "lower, upper, capital (first letter only), initial (one capital), mixed or none"
+    ),
+    "type": Function(
+        _type,
+        (),
+        "types of characters in order: upper, lower, digit, numeral, punct, symbol, cjk, hiragana, thai …",
+    ),
+    "len": Function(_length, (), f"the number of characters, {LONG} if there are more"),
+    "digits": Function(
+        _digits, (), "which characters are digits: none, some, all, or number (digits and signs)"
+    ),
+    "punct": Function(_punct, (), "which characters are punctuation or symbols: none, some or all"),
+    "test": Function(_test, (REGEX,), "true if the expression matches somewhere, else false"),
+    "match": Function(_match, (REGEX,), "the first part that the expression matches, empty if none"),
+    "in": Function(_in, (LIST,), "true if the cell is an entry of the list, else false"),
+    "t": Function(_test, (WAPITI,), "Wapiti's test: true or false"),
+    "m": Function(_match, (WAPITI,), "Wapiti's match: the first part that matches, empty if none"),
+    "M": Function(_match_lower, (WAPITI,), "Wapiti's match in lower case"),
+}
+"""Functions of a cell by name."""
+
+ALIASES = {"x": "", "X": "lower", "T": "t"}
+"""Other names: the cell itself, and Wapiti's capitals, which lower the result."""

@@ -1,0 +1,55 @@
+"""Lines of a template file, and where they stand: what every message needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from mtlstruct.errors import MtlError, TemplateError
+
+_SHOWN = 200  # characters of a line or macro that a message repeats
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line and where it stands."""
+
+    text: str
+    number: int
+    path: str
+
+    def error(self, problem: str, column: int | None = None) -> TemplateError:
+        """The error for this line; column: the character it is about, from 1."""
+        return TemplateError(
+            problem, text=clipped(self.text), line=self.number, column=column, path=self.path
+        )
+
+
+def split_lines(text: str) -> list[str]:
+    """Lines without their ends, LF or CRLF."""
+    # Not splitlines: it also cuts at characters that are ordinary text here, such as U+2028.
+    return [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
+
+
+def numbered(text: str, path: str | Path) -> list[Line]:
+    """All lines of a file, blank ones and comments included."""
+    return [Line(line, number, str(path)) for number, line in enumerate(split_lines(text), 1)]
+
+
+def clipped(text: str) -> str:
+    """Text short enough for a message."""
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """The text of a UTF-8 file; `what` is what messages call it."""
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as problem:  # ValueError: a path no file can have
+        reason = getattr(problem, "strerror", None) or problem
+        raise MtlError(f"{path}: expected a readable {what}, got: {reason}") from problem
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        got = f"expected UTF-8, got byte 0x{data[problem.start]:02x} at offset {problem.start}"
+        raise TemplateError(got, line=data.count(b"\n", 0, problem.start) + 1, path=path) from problem

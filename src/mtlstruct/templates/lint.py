@@ -1,0 +1,237 @@
+"""What is wrong or odd in a template file: all lines at once, each finding with its line and what to do.
+
+An error is what training would refuse; a warning is what it would take though it was hardly meant. Findings about
+data need only counts (Facts), which the encoder gives, so that this module knows no encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mtlstruct.errors import MtlError
+from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
+from mtlstruct.templates.language import TemplateSet, check_dialect, columns_of, list_names, read_list
+from mtlstruct.templates.lines import Line, clipped, numbered
+from mtlstruct.templates.terms import Template, skeleton
+
+ERROR, WARNING = "error", "warning"
+
+CROWDED = 0.9
+"""A template with more values than this share of its places hardly generalises."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing to look at."""
+
+    line: int
+    severity: str
+    code: str
+    text: str
+    problem: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.severity}: {self.problem}: {self.advice} ({self.text})"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the data say of a template: its places, its distinct values there, the longest sentence."""
+
+    places: int
+    values: int
+    longest: int
+
+
+def check(
+    text: str,
+    path: str | Path = "templates",
+    *,
+    dialect: str = "mtlstruct",
+    compat: bool = False,
+    folder: str | Path | None = None,
+    columns: int | None = None,
+) -> list[Finding]:
+    """Findings about the text alone, by line. columns: how many observation columns the data have, if known."""
+    check_dialect(dialect, compat)
+    templates, found = readable(text, path, dialect=dialect, compat=compat, folder=folder)
+    if not templates and not found:
+        found = [Finding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
+    for rule in RULES:
+        found += rule(templates)
+    if columns is not None:
+        found += _beyond(templates, columns)
+    return sorted(found, key=lambda finding: finding.line)
+
+
+def readable(
+    text: str, path: str | Path, *, dialect: str, compat: bool = False, folder: str | Path | None = None
+) -> tuple[list[Template], list[Finding]]:
+    """The templates of all lines that can be read, and an error for each that cannot."""
+    templates: list[Template] = []
+    found: list[Finding] = []
+    for line in numbered(text, path):
+        if compat and dropped_by_crfpp(line):
+            found.append(
+                _found(line, WARNING, "dropped", "CRF++ drops this line", "make it a comment with #")
+            )
+            continue
+        try:
+            read = read_line(line, dialect)
+            if folder is not None:
+                _try_lists(read, folder)
+        except MtlError as error:
+            found.append(
+                _found(line, ERROR, "syntax", _clause(error), "correct it or make it a comment with #")
+            )
+        else:
+            templates += read
+    return templates, found
+
+
+def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[Finding]:
+    """Findings about templates on data, facts[j] about template j."""
+    return [
+        finding
+        for template, fact in zip(templates, facts, strict=True)
+        for finding in _on_data(template, fact)
+    ]
+
+
+def as_dict(finding: Finding) -> dict[str, Any]:
+    """A finding for JSON."""
+    names = ("line", "severity", "code", "text", "problem", "advice")
+    return {name: getattr(finding, name) for name in names}
+
+
+def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> Finding:
+    return Finding(line.number, severity, code, clipped(line.text), problem, advice)
+
+
+def _clause(error: MtlError) -> str:
+    """The error without the place and the line, which a finding has itself."""
+    column = getattr(error, "column", None)
+    problem = getattr(error, "problem", str(error))
+    return problem if column is None else f"at character {column} {problem}"
+
+
+def _try_lists(templates: Sequence[Template], folder: str | Path) -> None:
+    for template in templates:
+        for term in template.terms:
+            for name in list_names(term):
+                read_list(Path(folder) / name)
+
+
+# ---------------------------------------------------------------- rules about the text
+
+
+def _about(template: Template, code: str, problem: str, advice: str, severity: str = WARNING) -> Finding:
+    return Finding(template.line, severity, code, clipped(template.text), problem, advice)
+
+
+def _again(
+    templates: Sequence[Template], key: Callable[[Template], Any]
+) -> Iterator[tuple[Template, Template]]:
+    """Templates whose key an earlier template has, each with the first that has it."""
+    first: dict[Any, Template] = {}
+    for template in templates:
+        earlier = first.setdefault(key(template), template)
+        if earlier is not template:
+            yield earlier, template
+
+
+def _cells(template: Template) -> Any:
+    return template.kind, template.terms
+
+
+def _sorted_cells(template: Template) -> Any:
+    return template.kind, tuple(sorted(template.terms))
+
+
+def _duplicates(templates: Sequence[Template]) -> list[Finding]:
+    return [
+        _about(new, "duplicate", f"looks at the same cells as line {old.line}", "leave one of them out")
+        for old, new in _again(templates, _cells)
+    ]
+
+
+def _permuted(templates: Sequence[Template]) -> list[Finding]:
+    return [
+        _about(
+            new,
+            "permuted",
+            f"looks at the cells of line {old.line} in another order",
+            "leave one of them out",
+        )
+        for old, new in _again(templates, _sorted_cells)
+        if _cells(old) != _cells(new)
+    ]
+
+
+def _clashing(templates: Sequence[Template]) -> list[Finding]:
+    named = [t for t in templates if len(t.name) > 1]
+    return [
+        _about(new, "name", f"has the identifier {new.name} of line {old.line}", "give each line its own")
+        for old, new in _again(named, lambda t: t.name)
+        if skeleton(old) != skeleton(new)
+    ]
+
+
+def _merged(templates: Sequence[Template]) -> list[Finding]:
+    looking = [t for t in templates if t.terms]
+    return [
+        _about(
+            new,
+            "merged",
+            f"expands like line {old.line} where the cells agree, so CRF++ would merge the two",
+            "give each line its own identifier, such as U01:",
+        )
+        for old, new in _again(looking, skeleton)
+        if old.terms != new.terms
+    ]
+
+
+RULES: tuple[Callable[[Sequence[Template]], list[Finding]], ...] = (
+    _duplicates,
+    _permuted,
+    _clashing,
+    _merged,
+)
+"""What is looked for in the templates themselves."""
+
+
+# ---------------------------------------------------------------- rules about data
+
+
+def _beyond(templates: Sequence[Template], columns: int) -> list[Finding]:
+    return [
+        _about(
+            template,
+            "column",
+            f"names column {term.column}, but the data has {columns_of(columns)}",
+            "correct the column (the last one of the data is the label) or add it to the data",
+            ERROR,
+        )
+        for template in templates
+        for term in template.terms
+        if term.column >= columns
+    ]
+
+
+def _on_data(template: Template, fact: Facts) -> Iterator[Finding]:
+    if not template.terms:
+        return
+    if fact.values == 0:
+        yield _about(template, "never", "never fires on the data", "leave it out")
+    elif all(abs(term.row) >= fact.longest + term.absolute for term in template.terms):
+        problem = f"sees only boundary marks: the longest sentence has {fact.longest} tokens"
+        yield _about(template, "outside", problem, "look nearer, or leave it out")
+    elif fact.values == 1:
+        yield _about(template, "constant", "has one and the same value all over the data", "leave it out")
+    elif fact.values > CROWDED * fact.places:
+        problem = f"has {fact.values:,} values at {fact.places:,} places, so hardly one occurs twice"
+        yield _about(template, "crowded", problem, "look at fewer cells, or through a function")

@@ -1,0 +1,97 @@
+"""What a template is made of: terms (a cell, seen through a function) and the literal text around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from mtlstruct.templates.functions import FUNCTIONS, QUOTED, Lists, bound
+
+KINDS = ("U", "B")
+"""Observation with one label, observation with two neighbouring labels."""
+
+MAX_ROW = 255
+"""The farthest a cell may lie from the current position (CRF++ itself stops at 8)."""
+
+MAX_COLUMN = 999_999
+"""More columns than any data has: a column beyond it is a slip of the keyboard."""
+
+
+@dataclass(frozen=True, order=True)
+class Term:
+    """One macro: the cell it looks at, and the function of that cell ("" for the cell itself, `%x`).
+
+    absolute: `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …) instead.
+    """
+
+    row: int
+    column: int
+    function: str = ""
+    arguments: tuple[str, ...] = ()
+    absolute: bool = False
+
+    def text(self) -> str:
+        """The macro, as our language writes it."""
+        kinds = FUNCTIONS[self.function].arguments if self.function else ()
+        given = [f'"{a}"' if kind in QUOTED else a for a, kind in zip(self.arguments, kinds, strict=True)]
+        row = f"@{self.row}" if self.absolute else str(self.row)
+        return f"%{self.function or 'x'}[{','.join([row, str(self.column), *given])}]"
+
+
+@dataclass(frozen=True)
+class Template:
+    """One template line; equal lines are equal templates, wherever they stand.
+
+    text     the line in our language, without its line end: as the user wrote it, or as a dialect was translated
+    name     what stands before the first ':', or else before the first macro
+    kind     "U" or "B"
+    pieces   the literal text around the terms, len(terms) + 1 strings
+    line     where it stood, from 1
+    """
+
+    text: str
+    name: str
+    kind: str
+    pieces: tuple[str, ...]
+    terms: tuple[Term, ...]
+    line: int = field(compare=False)
+
+
+def written(pieces: tuple[str, ...], terms: tuple[Term, ...]) -> str:
+    """The line of these pieces and terms."""
+    rest = (term.text() + piece for term, piece in zip(terms, pieces[1:], strict=True))
+    return pieces[0] + "".join(rest)
+
+
+def boundary(k: int) -> str:
+    """A cell outside the sentence: k = −1, −2, … before its first token, k = 1, 2, … after its last."""
+    if k == 0:
+        raise ValueError("expected a distance other than 0: a cell at the edge is inside the sentence")
+    return f"_B{k:+d}"
+
+
+def place(term: Term, position: int, length: int) -> int:
+    """Where the cell of a term lies, seen from `position` in a sentence of `length` tokens; may be outside."""
+    if not term.absolute:
+        return position + term.row
+    return term.row - 1 if term.row > 0 else length + term.row
+
+
+def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Lists] | None = None) -> str:
+    """The template's string at one position; cells(row, column) reads a cell, boundaries included.
+
+    A term that counts from the edge asks for cells(row, column, True). The slow and obvious definition, for
+    tests and explanations.
+    """
+    values = []
+    for term in template.terms:
+        place = (term.row, term.column, True) if term.absolute else (term.row, term.column)
+        values.append(bound(term.function, term.arguments, lists or {})(cells(*place)))
+    return template.pieces[0] + "".join(
+        value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
+    )
+
+
+def skeleton(template: Template) -> tuple[str, ...]:
+    """The literal pieces: templates with equal skeletons expand alike where their cells agree."""
+    return template.pieces

@@ -1,0 +1,311 @@
+"""Commands about finished models: explain, weights, templates select, export and import."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from mtlstruct import cli
+
+TRAIN = """\
+Ana N B-PER
+Paz N I-PER
+vive V O
+en P O
+Lima N B-LOC
+
+en P O
+Quito N B-LOC
+canta V O
+Eva N B-PER
+
+Eva N B-PER
+Sol N I-PER
+canta V O
+
+Lima N B-LOC
+canta V O
+en P O
+Cusco N B-LOC
+"""
+TEMPLATES = """\
+# words
+
+U0:%x[-1,0]
+U1:%x[0,0]
+U2:%x[1,0]
+# tags
+U3:%x[0,1]
+U4:%x[-1,1]/%x[0,1]
+
+B
+"""
+WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: object) -> Ran:
+        code = cli.run([str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models trained once."""
+    folder = tmp_path_factory.mktemp("made")
+    contents = {
+        "a.tpl": TEMPLATES,
+        "train.txt": TRAIN,
+        "c.tpl": "U0:%x[0,0]\nU1:%x[1,0]\nB\n",
+        "w.txt": WORDS,
+    }
+    for name, content in contents.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    names = [str(folder / name) for name in ("a.tpl", "train.txt", "m.mtl", "c.tpl", "w.txt", "s.mtl")]
+    assert cli.run(["train", *names[:3], "-q"]) == 0
+    assert cli.run(["train", *names[:2], str(folder / "svm.mtl"), "-q", "--method", "svm"]) == 0
+    assert cli.run(["train", *names[3:], "-q", "--task", "segmentation"]) == 0
+    return folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of that folder, which is the current one."""
+    folder = tmp_path / "here"
+    shutil.copytree(made, folder)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def refused(got: Ran, *words: str) -> None:
+    """Code 2, nothing on stdout, one sentence that has these words."""
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith("mtlstruct: ")
+    assert got.err.count("\n") == 1
+    for word in words:
+        assert word in got.err
+
+
+# explain ----------------------------------------------------------------------------------------------------
+
+
+def test_explain_sums_to_the_margin(run: Run, place: Path) -> None:
+    got = run("explain", "m.mtl", "train.txt", "--json", "--top", 2)
+    assert got.code == 0
+    records = [json.loads(line) for line in got.out.splitlines()]
+    assert [record["sentence"] for record in records] == [1, 2, 3, 4]
+    labels = [token["label"] for record in records for token in record["tokens"]]
+    assert labels == [line.split()[-1] for line in TRAIN.splitlines() if line]
+    for record in records:
+        for token in record["tokens"]:
+            voices = [voice["value"] for voice in token["templates"]]
+            assert len(voices) <= 2
+            total = sum(voices) + token["others"] + token["elsewhere"]
+            assert total == pytest.approx(token["margin"], abs=1e-9)
+            assert token["runner_up"] != token["label"]
+
+
+def test_explain_one_sentence_as_text(run: Run, place: Path) -> None:
+    got = run("explain", "m.mtl", "train.txt", "--sentence", 3)
+    assert got.code == 0
+    assert got.out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
+    every = run("explain", "m.mtl", "train.txt")
+    assert got.out in every.out
+    one, whole = (run("explain", "m.mtl", "train.txt", "--json", *more) for more in (["--sentence", "3"], []))
+    assert json.loads(one.out) == json.loads(whole.out.splitlines()[2])
+
+
+def test_explain_takes_characters_too(run: Run, place: Path) -> None:
+    got = run("explain", "s.mtl", "w.txt", "--sentence", 1)
+    assert got.code == 0
+    assert "  1 今   B, not " in got.out
+
+
+def test_explain_refuses_in_a_sentence(run: Run, place: Path) -> None:
+    refused(run("explain", "m.mtl", "train.txt", "--sentence", 9), "--sentence 9", "fewer sentences")
+    refused(run("explain", "no.mtl", "train.txt"), "no such model file")
+    refused(run("explain", "m.mtl", "no.txt"), "cannot be read")
+
+
+# templates select -------------------------------------------------------------------------------------------
+
+
+def ranked(run: Run, model: str = "m.mtl") -> list[str]:
+    return [w["text"] for w in json.loads(run("weights", model, "--json").out) if w["features"]]
+
+
+def test_select_writes_the_heaviest_lines_in_their_order(run: Run, place: Path) -> None:
+    heavy = ranked(run)[:2]
+    got = run("templates", "select", "m.mtl", "--top", 2)
+    assert got.code == 0
+    assert got.out.splitlines() == [line for line in TEMPLATES.splitlines() if line in heavy]
+    assert got.err.startswith("kept 2 of 6 templates: ")
+    assert "bytes saved" in got.err
+
+
+def test_select_keeps_the_users_comments(run: Run, place: Path) -> None:
+    heavy = ranked(run)[:2]
+    got = run("templates", "select", "m.mtl", "--top", 2, "--templates", "a.tpl", "-o", "b.tpl")
+    assert (got.code, got.out) == (0, "")
+    expected = [line for line in TEMPLATES.splitlines() if line in heavy or line[:1] in ("", "#")]
+    assert Path("b.tpl").read_text().rstrip().splitlines() == "\n".join(expected).rstrip().splitlines()
+    Path("c.tpl").write_text(TEMPLATES.replace("U0:", "U7:"))
+    refused(
+        run("templates", "select", "m.mtl", "--top", 2, "--templates", "c.tpl"), "c.tpl", "not the templates"
+    )
+
+
+def test_select_writes_other_languages(run: Run, place: Path) -> None:
+    ours = run("templates", "select", "m.mtl", "--top", 3).out
+    assert run("templates", "select", "m.mtl", "--top", 3, "--format", "crfpp").out == ours
+    got = run("templates", "select", "m.mtl", "--top", 3, "--format", "wapiti")
+    assert got.out.splitlines() == [line[0].lower() + line[1:] for line in ours.splitlines()]
+    Path("a.wap").write_text("".join(line[:1].lower() + line[1:] + "\n" for line in TEMPLATES.splitlines()))
+    names = ["--templates", "a.wap", "--dialect", "wapiti"]
+    got = run("templates", "select", "m.mtl", "--top", 3, *names, "--format", "wapiti")
+    assert got.code == 0
+    assert "# words" in got.out
+
+
+def test_select_above_and_within_a_budget(run: Run, place: Path) -> None:
+    weights = json.loads(run("weights", "m.mtl", "--json").out)
+    least = weights[2]["mu"]
+    got = run("templates", "select", "m.mtl", "--above", least)
+    assert set(got.out.splitlines()) == {w["text"] for w in weights if w["mu"] > least}
+    for model in ("m.mtl", "svm.mtl"):
+        got = run("templates", "select", model, "--budget", 100, "--valid", "train.txt")
+        assert got.out.splitlines() == ranked(run, model)[:1]
+        assert "not trained again" in got.err
+        got = run("templates", "select", model, "--budget", 0, "--valid", "train.txt", "-o", "b.tpl")
+        assert f"f1 100.00 with {len(Path('b.tpl').read_text().splitlines())} templates" in got.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ["one of --top, --above and --budget"]),
+        (["--top", 2, "--above", 0.1], ["one of"]),
+        (["--budget", 1], ["--valid"]),
+        (["--top", 2, "--valid", "train.txt"], ["--budget and --valid"]),
+        (["--budget", -1, "--valid", "train.txt"], ["0 to 100"]),
+        (["--above", 5], ["the heaviest has"]),
+        (["--top", 2, "-o", "m.mtl"], ["needs that file"]),
+    ],
+)
+def test_select_refuses_in_a_sentence(run: Run, place: Path, options: list[object], words: list[str]) -> None:
+    refused(run("templates", "select", "m.mtl", *options), *words)
+
+
+def test_refit_trains_again_on_the_heaviest(run: Run, place: Path) -> None:
+    got = run(
+        "train", "a.tpl", "train.txt", "r.mtl", "--refit-top", 2, "--valid", "train.txt", "--json", "-q"
+    )
+    assert got.code == 0
+    numbers = json.loads(got.out)
+    assert (numbers["templates"], numbers["first"]["templates"]) == (2, 6)
+    assert "valid" in numbers
+    assert "valid" in numbers["first"]
+    run("templates", "select", "m.mtl", "--top", 2, "-o", "two.tpl")
+    assert run("train", "two.tpl", "train.txt", "t.mtl", "-q").code == 0
+    assert Path("t.mtl").read_bytes() == Path("r.mtl").read_bytes()
+    log = [json.loads(line) for line in Path("r.mtl.log.jsonl").read_text().splitlines()]
+    events = [line["event"] for line in log]
+    assert (events[0], events[-1], events.count("refit")) == ("run", "summary", 1)
+    assert log[events.index("refit")]["chosen"] == Path("two.tpl").read_text().splitlines()
+    assert (
+        run("train", "a.tpl", "train.txt", "r.mtl", "--refit-top", 2).out.count("templates have a weight")
+        == 2
+    )
+
+
+# export and import ------------------------------------------------------------------------------------------
+
+
+def test_export_and_import_predict_the_same(run: Run, place: Path) -> None:
+    got = run("export", "m.mtl", "m.txt", "--format", "crfpp-text")
+    assert (got.code, got.out) == (0, "")
+    assert got.err.startswith("wrote m.txt: 4 labels")
+    assert run("import", "m.txt", "back.mtl").code == 0
+    assert run("predict", "back.mtl", "train.txt").out == run("predict", "m.mtl", "train.txt").out
+    assert len(json.loads(run("weights", "back.mtl", "--json").out)) == len(ranked(run))
+    assert run("explain", "back.mtl", "train.txt").code == 0
+
+
+def test_import_for_segmentation(run: Run, place: Path) -> None:
+    assert run("export", "s.mtl", "s.txt").code == 0
+    assert run("import", "s.txt", "back.mtl", "--task", "segmentation").code == 0
+    assert run("predict", "back.mtl", "w.txt").out == run("predict", "s.mtl", "w.txt").out
+    run("export", "m.mtl", "m.txt")
+    refused(run("import", "m.txt", "b.mtl", "--task", "segmentation"), "--tags bie", "'B-LOC'")
+
+
+def test_exchange_refuses_in_a_sentence(run: Run, place: Path) -> None:
+    refused(run("export", "m.mtl", "m.mtl"), "needs that file")
+    refused(run("export", "m.mtl", "no/m.txt"), "does not exist")
+    refused(run("import", "a.tpl", "b.mtl"), "a.tpl, line 1", "header")
+    refused(run("import", "no.txt", "b.mtl"), "cannot be read")
+    assert not Path("b.mtl").exists()
+
+
+# weights ----------------------------------------------------------------------------------------------------
+
+CONTRACT = ["rank", "index", "name", "text", "mu", "relative", "norm", "features"]
+
+
+def test_weights_count_what_was_dropped(run: Run, place: Path) -> None:
+    rows = json.loads(run("weights", "svm.mtl", "--json").out)
+    assert [list(row) for row in rows] == [[*CONTRACT, "dropped"]] * 6
+    seen = {row["text"]: row["features"] + row["dropped"] for row in rows}
+    assert seen["B"] == 4 * 4
+    assert seen["U3:%x[0,1]"] == 3 * 4
+    run("export", "svm.mtl", "m.txt")
+    run("import", "m.txt", "back.mtl")
+    assert all(row["dropped"] is None for row in json.loads(run("weights", "back.mtl", "--json").out))
+    assert "dropped" not in run("weights", "back.mtl").out.splitlines()[0]
+
+
+def test_weights_on_data_give_shares(run: Run, place: Path) -> None:
+    rows = json.loads(run("weights", "m.mtl", "--json", "--data", "train.txt").out)
+    assert [list(row) for row in rows] == [[*CONTRACT, "dropped", "share"]] * 6
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert "share" in run("weights", "m.mtl", "--data", "train.txt").out.splitlines()[0]
+    refused(run("weights", "m.mtl", "--data", "no.txt"), "no.txt", "cannot be read")
+
+
+def test_weights_side_by_side(run: Run, place: Path) -> None:
+    Path("b.tpl").write_text("U9:%x[0,0]/%x[0,1]\nU1:%x[0,0]\nB\n")
+    assert run("train", "b.tpl", "train.txt", "b.mtl", "-q").code == 0
+    rows = json.loads(run("weights", "m.mtl", "--json", "--compare", "b.mtl").out)
+    others = {row["text"]: row for row in json.loads(run("weights", "b.mtl", "--json").out)}
+    assert len(rows) == 7
+    for row in rows:
+        other = others.get(row["text"])
+        for name in ("mu", "relative", "norm", "features"):
+            assert row[f"other_{name}"] == (None if other is None else other[name])
+    assert (rows[-1]["text"], rows[-1]["rank"]) == ("U9:%x[0,0]/%x[0,1]", None)
+    table = run("weights", "m.mtl", "--compare", "b.mtl", "--top", 3).out.splitlines()
+    assert "other mu" in table[0]
+    assert len(table) == 1 + 3 + 1 + 1
+    assert table[-2].split()[:2] == ["U9", "U9:%x[0,0]/%x[0,1]"]
+    assert len(run("weights", "m.mtl", "--csv", "--compare", "m.mtl").out.splitlines()) == 7
+    refused(run("weights", "m.mtl", "--compare", "no.mtl"), "no.mtl")

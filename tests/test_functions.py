@@ -1,0 +1,347 @@
+"""Functions of a cell: what each gives, that the encoder agrees with a slow twin, and that lists travel."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import corpus, random_corpus
+
+from mtlstruct.compaction import compact
+from mtlstruct.corpus import Corpus
+from mtlstruct.encoding import encode_training
+from mtlstruct.errors import ModelFileError, MtlError, TemplateError
+from mtlstruct.model import Model
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, boundary
+from mtlstruct.templates.functions import LIST, NUMBER, bound, signature
+from mtlstruct.templates.regex import LONGEST, RegexError, compiled
+from mtlstruct.templates.terms import expand, place, written
+from mtlstruct.train import Options, train
+
+DOCS = Path(__file__).parent.parent / "docs" / "templates.md"
+
+
+def value(macro: str, cell: str, **lists: tuple[str, ...]) -> str:
+    """What a macro, written without row and column, gives for a cell."""
+    name, _, rest = macro.partition("(")
+    arguments = f",{rest[:-1]}" if rest[:-1] else ""
+    (template,) = TemplateSet.parse(f"U:%{name}[0,0{arguments}]", lists=lists)
+    (term,) = template.terms
+    return bound(term.function, term.arguments, lists)(cell)
+
+
+@pytest.mark.parametrize(
+    ("macro", "cell", "expected"),
+    [
+        ("prefix(3)", "Straße", "Str"),
+        ("prefix(3)", "im", "im"),
+        ("suffix(2)", "Straße", "ße"),
+        ("suffix(9)", "Straße", "Straße"),
+        ("lprefix(2)", "ÄRA", "är"),
+        ("lsuffix(2)", "HAUS", "us"),
+        ("lower()", "ΆΛΦΑ", "άλφα"),
+        ("X()", "AbC", "abc"),
+        ("mask()", "B-52 ٣", "B-00 0"),
+        ("root()", "U.S.-1990", "us0000"),
+        ("shape()", "O'Neil-98漢", "X'Xxxx-00o"),
+        ("short()", "Neill-1998", "Xx-0"),
+        ("case()", "haus", "lower"),
+        ("case()", "Haus", "capital"),
+        ("case()", "HAUS", "upper"),
+        ("case()", "A.", "initial"),
+        ("case()", "McNeil", "mixed"),
+        ("case()", "漢12", "none"),
+        ("type()", "A4-漢字かな", "upper+digit+punct+cjk+hiragana"),
+        ("type()", "三", "numeral"),
+        ("type()", "€", "symbol"),
+        ("len()", "Straße", "6"),
+        ("len()", "x" * 99, "20"),
+        ("digits()", "ab", "none"),
+        ("digits()", "1998", "all"),
+        ("digits()", "3,5%", "number"),
+        ("digits()", "4th", "some"),
+        ("punct()", "--", "all"),
+        ("punct()", "a-b", "some"),
+        ("punct()", "ab", "none"),
+        ('test("^\\u\\l+$")', "Haus", "true"),
+        ('test("^\\u\\l+$")', "HAus", "false"),
+        ('match("[0-9]+")', "ab123c45", "123"),
+        ('match("z|b.")', "abcz", "bc"),
+        ('match("\\"")', 'a"b', '"'),
+        ('match("q")', "abc", ""),
+        ('m("\\d*$")', "ab12", "12"),
+        ('m("\\d*")', "12", ""),
+        ('M("\\u\\u?")', "xABC", "ab"),
+        ('t("[")', "a[", "true"),
+        ('T("é")', "café", "true"),
+    ],
+)
+def test_values(macro: str, cell: str, expected: str) -> None:
+    assert value(macro, cell) == expected
+
+
+def test_lists_hold_whole_cells() -> None:
+    lists = {"towns.txt": ("Oslo", "New York")}
+    assert [value('in("towns.txt")', cell, **lists) for cell in ("Oslo", "oslo", "York")] == [
+        "true",
+        "false",
+        "false",
+    ]
+
+
+def test_boundary_marks_are_not_passed_through() -> None:
+    for name, row in FUNCTIONS.items():
+        arguments = tuple({NUMBER: "1", LIST: "l"}.get(kind, "B") for kind in row.arguments)
+        assert bound(name, arguments, {"l": ()})("_B-12") == "_B-12"
+
+
+# --- regular expressions: Python's own are the slow twin
+
+
+atoms = st.sampled_from(["a", "b", ".", r"\d", "[ab1]", "[^a]", "[a-c]", r"\."])
+ours = st.lists(st.tuples(atoms, st.sampled_from(["", "*", "+", "?"])).map("".join), max_size=5).map("".join)
+cells = st.text("abc1.", max_size=8)
+
+
+@given(st.lists(ours, min_size=1, max_size=3), st.booleans(), st.booleans(), cells)
+def test_our_expressions_are_those_of_python(parts: list[str], start: bool, end: bool, cell: str) -> None:
+    text = "|".join("^" * start + part + "$" * end for part in parts)
+    expected = re.search(text.replace("$", r"\Z"), cell)
+    assert compiled(text).search(cell) == (expected and expected[0])
+
+
+wapiti = st.lists(
+    st.tuples(st.sampled_from(["a", "b", ".", r"\d", r"\."]), st.sampled_from(["", "*", "?"])).map("".join),
+    max_size=5,
+).map("".join)
+
+
+@given(wapiti, st.booleans(), st.booleans(), cells)
+def test_wapiti_repeats_as_little_as_possible(body: str, start: bool, end: bool, cell: str) -> None:
+    expected = re.search("^" * start + body.replace("*", "*?") + r"\Z" * end, cell)
+    assert compiled("^" * start + body + "$" * end, wapiti=True).search(cell) == (expected and expected[0])
+
+
+@given(st.text(max_size=12) | st.text("ab^$*+?|[]()\\-.", max_size=8), cells, st.booleans())
+def test_any_text_is_an_expression_or_an_error(text: str, cell: str, wapiti: bool) -> None:
+    try:
+        found = compiled(text, wapiti=wapiti)
+    except RegexError:
+        return
+    result = found.search(cell)
+    assert result is None or result in cell
+
+
+def test_no_expression_takes_long() -> None:
+    began = time.perf_counter()
+    for text in ("a*" * 30 + "b", "a?" * 30 + "a" * 30 + "b", ".*" * 30 + "$b"[1:]):
+        assert compiled(text).search("a" * 100_000) is None
+    assert time.perf_counter() - began < 5
+
+
+def test_long_cells_are_cut() -> None:
+    assert compiled("b").search("a" * (LONGEST - 1) + "b") == "b"
+    assert compiled("b").search("a" * LONGEST + "b") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["(a)", "a{2}", "a**", "*a", "[a", "[]", "[b-a]", "\\", "a^", "a)", "a" * 65]
+)
+def test_refused_expressions(text: str) -> None:
+    with pytest.raises(TemplateError, match=r"regular expression|got"):
+        TemplateSet.parse(f'U:%match[0,0,"{text}"]')
+
+
+# --- in the language
+
+
+@pytest.mark.parametrize(
+    ("macro", "problem"),
+    [
+        ("%prefix[0,0]", "expected %prefix[row,column,n] with a row"),
+        ("%prefix[0,0,0]", "expected a number from 1 to 99 in %prefix, got 0"),
+        ("%prefix[0,0,100]", "expected a number from 1 to 99"),
+        ('%prefix[0,0,"2"]', "expected %prefix[row,column,n]"),
+        ("%shape[0,0,1]", "expected %shape[row,column]"),
+        ("%match[0,0,a]", 'expected %match[row,column,"regex"]'),
+        ('%match[0,0,"a]', 'expected %match[row,column,"regex"]'),
+        ('%in[0,0,""]', "expected the name of a file in %in"),
+        ("%lower[@0,0]", "expected a row from @1"),
+        ('%in[0,0,"l.txt"]', "expected the list 'l.txt' to be given"),
+        ("%x[0,0,1]", "expected %x[row,column]"),
+    ],
+)
+def test_refused_macros(macro: str, problem: str) -> None:
+    with pytest.raises(TemplateError) as caught:
+        TemplateSet.parse(f"U:{macro}")
+    assert problem in str(caught.value)
+    assert caught.value.line == 1
+
+
+@st.composite
+def terms(draw: st.DrawFn) -> Term:
+    name = draw(st.sampled_from(["", *FUNCTIONS]))
+    texts = {NUMBER: st.integers(1, 99).map(str), LIST: st.just("l.txt")}
+    quoted = st.sampled_from(["a*", r"\u\"%", ".?]"[:2], "é,"])
+    arguments = [draw(texts.get(kind, quoted)) for kind in (FUNCTIONS[name].arguments if name else ())]
+    row, absolute = draw(st.integers(-5, 5)), draw(st.booleans())
+    return Term(row, draw(st.integers(0, 2)), name, tuple(arguments), absolute and row != 0)
+
+
+@given(st.lists(terms(), max_size=4))
+def test_text_and_terms_are_inverse(drawn: list[Term]) -> None:
+    line = written(("U0:", *["/"] * len(drawn)), tuple(drawn))
+    (template,) = TemplateSet.parse(line, lists={"l.txt": ()})
+    assert template.terms == tuple(drawn)
+    assert template.text == line
+
+
+def test_the_docs_list_every_function() -> None:
+    rows = re.findall(r"^\| `(%[A-Za-z]+\[[^`]*\])` \| (.*?) \|", DOCS.read_text(), re.MULTILINE)
+    assert rows == [(signature(name), row.doc) for name, row in FUNCTIONS.items()]
+
+
+# --- in the encoder
+
+
+RICH = TemplateSet.parse(
+    "U0:%suffix[0,0,1]/%x[-1,1]\nU1:%len[1,0]\nU2:%prefix[-1,0,1]/%suffix[0,0,1]/%x[@1,0]\nU3:%x[@-1,0]\n"
+    'U4:%x[@3,0]/%x[1,0]\nU5:%suffix[@-4,0,1]\nU6:%in[0,0,"l"]/%x[-2,0]\nU7:%test[1,0,"[1-3]"]\nB:%type[0,0]\nB',
+    lists={"l": ("w1", "w2")},
+)
+
+
+def cell(data: Corpus, sentence: slice, t: int, term: Term) -> str:
+    """The cell of a term seen from token t of a sentence, boundary marks included."""
+    n = sentence.stop - sentence.start
+    at = place(term, t, n)
+    if at < 0 or at >= n:
+        return boundary(at if at < 0 else at - n + 1)
+    column = data.columns[term.column]
+    return column.strings[column.ids[sentence.start + at]]
+
+
+def expansions(data: Corpus, templates: TemplateSet) -> list[list[str]]:
+    """For each template the expanded line at each token, cell by cell."""
+    places = [(s, t) for s in data.sentences() for t in range(s.stop - s.start)]
+
+    def at(s: slice, t: int) -> Callable[..., str]:
+        return lambda row, column, absolute=False: cell(data, s, t, Term(row, column, absolute=absolute))
+
+    return [[expand(template, at(s, t), templates.lists) for s, t in places] for template in templates]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
+def test_ids_partition_tokens_as_the_expanded_lines_do(seed: int, sentences: int, words: int) -> None:
+    data = random_corpus(np.random.default_rng(seed), sentences, 6, words)
+    structure = SequenceStructure(max(2, len(data.labels)))
+    encoded, index = encode_training(data, RICH, structure.sites(data.ptr))
+    lines = expansions(data, RICH)
+    design = encoded.designs[0]
+    table = design.ids[: design.ptr[-1]].reshape(design.rows, -1)
+    for slot, j in enumerate(design.templates.tolist()):
+        pairs = set(zip(table[:, slot].tolist(), lines[j], strict=True))
+        assert len(pairs) == len(set(table[:, slot].tolist())) == len(set(lines[j]))
+    again = index.encode(data, structure.sites(data.ptr))
+    assert np.array_equal(again.designs[0].ids, design.ids)
+
+
+def test_a_function_runs_once_for_a_distinct_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    row = FUNCTIONS["shape"]
+    spy = type(row)(lambda cell: seen.append(cell) or "x", row.arguments, row.doc)  # type: ignore[func-returns-value]
+    monkeypatch.setitem(FUNCTIONS, "shape", spy)
+    data = corpus([[("a",), ("b",), ("a",)], [("a",), ("a",)]], [["A", "B", "A"], ["A", "A"]])
+    templates = TemplateSet.parse("U:%shape[0,0]\nU:%shape[-1,0]/%shape[1,0]\nB")
+    encode_training(data, templates, SequenceStructure(2).sites(data.ptr))
+    assert seen == ["a", "b"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(terms().filter(lambda t: t.column < 2), min_size=2, max_size=3), st.integers(0, 10**6))
+def test_any_selection_finds_its_joins_in_the_whole(drawn: list[Term], seed: int) -> None:
+    both = [written(("U:", *["/"] * len(order)), tuple(order)) for order in (drawn[::-1], drawn)]
+    lines = [f"U:{term.text()}" for term in drawn] + both
+    templates = TemplateSet.parse("\n".join(lines), lists={"l.txt": ("w1",)})
+    data = random_corpus(np.random.default_rng(seed), 4, 5, 4)
+    _, index = encode_training(data, templates, SequenceStructure(3).sites(data.ptr))
+    for kept in ([len(lines) - 2], [len(lines) - 1], [0, len(lines) - 1], [1, len(lines) - 2]):
+        used = [np.full(int(n), j in kept) for j, n in enumerate(index.sizes)]
+        small, live = compact(index, used)
+        assert live == kept
+        sites = SequenceStructure(3).sites(data.ptr)
+        before, after = index.encode(data, sites).designs[0], small.encode(data, sites).designs[0]
+        whole = before.ids[: before.ptr[-1]].reshape(before.rows, -1)[:, kept]
+        part = after.ids[: after.ptr[-1]].reshape(after.rows, -1)
+        for a, b in zip(whole.T, part.T, strict=True):
+            assert np.array_equal(a - a.min(), b - b.min())
+
+
+def test_functions_see_the_normal_form_and_so_do_lists() -> None:
+    data = corpus([[("\uff21\uff11",), ("b",)]], [["A", "B"]])
+    templates = TemplateSet.parse('U:%shape[0,0]\nU:%in[0,0,"l"]', lists={"l": ("A\uff11",)})
+    _, index = encode_training(data, templates, SequenceStructure(2).sites(data.ptr), normalize="nfkc")
+    assert [v.strings() for v in index.vocabularies] == [["X0", "x"], ["true", "false"]]
+
+
+# --- lists
+
+
+def test_lists_are_read_beside_the_template_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "towns.txt").write_bytes("\ufeffOslo\r\n\r\n Bergen \r\nOslo\r\n".encode())
+    (tmp_path / "a.tpl").write_text('U:%in[0,0,"sub/towns.txt"]\nB\n')
+    assert TemplateSet.read(tmp_path / "a.tpl").lists == {"sub/towns.txt": ("Oslo", "Bergen")}
+
+
+def test_a_list_that_is_not_there_names_the_line(tmp_path: Path) -> None:
+    (tmp_path / "a.tpl").write_text('B\nU:%in[0,0,"towns.txt"]\n')
+    with pytest.raises(TemplateError, match=r"a\.tpl, line 2: .*towns\.txt: expected a readable list file"):
+        TemplateSet.read(tmp_path / "a.tpl")
+    (tmp_path / "towns.txt").write_bytes(b"a\n\xff\n")
+    with pytest.raises(TemplateError, match=r"a\.tpl, line 2: .*towns\.txt, line 2: expected UTF-8"):
+        TemplateSet.read(tmp_path / "a.tpl")
+
+
+def test_too_long_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mtlstruct.templates.language.MOST_ENTRIES", 1)
+    (tmp_path / "l").write_text("a\nb\n")
+    (tmp_path / "a.tpl").write_text('U:%in[0,0,"l"]\n')
+    with pytest.raises(MtlError, match="at most 1 entries in a list, got 2"):
+        TemplateSet.read(tmp_path / "a.tpl")
+
+
+def trained(lists: dict[str, tuple[str, ...]]) -> Model:
+    data = random_corpus(np.random.default_rng(3), 40, 8, 12)
+    templates = TemplateSet.parse('U:%in[0,0,"l"]\nU:%suffix[0,0,1]\nU:%x[@1,0]/%lower[0,0]\nB', lists=lists)
+    return train(data, templates, Options(), lambda record: False).model
+
+
+def test_a_model_is_one_file(tmp_path: Path) -> None:
+    model = trained({"l": ("w1", "w5", "é")})
+    model.save(tmp_path / "a.mtl")
+    loaded = Model.load(tmp_path / "a.mtl")
+    assert loaded.templates.lists == {"l": ("w1", "w5", "é")}
+    text = random_corpus(np.random.default_rng(4), 30, 9, 15)
+    assert np.array_equal(loaded.predict(text), model.predict(text))
+    loaded.save(tmp_path / "b.mtl")
+    assert (tmp_path / "a.mtl").read_bytes() == (tmp_path / "b.mtl").read_bytes()
+
+
+@pytest.mark.parametrize("lists", [7, {"l": 7}, {"l": [7]}, {}, None])
+def test_damaged_lists_are_refused(tmp_path: Path, lists: object) -> None:
+    from mtlstruct import archive
+
+    trained({"l": ("w1",)}).save(tmp_path / "a.mtl")
+    header, arrays = archive.read(tmp_path / "a.mtl")
+    archive.write(tmp_path / "b.mtl", {**header, "lists": lists}, arrays)
+    with pytest.raises(ModelFileError, match="damaged"):
+        Model.load(tmp_path / "b.mtl")

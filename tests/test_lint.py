@@ -1,0 +1,138 @@
+"""Lint: each finding with its line, and quiet on files that are fine; files of the size real projects keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from mtlstruct.errors import MtlError
+from mtlstruct.templates import PRESETS, TemplateSet, preset
+from mtlstruct.templates.lint import CROWDED, ERROR, RULES, WARNING, Facts, Finding, check, check_data
+
+
+def found(text: str, **options: object) -> list[tuple[int, str, str]]:
+    return [(f.line, f.severity, f.code) for f in check(text, **options)]  # type: ignore[arg-type]
+
+
+def header_templates() -> str:
+    """In the style of GROBID's header model: 27 columns, windows of single columns, pairs of layout features."""
+    lines = ["# Features of the header of a paper", "", "# the words themselves"]
+    number = 0
+    for column, rows in [(0, range(-4, 5)), (1, range(-2, 3)), *((c, range(-1, 2)) for c in range(2, 27))]:
+        lines.append(f"# column {column}")
+        for row in rows:
+            lines.append(f"U{number:02}:%x[{row},{column}]")
+            number += 1
+    lines.append("# layout of the line together")
+    for column in range(20, 26):
+        lines.append(f"U{number:02}:%x[0,{column}]/%x[0,{column + 1}]")
+        number += 1
+    return "\n".join([*lines, "", "# the plain transition", "B", ""])
+
+
+def reference_templates() -> str:
+    """In the style of AnyStyle's patterns: Wapiti, 20 columns, short windows, comments behind lines."""
+    lines = ["# Patterns for references", "*  # every transition, and a bias", ""]
+    for column in range(20):
+        lines += [f"u:{column:02}-1=%x[-1,{column}]", f"u:{column:02}+0=%x[ 0,{column}]  # here"]
+    lines += [f"u:lo{row:+d}=%X[{row:+d},0]" for row in (-2, -1, 0, 1, 2)]
+    lines += [
+        'u:year=%t[0,0,"^\\d\\d\\d\\d$"]',
+        'u:num=%m[0,0,"\\d*$"]',
+        "b:pos=%x[0,19]",
+        "u:first=%x[@1,0]",
+    ]
+    return "\n".join(lines)
+
+
+def test_files_as_real_projects_have_them_are_fine() -> None:
+    grobid, anystyle = header_templates(), reference_templates()
+    assert 30 <= len(TemplateSet.parse(grobid)) <= 150
+    assert 30 <= len(TemplateSet.parse(anystyle, dialect="wapiti")) <= 150
+    assert found(grobid, columns=27) == found(anystyle, dialect="wapiti", columns=20) == []
+
+
+def test_slips_in_such_files_are_found_where_they_are() -> None:
+    lines = header_templates().splitlines()
+    lines[4] = lines[5]  # a copied line
+    lines[40] = lines[40].replace("%x", "%y")
+    lines[50] = lines[50].replace("]", "")
+    lines.insert(60, "U99x:%x[0,27]")
+    expected = [
+        (6, WARNING, "duplicate"),
+        (41, ERROR, "syntax"),
+        (51, ERROR, "syntax"),
+        (61, ERROR, "column"),
+    ]
+    assert found("\n".join(lines), columns=27) == expected
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_presets_are_fine(name: str) -> None:
+    assert found(preset(name).source) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("U1:%x[0,0]\nU1:%x[0,0]", [(2, WARNING, "duplicate")]),
+        ("U1:%x[0,0]\nU2=%x[0,0]", [(2, WARNING, "duplicate")]),
+        ("U1:%x[0,0]\nB1:%x[0,0]", []),
+        ("B\nB\n", [(2, WARNING, "duplicate")]),
+        ("U1:%x[0,0]/%x[1,0]\n#\nU2:%x[1,0]/%x[0,0]", [(3, WARNING, "permuted")]),
+        ("U1:%x[0,0]\nU1:%x[0,0]/%x[1,0]", [(2, WARNING, "name")]),
+        ("U1:%x[0,0]\nU1:%x[1,0]", [(2, WARNING, "merged")]),
+        ("U:%x[0,0]\nU:%x[1,0]\nU:%x[0,0]/%x[1,0]", [(2, WARNING, "merged")]),
+        ("U%lower[0,0]\nU%x[0,0]", [(2, WARNING, "merged")]),
+        (
+            "X\n\nU:%x[0 ,0]\nU:%x[0,0]\n B",
+            [(1, ERROR, "syntax"), (3, ERROR, "syntax"), (5, ERROR, "syntax")],
+        ),
+        ("# nothing\n", [(1, ERROR, "empty")]),
+        ("U:%x[0,2]/%x[0,3]", [(1, ERROR, "column"), (1, ERROR, "column")]),
+    ],
+)
+def test_rules(text: str, expected: list[tuple[int, str, str]]) -> None:
+    assert found(text, columns=2) == expected
+
+
+def test_what_crfpp_drops() -> None:
+    text = "U:%x[0,0]\nX:%x[0,0]\nB"
+    assert found(text, dialect="crfpp") == [(2, ERROR, "syntax")]
+    assert found(text, dialect="crfpp", compat=True) == [(2, WARNING, "dropped")]
+    with pytest.raises(MtlError, match="compat is for the dialect crfpp"):
+        found(text, compat=True)
+
+
+def test_lists_that_are_not_there(tmp_path: object) -> None:
+    assert found('U:%in[0,0,"no.txt"]', folder=tmp_path) == [(1, ERROR, "syntax")]
+    assert found('U:%in[0,0,"no.txt"]') == []  # nothing is read
+
+
+def test_a_finding_says_what_and_what_to_do() -> None:
+    (finding,) = check("B\nU:%y[0,0]")
+    assert str(finding).startswith(
+        "line 2: error: at character 3 unknown macro '%y': expected %x[row,column] or"
+    )
+    assert str(finding).endswith(": correct it or make it a comment with # (U:%y[0,0])")
+    (finding,) = check("U1:%x[0,0]\nU2:%x[0,0]")
+    assert finding == Finding(
+        2, WARNING, "duplicate", "U2:%x[0,0]", "looks at the same cells as line 1", "leave one of them out"
+    )
+    assert len(RULES) == 4
+
+
+@pytest.mark.parametrize(
+    ("line", "fact", "code"),
+    [
+        ("U:%x[0,0]", Facts(100, 0, 9), "never"),
+        ("U:%x[0,0]", Facts(100, 1, 9), "constant"),
+        ("U:%x[0,0]", Facts(100, round(100 * CROWDED) + 1, 9), "crowded"),
+        ("U:%x[9,0]/%x[-9,0]", Facts(100, 5, 9), "outside"),
+        ("U:%x[@10,0]", Facts(100, 5, 9), "outside"),
+        ("U:%x[@9,0]", Facts(100, 5, 9), ""),
+        ("U:%x[0,0]/%x[-9,0]", Facts(100, 5, 9), ""),
+        ("U", Facts(100, 1, 9), ""),
+    ],
+)
+def test_data(line: str, fact: Facts, code: str) -> None:
+    assert [finding.code for finding in check_data(TemplateSet.parse(line), [fact])] == [code] * bool(code)
