@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -58,6 +59,7 @@ def _run(name: str, repeat: int) -> None:
         "command": command,
         "machine": machine.facts(),
         "source": code,
+        "load": round(os.getloadavg()[0], 1),
         "rows": rows,
     }
     RESULTS.mkdir(exist_ok=True)

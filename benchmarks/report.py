@@ -49,6 +49,7 @@ def _machine(found: dict[str, Any]) -> str:
     groups: dict[str, list[str]] = {}
     for name, result in found.items():
         line = f"{_line(result['machine'])}; code {result.get('source', 'not recorded')}"
+        line += f", load {result.get('load', 'not recorded')}"
         groups.setdefault(line, []).append(f"`{name}`")
     return "\n".join(f"- {', '.join(names)}: {line}" for line, names in groups.items())
 
