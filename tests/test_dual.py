@@ -21,7 +21,7 @@ def setting(seed, templates=BARE, **sizes):
     data = random_corpus(np.random.default_rng(seed), **sizes)
     structure = SequenceStructure(len(data.labels))
     encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
-    oracle = Oracle(structure, encoded, data.outputs, Hamming().table(len(data.labels)))
+    oracle = Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
     return oracle, V, N, oracle.dual(V, N)
 

@@ -24,7 +24,7 @@ NORMS = [BlockL1Squared(), L2()]
 def make_oracle(data, templates=TEMPLATES):
     structure = SequenceStructure(len(data.labels))
     encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
-    return Oracle(structure, encoded, data.outputs, Hamming().table(len(data.labels)))
+    return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
 
 
 def demo_data(tmp_path):

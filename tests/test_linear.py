@@ -86,7 +86,9 @@ def test_count_has_the_same_bits_on_any_number_of_threads():
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize(("labels", "width"), [(1, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (17, 32)])
+@pytest.mark.parametrize(
+    ("labels", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (17, 32)]
+)
 def test_padding_keeps_rows_on_few_cache_lines(labels, width):
     assert linear.padded(labels) == width
     array = linear.aligned_zeros(10, width)

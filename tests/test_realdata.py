@@ -127,7 +127,7 @@ def test_both_solvers_reach_the_same_objective_on_spanish(regularizer):
     c = 1.0 if regularizer.sparse else 0.01
     structure = SequenceStructure(len(corpus.labels))
     encoded, _ = encode_training(corpus, preset("ner-134"), structure.sites(corpus.ptr))
-    oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(structure.labels))
+    oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(corpus.labels))
     fast = Coordinate(Stop(gap=0.01)).fit(oracle, regularizer, c, silent)
     slow = CuttingPlane(Stop(gap=0.02, max_passes=400), line_search=True).fit(oracle, regularizer, c, silent)
     print(

@@ -72,7 +72,7 @@ class Design:
 def padded(width: int) -> int:
     """The weights of an attribute padded so that a row never straddles more cache lines than it must."""
     if width <= 4:
-        return 4
+        return 4 if width > 1 else 1
     return -8 * (-width // 8) if width <= 8 else -16 * (-width // 16)
 
 

@@ -6,6 +6,7 @@ search needs, and one Hamming serves labels, heads and classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -15,17 +16,17 @@ from numpy.typing import NDArray
 class Loss(Protocol):
     """What a learner charges for choosing one part where another is right."""
 
-    def table(self, parts: int) -> NDArray[np.float32]:
-        """float32[parts, parts], zero on the diagonal: row = right, column = chosen."""
+    def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
+        """float32[k, k] over k choices (Structure.choices), zero on the diagonal: row = right, column = chosen."""
         ...
 
 
 class Hamming:
     """One for every wrong position."""
 
-    def table(self, parts: int) -> NDArray[np.float32]:
+    def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
         """Ones off the diagonal."""
-        return 1 - np.eye(parts, dtype=np.float32)
+        return 1 - np.eye(len(choices), dtype=np.float32)
 
 
 LOSSES = {"hamming": Hamming}

@@ -34,7 +34,7 @@ class Hinge:
 
 @dataclass
 class Oracle:
-    """The training data as a learner sees it. gold int32[T], cost float32[L, L] (row = right, column = chosen)."""
+    """The training data as a learner sees it. gold int32[T]; cost as a Loss tabulates it over the structure's choices."""
 
     structure: Structure
     encoded: Encoded
@@ -73,9 +73,9 @@ class Oracle:
         threads.over_sentences(work, encoded.ptr)
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
         hinges = np.maximum(values - scale * gold, 0.0)
-        losses = np.add.reduceat(self.cost[self.gold, outputs].astype(np.float64), encoded.ptr[:-1])
+        loss = float(structure.losses(outputs, self.gold, self.cost, encoded.ptr).sum())
         total = float(hinges.sum())
-        return Hinge(total, (total - float(losses.sum())) / scale, float(losses.sum()), outputs)
+        return Hinge(total, (total - loss) / scale, loss, outputs)
 
     def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
         """Parts of outputs − parts of gold."""

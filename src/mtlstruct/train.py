@@ -122,7 +122,7 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
-    oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.labels))
+    oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
     regularizer = row.regularizer()
     check_needs(chosen, structure, regularizer)
     return chosen.fit(oracle, regularizer, options.c, watch)

@@ -80,6 +80,20 @@ class Structure(Protocol):
         """Where templates of each kind may look."""
         ...
 
+    def choices(self, labels: Sequence[str]) -> Sequence[str]:
+        """What a loss compares at one position: the labels, or a right and a wrong head."""
+        ...
+
+    def losses(
+        self,
+        outputs: NDArray[np.int32],
+        gold: NDArray[np.int32],
+        cost: NDArray[np.float32],
+        ptr: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Δ(gold, outputs) of each sentence, from the table that a Loss made of `choices`. float64[S]."""
+        ...
+
     def decode(
         self,
         parts: Parts,
@@ -93,7 +107,7 @@ class Structure(Protocol):
         gold: NDArray[np.int32] | None = None,
         cost: NDArray[np.float32] | None = None,
     ) -> None:
-        """The best outputs under scale·parts, plus cost[gold, chosen] where gold is given; and their value."""
+        """The best outputs under scale·parts, plus their loss where gold and cost are given; and their value."""
         ...
 
     def evaluate(

@@ -37,6 +37,20 @@ class SequenceStructure:
         inner[ptr[:-1]] = False
         return (Sites("node", "U", None, False), Sites("edge", "B", np.flatnonzero(inner), True))
 
+    def choices(self, labels: Sequence[str]) -> Sequence[str]:
+        """The labels."""
+        return labels
+
+    def losses(
+        self,
+        outputs: NDArray[np.int32],
+        gold: NDArray[np.int32],
+        cost: NDArray[np.float32],
+        ptr: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """cost[gold, chosen], summed over the tokens of a sentence."""
+        return np.add.reduceat(cost[gold, outputs].astype(np.float64), ptr[:-1])
+
     def decode(
         self,
         parts: Parts,
