@@ -34,7 +34,7 @@ class Hinge:
 
 @dataclass
 class Oracle:
-    """The training data as a learner sees it. gold int32[T]; cost as a Loss tabulates it over the structure's choices."""
+    """The training data as a learner sees it. gold int32[T]; cost: a Loss's table over the structure's choices."""
 
     structure: Structure
     encoded: Encoded
