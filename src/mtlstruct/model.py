@@ -33,7 +33,7 @@ TAGS = ("bie", "bmes")
 
 @dataclass(frozen=True)
 class TemplateWeight:
-    """One template as training left it. `relative` is mu·m: 1 is the average."""
+    """One template as training left it. `relative` is mu over its mean: 1 is the average."""
 
     rank: int
     index: int
@@ -104,7 +104,7 @@ class Model:
             if self.facts["sparse"]
             else np.argsort(-self.norm, kind="stable")
         )
-        m = len(self.templates)
+        mean = float(self.mu.mean()) or 1.0
         return [
             TemplateWeight(
                 rank=rank,
@@ -112,7 +112,7 @@ class Model:
                 name=self.templates[int(j)].name,
                 text=self.templates[int(j)].text,
                 mu=float(self.mu[j]),
-                relative=float(self.mu[j]) * m if self.facts["sparse"] else float(self.mu[j]),
+                relative=float(self.mu[j]) / mean,
                 norm=float(self.norm[j]),
                 features=int(self.features[j]),
             )

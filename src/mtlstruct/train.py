@@ -19,7 +19,7 @@ from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
 from .model import Model
 from .oracle import Oracle
-from .recipes import learner, recipe
+from .recipes import exponent, learner, recipe, regularizer
 from .structures import STRUCTURES, Structure
 from .templates import TemplateSet
 
@@ -31,6 +31,7 @@ class Options:
     task: str = "sequence"
     method: str = "mtl"
     c: float = 1.0
+    p: float | None = None
     solver: str = "coordinate"
     gap: float = 0.01
     epsilon: float | None = None
@@ -52,7 +53,7 @@ class Options:
                 raise MtlError(
                     f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
                 )
-        recipe(self.method)
+        regularizer(self.method, self.p)
         return self
 
 
@@ -123,9 +124,9 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
     oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
-    regularizer = row.regularizer()
-    check_needs(chosen, structure, regularizer)
-    return chosen.fit(oracle, regularizer, options.c, watch)
+    penalty = regularizer(options.method, options.p)
+    check_needs(chosen, structure, penalty)
+    return chosen.fit(oracle, penalty, options.c, watch)
 
 
 def build_model(
@@ -220,20 +221,19 @@ def _seen(index: FeatureIndex, kinds: tuple[str, ...], structure: Structure) -> 
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
-    regularizer = recipe(options.method).regularizer()
     return {
         "task": options.task,
         "tags": options.tags,
         "method": options.method,
         "solver": options.solver,
         "c": options.c,
-        "p": None,
+        "p": exponent(options.method, options.p),
         "seed": options.seed,
         "min_count": options.min_count,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,
-        "sparse": regularizer.sparse,
+        "sparse": regularizer(options.method, options.p).sparse,
         "objective": fit.objective,
         "dual": fit.dual,
         "gap": fit.gap,

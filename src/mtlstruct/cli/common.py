@@ -27,6 +27,9 @@ class Method(StrEnum):
 
     mtl = "mtl"
     svm = "svm"
+    pmtl = "pmtl"
+    mixed = "mixed"
+    group_lasso = "group-lasso"
 
 
 class Solver(StrEnum):

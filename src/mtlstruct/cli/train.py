@@ -32,8 +32,15 @@ def train(
         Task, typer.Option("--task", help="A column file with labels, or segmented text.")
     ] = Task.sequence,
     method: Annotated[
-        Method, typer.Option("--method", help="mtl weighs and drops templates; svm keeps all alike.")
+        Method,
+        typer.Option(
+            "--method", help="mtl weighs and drops templates; svm keeps all alike; pmtl is between."
+        ),
     ] = Method.mtl,
+    p: Annotated[
+        float | None,
+        typer.Option("-p", help="The exponent of pmtl (default 4/3) or mixed (default 2): greater than 1."),
+    ] = None,
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
@@ -94,6 +101,7 @@ def train(
         task=task,
         method=method,
         c=c,
+        p=p,
         solver=solver,
         gap=gap,
         epsilon=epsilon,
