@@ -17,8 +17,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..constraints import Constraints
+
 Parts = tuple[NDArray[np.float32], ...]
 """Scores or counts over parts: for each kind float32[rows, width]."""
+
+
+FORBIDDEN = np.float32(-1e30)
+"""The score of a part that may not be used: below any sum of scores, and finite, as fast kernels want."""
+
+IMPOSSIBLE = -1e29
+"""Outputs that score less than this use a forbidden part."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,25 @@ class Structure(Protocol):
         For each kind the rows that sentences first:last use, summed where they share one; and their log Z.
         Optional: a structure that cannot sum over its outputs leaves it out.
         """
+        ...
+
+    def nbest(
+        self,
+        parts: Parts,
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """The best outputs of each sentence in falling order, as many as there are rows in `outputs`.
+
+        outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more. Optional.
+        """
+        ...
+
+    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+        """A copy of the scores in which parts that the constraints rule out are FORBIDDEN. Optional."""
         ...
 
     def dual(self, problem: DualProblem) -> Any:
