@@ -11,7 +11,7 @@ LAYERS = {
     "__init__": 9, "__main__": 10, "cli": 9, "demo": 9,
     "report": 8, "train": 8,
     "recipes": 7, "explain": 7, "selection": 7, "exchange": 7,
-    "model": 6, "learners": 6,
+    "model": 6, "learners": 6, "calibration": 6,
     "masters": 5, "cuts": 5, "oracle": 5, "lattice": 5, "compaction": 5,
     "encoding": 4,
     "templates": 3, "structures": 3, "formats": 3,

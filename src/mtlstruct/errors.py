@@ -60,9 +60,7 @@ class InfeasibleError(MtlError):
 
     def __init__(self, sentence: int) -> None:
         self.sentence = sentence
-        super().__init__(f"sentence {sentence + 1}: {self.problem}")
-
-    problem = "no labelling keeps all constraints: a given label, or every way on, is forbidden"
+        super().__init__(f"sentence {sentence + 1}: no labelling keeps all constraints")
 
 
 class SolverError(MtlError):

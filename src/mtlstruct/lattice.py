@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import threads
+from . import memory, threads
 from .constraints import Constraints
 from .encoding import Encoded
 from .errors import IncompatibleError, InfeasibleError
@@ -93,6 +93,7 @@ class Lattice:
     def nbest(self, count: int) -> Ranked:
         """The `count` best outputs of each sentence, fewer where there are fewer."""
         nbest = self._ability("nbest", "list the N best outputs")
+        memory.ensure(4 * count * int(self.ptr[-1]), f"listing the {count:,} best outputs")
         outputs, values = np.zeros((count, self.ptr[-1]), np.int32), np.zeros((len(self.ptr) - 1, count))
 
         def work(first: int, last: int) -> None:
