@@ -93,11 +93,11 @@ def test_labels_that_are_no_chunks(labels, problem):
 
 
 def test_given_labels_and_cuts():
-    kept = keeping(np.array([2, -1], np.int32), 3).choices
+    kept = keeping(np.array([2, -1], np.int32), 3).labels
     assert kept.tolist() == [[False, False, True], [True, True, True]]
-    choices = cutting(np.array([0, 2]), 4, ("B", "E", "M", "S")).choices
+    allowed = cutting(np.array([0, 2]), 4, ("B", "E", "M", "S")).labels
     start, end, free = [True, False, False, True], [False, True, False, True], [True] * 4
-    assert choices.tolist() == [start, end, start, free]
+    assert allowed.tolist() == [start, end, start, free]
 
 
 def test_both_hold():
@@ -105,4 +105,4 @@ def test_both_hold():
     np.testing.assert_array_equal((a & b).pairs, a.pairs & b.pairs)
     assert (a & Constraints()).pairs is a.pairs
     both = keeping(np.array([2, -1], np.int32), 3) & keeping(np.array([-1, 1], np.int32), 3)
-    assert both.choices.tolist() == [[False, False, True], [False, True, False]]
+    assert both.labels.tolist() == [[False, False, True], [False, True, False]]

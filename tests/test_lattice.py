@@ -11,7 +11,7 @@ from test_sequence import problem, shapes, tables
 
 from mtlstruct import threads
 from mtlstruct.constraints import Constraints
-from mtlstruct.errors import IncompatibleError, InfeasibleError
+from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError, ResourceError
 from mtlstruct.lattice import Lattice
 from mtlstruct.structures import SequenceStructure
 
@@ -31,9 +31,9 @@ def drawn(limit, L, tokens):
     return Constraints(rng.random((L + 1, L + 1)) >= chance, rng.random((tokens, L)) >= chance)
 
 
-def keeps(path, choices, pairs):
+def keeps(path, allowed, pairs):
     steps = itertools.pairwise([-1, *path, -1])  # row and column −1 are the edges of the sentence
-    return all(pairs[a, b] for a, b in steps) and all(choices[t, y] for t, y in enumerate(path))
+    return all(pairs[a, b] for a, b in steps) and all(allowed[t, y] for t, y in enumerate(path))
 
 
 def sorted_paths(lattice, i, constraints=None):
@@ -43,7 +43,7 @@ def sorted_paths(lattice, i, constraints=None):
     found = [
         (path_score(nodes, edges, path), path)
         for path in all_labelings(b - a, L)
-        if constraints is None or keeps(path, constraints.choices[a:b], constraints.pairs)
+        if constraints is None or keeps(path, constraints.labels[a:b], constraints.pairs)
     ]
     return sorted(found, key=lambda pair: (-pair[0], pair[1][::-1]))
 
@@ -118,6 +118,14 @@ def test_more_results_than_the_first_room_for_candidates():
     assert len({tuple(path) for path in ranked.outputs.tolist()}) == 200
     for k in (0, 60, 199):
         assert lattice.evaluate(ranked.outputs[k])[0] == pytest.approx(ranked.values[0, k], abs=1e-9)
+
+
+def test_what_cannot_be_listed():
+    lattice, _ = lattice_of((5, 3, [40], 2, False))
+    with pytest.raises(MtlError, match="expected at least 1 best output to list, got 0"):
+        lattice.nbest(0)
+    with pytest.raises(ResourceError, match="listing the 1,000,000,000,000 best outputs needs about"):
+        lattice.nbest(10**12)
 
 
 def test_threads_do_not_change_a_bit():

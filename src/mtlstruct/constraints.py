@@ -28,32 +28,32 @@ Mask = NDArray[np.bool_]
 class Constraints:
     """What is allowed.
 
-    pairs     bool[L+1, L+1] (label, the label after it), or None: all. Row L is the edge before the first token of a
-              sentence, column L the edge after the last.
-    choices   bool[T, L], the labels that each token of a corpus may have, or None: all
+    pairs    bool[L+1, L+1] (label, the label after it), or None: all. Row L is the edge before the first token of a
+             sentence, column L the edge after the last.
+    labels   bool[T, L], the labels that each token of a corpus may have, or None: all
     """
 
     pairs: Mask | None = None
-    choices: Mask | None = None
+    labels: Mask | None = None
 
     def __and__(self, other: Constraints) -> Constraints:
         """What both allow."""
-        return Constraints(_both(self.pairs, other.pairs), _both(self.choices, other.choices))
+        return Constraints(_both(self.pairs, other.pairs), _both(self.labels, other.labels))
 
 
 def keeping(given: NDArray[np.int32], labels: int) -> Constraints:
     """Labels that are known: int32[T], negative where a token may have any."""
-    return Constraints(choices=(given[:, None] < 0) | (given[:, None] == np.arange(labels)))
+    return Constraints(labels=(given[:, None] < 0) | (given[:, None] == np.arange(labels)))
 
 
 def cutting(starts: NDArray[np.int64], tokens: int, labels: Sequence[str]) -> Constraints:
     """Chunks that end before each of the tokens `starts`, as they do at the edge of a sentence."""
     pairs = valid(labels).pairs
     assert pairs is not None
-    choices = np.ones((tokens, len(labels)), bool)
-    choices[starts] &= pairs[-1, :-1]
-    choices[starts[starts > 0] - 1] &= pairs[:-1, -1]
-    return Constraints(choices=choices)
+    allowed = np.ones((tokens, len(labels)), bool)
+    allowed[starts] &= pairs[-1, :-1]
+    allowed[starts[starts > 0] - 1] &= pairs[:-1, -1]
+    return Constraints(labels=allowed)
 
 
 def forbidding(rules: Iterable[str], labels: Sequence[str]) -> Constraints:

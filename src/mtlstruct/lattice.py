@@ -8,7 +8,6 @@ that leave a sentence without outputs; questions that a structure has no answer 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +15,13 @@ from numpy.typing import NDArray
 from . import memory, threads
 from .constraints import Constraints
 from .encoding import Encoded
-from .errors import IncompatibleError, InfeasibleError
+from .errors import IncompatibleError, InfeasibleError, MtlError
 from .oracle import Weights, score_parts
-from .structures.base import IMPOSSIBLE, Parts, Structure
+from .structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
 from .structures.sequence import edge_rows
 
 Floats = NDArray[np.float64]
 Outputs = NDArray[np.int32]
-
 
 TINY = 1e-300
 """Probabilities below this are taken for it where their logarithm is wanted."""
@@ -72,12 +70,18 @@ class Lattice:
         """Scores an encoded corpus."""
         return cls(structure, score_parts(encoded, structure, weights, scale), encoded.rows, encoded.ptr)
 
+    @property
+    def probable(self) -> bool:
+        """Whether the structure can sum over its outputs, so that there are probabilities."""
+        return hasattr(self.structure, "marginals")
+
     def restricted(self, constraints: Constraints | None) -> Lattice:
         """The same lattice, where outputs that break a constraint cannot be found and have no probability."""
         if constraints is None:
             return self
-        restrict = self._ability("restrict", "keep constraints")
-        return replace(self, parts=restrict(self.parts, self.ptr, constraints))
+        if not isinstance(self.structure, Restrictable):
+            raise self._without("keep constraints")
+        return replace(self, parts=self.structure.restrict(self.parts, self.ptr, constraints))
 
     def best(self) -> Outputs:
         """The best outputs. int32[T]"""
@@ -92,12 +96,18 @@ class Lattice:
 
     def nbest(self, count: int) -> Ranked:
         """The `count` best outputs of each sentence, fewer where there are fewer."""
-        nbest = self._ability("nbest", "list the N best outputs")
-        memory.ensure(4 * count * int(self.ptr[-1]), f"listing the {count:,} best outputs")
+        structure = self.structure
+        if not isinstance(structure, Ranking):
+            raise self._without("list the N best outputs")
+        if count < 1:
+            raise MtlError(f"expected at least 1 best output to list, got {count}")
+        longest = int(np.diff(self.ptr).max(initial=0))
+        needed = count * (4 * int(self.ptr[-1]) + 32 * longest * threads.get_threads())
+        memory.ensure(needed, f"listing the {count:,} best outputs")
         outputs, values = np.zeros((count, self.ptr[-1]), np.int32), np.zeros((len(self.ptr) - 1, count))
 
         def work(first: int, last: int) -> None:
-            nbest(self.parts, self.rows, self.ptr, (first, last), outputs, values)
+            structure.nbest(self.parts, self.rows, self.ptr, (first, last), outputs, values)
 
         threads.over_sentences(work, self.ptr)
         _check(values[:, 0])
@@ -105,13 +115,16 @@ class Lattice:
 
     def marginals(self, temperature: float = 1.0) -> Marginals:
         """How probable each label is at each token."""
-        marginals = self._ability("marginals", "give probabilities")
+        if not self.probable:
+            raise self._without("give probabilities")
         node = np.zeros((self.ptr[-1], self.structure.labels))
         log_partition = np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
             span = (first, last)
-            found, *_ = marginals(self.parts, self.rows, self.ptr, span, log_partition, scale=1 / temperature)
+            found, *_ = self.structure.marginals(
+                self.parts, self.rows, self.ptr, span, log_partition, scale=1 / temperature
+            )
             node[found.row] = found.count
 
         threads.over_sentences(work, self.ptr)
@@ -133,7 +146,6 @@ class Lattice:
 
     def _pairs(self, outputs: Outputs, temperature: float) -> Floats:
         """How probable each token's label is together with the one before it; 1 at the first token of a sentence."""
-        marginals = self._ability("marginals", "give probabilities")
         L = self.structure.labels
         pair = np.ones(len(outputs))
         tokens = self.structure.sites(self.ptr)[1].tokens
@@ -147,7 +159,9 @@ class Lattice:
             parts = (self.parts[0][self.ptr[first] : self.ptr[last]], self.parts[1][row])
             own = (None, np.arange(len(row), dtype=np.int32))
             span = (0, last - first)
-            _, found = marginals(parts, own, ptr, span, np.zeros(last - first), scale=1 / temperature)
+            _, found = self.structure.marginals(
+                parts, own, ptr, span, np.zeros(last - first), scale=1 / temperature
+            )
             at = tokens[site[first] : site[last]]
             pair[at] = found.count[np.arange(len(at)), outputs[at - 1] * L + outputs[at]]
 
@@ -158,11 +172,8 @@ class Lattice:
         """The score of given outputs, for each sentence. float64[S]"""
         return self.structure.evaluate(self.parts, self.rows, self.ptr, outputs)
 
-    def _ability(self, name: str, what: str) -> Any:
-        method = getattr(self.structure, name, None)
-        if method is None:
-            raise IncompatibleError(f"structure {self.structure.name!r} has no way to {what}")
-        return method
+    def _without(self, ability: str) -> IncompatibleError:
+        return IncompatibleError(f"structure {self.structure.name!r} has no way to {ability}")
 
 
 def _check(values: Floats) -> None:

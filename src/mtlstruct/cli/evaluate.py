@@ -26,11 +26,13 @@ from mtlstruct.cli.constraining import (
     located,
 )
 from mtlstruct.cli.outcome import NO, complain
+from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
     from mtlstruct.calibration import Trust
     from mtlstruct.constraints import Constraints
     from mtlstruct.corpus import Corpus
+    from mtlstruct.lattice import Lattice
     from mtlstruct.model import Model
 
 
@@ -69,18 +71,20 @@ def evaluate(
     with located(str(gold), corpus):
         _warm_up(loaded, corpus, limits)
         began = time.perf_counter()
-        predictions = loaded.predict(corpus, limits)
+        lattice = loaded.lattice(corpus, limits)
+        predictions = lattice.best()
         seconds = time.perf_counter() - began
     found = scoring.scores(loaded.task, corpus, predictions, loaded.labels, vocabulary)
-    worth = _worth(loaded, corpus, limits)
+    worth = _worth(loaded, lattice, corpus) if lattice.probable else None
     if plot is not None:
         _draw(worth, plot)
     if json:
         speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
-        print_json(found.as_dict() | worth.as_dict() | speed)
+        print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
     else:
         print(found.table(), end="")
-        print(worth.line())
+        if worth:
+            print(worth.line())
         print(
             f"predicted {corpus.tokens:,} tokens in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
         )
@@ -118,18 +122,20 @@ def score(
         raise typer.Exit(NO)
 
 
-def _worth(model: Model, corpus: Corpus, constraints: Constraints | None) -> Trust:
+def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
     """How far the model's probabilities can be trusted."""
     from mtlstruct.calibration import trust
 
-    known = corpus.relabelled(model.labels)
-    assert known.outputs is not None
-    return trust(model.lattice(known, constraints), known.outputs, model.temperature)
+    gold = corpus.relabelled(model.labels).outputs
+    assert gold is not None
+    return trust(lattice, gold, model.temperature)
 
 
-def _draw(worth: Trust, path: Path) -> None:
+def _draw(worth: Trust | None, path: Path) -> None:
     from mtlstruct.report.reliability import plot_reliability
 
+    if worth is None:
+        raise IncompatibleError("--plot draws probabilities, and models of this task have none")
     plot_reliability(worth.reliability, path, temperature=worth.temperature)
     print(f"drew {path}", file=sys.stderr)
 

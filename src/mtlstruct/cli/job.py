@@ -118,10 +118,13 @@ class Job:
             return training
         from mtlstruct.calibration import fit_temperature
 
-        known = valid.relabelled(model.labels)
-        assert known.outputs is not None
+        lattice = model.lattice(valid)
+        if not lattice.probable:
+            return training
+        gold = valid.relabelled(model.labels).outputs
+        assert gold is not None
         try:
-            temperature = fit_temperature(model.lattice(known), known.outputs)
+            temperature = fit_temperature(lattice, gold)
         except IncompatibleError as error:  # no reason to lose what was learned
             complain(f"{self.valid}: {error}: the model has no temperature")
             return training

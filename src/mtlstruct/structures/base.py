@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +169,15 @@ class Structure(Protocol):
         """
         ...
 
+    def dual(self, problem: DualProblem) -> Any:
+        """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
+        ...
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """A structure that can list its best outputs."""
+
     def nbest(
         self,
         parts: Parts,
@@ -180,14 +189,15 @@ class Structure(Protocol):
     ) -> None:
         """The best outputs of each sentence in falling order, as many as there are rows in `outputs`.
 
-        outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more. Optional.
+        outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more.
         """
         ...
 
-    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
-        """A copy of the scores in which parts that the constraints rule out are FORBIDDEN. Optional."""
-        ...
 
-    def dual(self, problem: DualProblem) -> Any:
-        """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
+@runtime_checkable
+class Restrictable(Protocol):
+    """A structure whose outputs can be kept to constraints."""
+
+    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+        """A copy of the scores in which parts that the constraints rule out are FORBIDDEN."""
         ...

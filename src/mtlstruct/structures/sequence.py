@@ -154,8 +154,8 @@ class SequenceStructure:
         """Pairs at edges, labels at the first and the last token of a sentence, and labels at any token."""
         L = self.labels
         nodes, edges = parts
-        if constraints.choices is not None:
-            nodes = np.where(constraints.choices, nodes, FORBIDDEN)
+        if constraints.labels is not None:
+            nodes = np.where(constraints.labels, nodes, FORBIDDEN)
         if constraints.pairs is not None:
             may_start, may_end = constraints.pairs[L, :L], constraints.pairs[:L, L]
             nodes = nodes.copy()
