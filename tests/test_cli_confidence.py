@@ -178,11 +178,11 @@ def test_a_temperature_is_the_inverse_of_a_cost_factor(run: Run) -> None:
 
 
 def test_many_n_best_go_by_small_batches_in_order(run: Run) -> None:
-    text = "".join(f"w{number}\n\n" for number in range(3000))
+    text = "".join(f"w{number}\n\n" for number in range(1000))
     out = run("predict", "m.mtl", "--nbest", 200, stdin=text).out
     rows = [line.split("\t")[0] for line in out.splitlines() if line and line[0] != "#"]
     assert rows == [
-        f"w{number}" for number in range(3000) for _ in range(3)
+        f"w{number}" for number in range(1000) for _ in range(3)
     ]  # three labels, so three labelings
 
 

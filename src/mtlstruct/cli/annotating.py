@@ -44,14 +44,16 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
     else:
         ranked = lattice.nbest(wishes.nbest)
     heads = _heads(marginals.sequence(ranked.values), ranks=wishes.nbest is not None)
+    counts = (ranked.values > -np.inf).sum(axis=1)
+    labelings = ranked.outputs[: max(1, counts.max(initial=0))]
     if not wishes.scores:
-        found = [_plain(model, batch, outputs) for outputs in ranked.outputs]
+        found = [_plain(model, batch, outputs) for outputs in labelings]
     elif model.task == "segmentation":
-        found = [_words(model, batch, lattice, marginals, outputs) for outputs in ranked.outputs]
+        found = [_words(model, batch, lattice, marginals, outputs) for outputs in labelings]
     else:
         others = _others(model, marginals) if wishes.all_labels else None
-        found = [_labels(model, batch, marginals, outputs, others) for outputs in ranked.outputs]
-    return "".join(_interleaved(found, heads, (ranked.values > -np.inf).sum(axis=1).tolist()))
+        found = [_labels(model, batch, marginals, outputs, others) for outputs in labelings]
+    return "".join(_interleaved(found, heads, counts.tolist()))
 
 
 def _heads(probabilities: Floats, *, ranks: bool) -> list[list[str]]:
