@@ -339,6 +339,7 @@ def test_calibrate_stores_a_better_temperature(run: Run, place: Path) -> None:
     assert run("calibrate", "m.mtl", "gold.txt").out.endswith("saved m.mtl\n")
     assert (place / "m.mtl").read_bytes() == (place / "t.mtl").read_bytes()
     assert run("calibrate", "m.mtl", "gold.txt", "-o", "gold.txt").code == 2
+    assert "without a fault" in run("calibrate", "s.mtl", "words.txt").err
 
 
 def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -> None:
@@ -350,6 +351,8 @@ def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -
     run("calibrate", "s.mtl", "valid.txt")
     assert Model.load("s.mtl").temperature == model.temperature
     assert "temperature" not in json.loads(run(*common).out)
+    said = run(*common[:-3], "--valid", "valid.txt", "--no-log").out
+    assert f" · temperature {model.temperature:.3g}\n" in said
 
 
 def test_held_out_data_of_other_labels_do_not_cost_the_training(run: Run, place: Path) -> None:

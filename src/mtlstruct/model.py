@@ -88,7 +88,7 @@ class Model:
         return float(self.facts.get("temperature", 1.0))
 
     def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
-        """The scores of a corpus, to be searched; all questions but `predict` for one thing are asked of it."""
+        """Encodes and scores a corpus, for any number of questions."""
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
                 f"the model was trained on {self.columns} observation columns, the input has {len(corpus.columns)}"

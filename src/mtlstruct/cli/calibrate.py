@@ -15,6 +15,7 @@ from mtlstruct.cli.common import (
     refuse_overwriting,
     use_threads,
 )
+from mtlstruct.cli.outcome import complain
 
 
 def calibrate(
@@ -36,7 +37,7 @@ def calibrate(
     """
     from dataclasses import replace
 
-    from mtlstruct.calibration import fit_temperature, trust
+    from mtlstruct.calibration import COLDEST, fit_temperature, trust
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
 
@@ -48,6 +49,8 @@ def calibrate(
     lattice = loaded.lattice(corpus)
     before = trust(lattice, corpus.outputs, loaded.temperature)
     temperature = fit_temperature(lattice, corpus.outputs)
+    if temperature < 1.01 * COLDEST:
+        complain(f"note: {model} labels {data} without a fault; is it what it was trained on?")
     after = trust(lattice, corpus.outputs, temperature)
     replace(loaded, facts=loaded.facts | {"temperature": temperature}).save(out or model)
     if json:

@@ -188,8 +188,12 @@ class Result:
             if result is not None:
                 lines += [result._ending(), result._learned()]
             if result is not None and result.valid is not None:
-                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}")
+                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}{result._temperature()}")
         return "\n".join([*lines, self._saved()])
+
+    def _temperature(self) -> str:
+        model = self.training.model
+        return f" · temperature {model.temperature:.3g}" if "temperature" in model.facts else ""
 
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""
