@@ -23,7 +23,11 @@ BINS = 15
 """How many equal parts of 0..1 the confidence is sorted into."""
 
 COLDEST, HOTTEST = 1e-3, 1e3
-"""Where a temperature is looked for. Data that a model labels without a fault would have it at 0."""
+"""Where a temperature is looked for."""
+
+PULL = 1e-9
+"""How much a sentence's worth of ln² T counts: data that a model labels without a fault want T = 0, and this is what
+keeps them from it. To other data it is nothing."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def trust(lattice: Lattice, gold: Outputs, temperature: float) -> Trust:
     sentences = _known(lattice, gold)
     scores = lattice.evaluate(np.maximum(gold, 0))
     scores[scores < IMPOSSIBLE] = -np.inf
-    losses = marginals.log_partition - scores / temperature
+    losses = np.maximum(marginals.log_partition - scores / temperature, 0.0)
     return Trust(
         temperature,
         _mean(losses[sentences]),
@@ -107,7 +111,8 @@ def fit_temperature(lattice: Lattice, gold: Outputs) -> float:
     def loss(log_temperature: float) -> float:
         temperature = math.exp(log_temperature)
         marginals = lattice.marginals(temperature)
-        return float((marginals.log_partition[sentences] - scores / temperature).sum())
+        losses = marginals.log_partition[sentences] - scores / temperature
+        return float(losses.mean()) + PULL * log_temperature**2
 
     bounds = (math.log(COLDEST), math.log(HOTTEST))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})

@@ -17,6 +17,9 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.outcome import complain
 
+FAULTLESS = 1e-6
+"""A mean of −ln p that no held-out data have."""
+
 
 def calibrate(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
@@ -37,7 +40,7 @@ def calibrate(
     """
     from dataclasses import replace
 
-    from mtlstruct.calibration import COLDEST, fit_temperature, trust
+    from mtlstruct.calibration import fit_temperature, trust
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
 
@@ -49,9 +52,9 @@ def calibrate(
     lattice = loaded.lattice(corpus)
     before = trust(lattice, corpus.outputs, loaded.temperature)
     temperature = fit_temperature(lattice, corpus.outputs)
-    if temperature < 1.01 * COLDEST:
-        complain(f"note: {model} labels {data} without a fault; is it what it was trained on?")
     after = trust(lattice, corpus.outputs, temperature)
+    if after.nll < FAULTLESS:
+        complain(f"note: {model} labels {data} without a fault; is it what it was trained on?")
     replace(loaded, facts=loaded.facts | {"temperature": temperature}).save(out or model)
     if json:
         print_json(after.as_dict() | {"before": before.as_dict()})
