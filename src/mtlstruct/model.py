@@ -7,6 +7,7 @@ so they are the same before saving and after loading.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import archive, threads
+from . import archive
+from .constraints import Constraints
 from .corpus import Corpus
 from .encoding import FeatureIndex
 from .errors import IncompatibleError, ModelFileError, MtlError
+from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
 from .numbering import PairTable, Vocabulary
-from .oracle import score_parts
 from .structures import STRUCTURES, Structure
 from .templates import TemplateSet
 
@@ -80,22 +82,31 @@ class Model:
     def _scale(self) -> NDArray[np.float64]:
         return np.ones(len(self.index.templates))
 
-    def predict(self, corpus: Corpus) -> NDArray[np.int32]:
-        """The best labels of each token, as numbers into `labels`. int32[T]."""
+    @property
+    def temperature(self) -> float:
+        """What scores are divided by before they become probabilities; 1 where none is known."""
+        return float(self.facts.get("temperature", 1.0))
+
+    def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
+        """Encodes and scores a corpus, for any number of questions."""
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
                 f"the model was trained on {self.columns} observation columns, the input has {len(corpus.columns)}"
             )
         encoded = self.index.encode(corpus, self.structure.sites(corpus.ptr))
-        parts = score_parts(encoded, self.structure, list(self.weights), self._scale)
-        outputs = np.zeros(corpus.tokens, np.int32)
-        values = np.zeros(len(corpus))
+        return Lattice.of(encoded, self.structure, list(self.weights), self._scale).restricted(constraints)
 
-        def work(first: int, last: int) -> None:
-            self.structure.decode(parts, encoded.rows, encoded.ptr, (first, last), outputs, values)
+    def predict(self, corpus: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]:
+        """The best labels of each token, as numbers into `labels`. int32[T]."""
+        return self.lattice(corpus, constraints).best()
 
-        threads.over_sentences(work, encoded.ptr)
-        return outputs
+    def nbest(self, corpus: Corpus, count: int, constraints: Constraints | None = None) -> Ranked:
+        """The `count` best labelings of each sentence, best first."""
+        return self.lattice(corpus, constraints).nbest(count)
+
+    def marginals(self, corpus: Corpus, constraints: Constraints | None = None) -> Marginals:
+        """How probable each label is at each token, at the model's temperature."""
+        return self.lattice(corpus, constraints).marginals(self.temperature)
 
     def template_weights(self) -> list[TemplateWeight]:
         """All templates, heaviest first; ties (the dropped ones) in file order."""
@@ -206,6 +217,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     _require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
     _require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
     _require(type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number")
+    _check_temperature(facts.get("temperature", 1.0))
     index = _load_index(header, arrays, templates.select(live), structure)
     index.templates.check_columns(facts["columns"])
     model = Model(
@@ -223,6 +235,11 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     known = set(_arrays(model))
     _require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _check_temperature(value: Any) -> None:
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    _require(number and 0 < value < math.inf, "the temperature must be a positive number")
 
 
 def _load_index(

@@ -67,7 +67,8 @@ def train(
         typer.Option("--refit-top", metavar="N", min=1, help="Train again on the N heaviest templates."),
     ] = None,
     valid: Annotated[
-        Path | None, typer.Option("--valid", help="Labelled data to score the model on at the end.")
+        Path | None,
+        typer.Option("--valid", help="Labelled data to score the model on, and to fit its temperature on."),
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
