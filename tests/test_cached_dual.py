@@ -104,9 +104,9 @@ def test_outputs_that_lost_their_mass_are_forgotten():
     for cache in state.caches:
         assert cache.alpha.sum() == pytest.approx(1)
         assert len(cache.loss) == len(cache.alpha) == len(cache.idle) == len(cache.keys) + 1
-        for cells, vectors in zip(cache.cells, cache.vectors, strict=True):
-            assert vectors.shape == (len(cache.alpha), len(cells))
-            assert np.all(np.diff(cells) > 0)
+        for seats, vectors in zip(cache.seats, cache.vectors, strict=True):
+            assert vectors.shape == (len(cache.alpha), len(seats))
+            assert np.all(np.diff(seats) > 0)
 
 
 def test_the_same_bits_on_any_number_of_threads():

@@ -5,7 +5,7 @@ distribution over outputs, of which only those are kept that once were the most 
 `search` looks for a new one (a few sentences are decoded together, against the same V); then mass moves from the
 worst output that carries some to the best, each time by the exact step, until the sentence's gap is small.
 
-An output is kept as its difference from gold, counts over *cells*: a cell is (row, part), numbered row·width + part,
+An output is kept as its difference from gold, counts over *seats*: a seat is (row, part), numbered row·width + part,
 of one kind. A sentence has few, since outputs that are worth keeping agree on most of it.
 
 Decoding is the structure's own code and usually takes most of the time; the rest is a few kernels a sentence. Where
@@ -15,6 +15,7 @@ the parts of an output can be weighed one by one, an own dual state is much fast
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -79,39 +80,41 @@ class CachedDual:
     ) -> Visits:
         """Improves the dual on each sentence in turn, until its gap is below tolerance or `enough` of what it was."""
         visits = Visits(np.zeros(len(spans)), 0.0, 0)
-        self._scales = [kind.features.design.scales(mu) for kind in self.kinds]
+        scales = [kind.features.design.scales(mu) for kind in self.kinds]
+        wanted = _Wanted(scales, float(c), tolerance, enough)
         for first in range(0, len(spans), BATCH):
             some = np.arange(first, min(first + BATCH, len(spans)))
             for _ in range(rounds):
                 searched = spans[some, 3] > 0
                 self._search(spans[some[searched], 2], mu)
-                gaps = np.array([self._improve(i, c, tolerance, enough, visits) for i in spans[some, 2]])
+                gaps = np.array([self._improve(i, wanted, visits) for i in spans[some, 2]])
                 visits.gaps[some] = np.maximum(visits.gaps[some], gaps)
                 some = some[searched & (gaps > np.maximum(tolerance, enough * visits.gaps[some]))]
                 if len(some) == 0:
                     break
         return visits
 
-    def _improve(self, i: int, c: float, tolerance: float, enough: float, visits: Visits) -> float:
+    def _improve(self, i: int, wanted: _Wanted, visits: Visits) -> float:
         """Pairwise steps over the outputs of one sentence; returns its gap before them."""
         cache = self.caches[i]
         if not cache.keys:
             return 0.0
-        kinds = list(zip(self.kinds, self._scales, cache.cells, cache.vectors, strict=True))
+        kinds = list(zip(self.kinds, wanted.scales, cache.seats, cache.vectors, strict=True))
         value = cache.loss.copy()
-        for kind, scales, cells, vectors in kinds:
-            kind.features.add_scores(scales, cells, vectors, value)
+        for kind, scales, seats, vectors in kinds:
+            kind.features.add_scores(scales, seats, vectors, value)
         gap = max(0.0, float(value.max() - cache.alpha @ value))
-        if gap < tolerance:
+        if gap < wanted.tolerance:
             return gap
         products = np.zeros((len(value), len(value)))
-        for kind, scales, cells, vectors in kinds:
-            kind.features.add_products(scales, cells, vectors, products)
+        for kind, scales, seats, vectors in kinds:
+            kind.features.add_products(scales, seats, vectors, products)
         before = cache.alpha.copy()
-        visits.steps += ascend(value, products, cache.alpha, float(c), STEPS, max(tolerance, enough * gap))
+        left = max(wanted.tolerance, wanted.enough * gap)
+        visits.steps += ascend(value, products, cache.alpha, wanted.c, STEPS, left)
         change = cache.alpha - before
-        for kind, _, cells, vectors in kinds:
-            kind.features.commit(c * change, cells, vectors, self.problem.N)
+        for kind, _, seats, vectors in kinds:
+            kind.features.commit(wanted.c * change, seats, vectors, self.problem.N)
         visits.loss += float(change @ cache.loss)
         cache.age()
         return gap
@@ -135,9 +138,9 @@ class CachedDual:
         losses = p.structure.losses(outputs, gold, p.cost, ptr)
         differences = self._differences(sentences, ptr, outputs, gold)
         for at in fresh:
-            cells = [(row[at], count[at]) for row, count in differences]
+            seats = [(row[at], count[at]) for row, count in differences]
             key = outputs[ptr[at] : ptr[at + 1]].tobytes()
-            self.caches[sentences[at]].add(key, float(losses[at]), cells)
+            self.caches[sentences[at]].add(key, float(losses[at]), seats)
 
     def _fresh(
         self, sentences: Ints, ptr: Ints, outputs: NDArray[np.int32], gold: NDArray[np.int32]
@@ -153,7 +156,7 @@ class CachedDual:
     def _differences(
         self, sentences: Ints, ptr: Ints, outputs: NDArray[np.int32], gold: NDArray[np.int32]
     ) -> list[tuple[list[Ints], list[NDArray[np.float32]]]]:
-        """For each kind the cells that outputs use and gold does not, and the reverse: lists over sentences."""
+        """For each kind the seats that outputs use and gold does not, and the reverse: lists over sentences."""
         sites = [_gathered(kind.site_ptr, sentences) for kind in self.kinds]
         # Sites that share a row get one each here, so that what belongs to different sentences stays apart.
         apart = tuple(
@@ -162,7 +165,7 @@ class CachedDual:
         )
         found = self.problem.structure.indicator(outputs, gold, apart, ptr)
         return [
-            kind.cells(triplets, *own) for kind, triplets, own in zip(self.kinds, found, sites, strict=True)
+            kind.seats(triplets, *own) for kind, triplets, own in zip(self.kinds, found, sites, strict=True)
         ]
 
     def repair(self) -> None:
@@ -175,15 +178,25 @@ class CachedDual:
         return tuple(self._counts(number, kind) for number, kind in enumerate(self.kinds))
 
     def _counts(self, number: int, kind: _Kind) -> NDArray[np.float32]:
-        used = [cache for cache in self.caches if len(cache.cells[number])]
-        cells = np.concatenate([np.zeros(0, np.int64), *(cache.cells[number] for cache in used)])
+        used = [cache for cache in self.caches if len(cache.seats[number])]
+        seats = np.concatenate([np.zeros(0, np.int64), *(cache.seats[number] for cache in used)])
         mass = np.concatenate([np.zeros(0), *(cache.expected(number) for cache in used)])
         shape = kind.features.design.rows, kind.features.width
-        return np.bincount(cells, mass, shape[0] * shape[1]).astype(np.float32).reshape(shape)
+        return np.bincount(seats, mass, shape[0] * shape[1]).astype(np.float32).reshape(shape)
 
     def loss(self, counts: NDArray[Any]) -> float:
         """The expected loss; the weights say it more exactly than the counts."""
         return float(sum(float(cache.alpha @ cache.loss) for cache in self.caches))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a visit is asked for: template weights as each kind takes them, c, and when to leave a sentence."""
+
+    scales: list[NDArray[np.float32]]
+    c: float
+    tolerance: float
+    enough: float
 
 
 class _Kind:
@@ -207,10 +220,10 @@ class _Kind:
         linear.score(self.features.design.take(used), self.features.V, -mu, parts)
         return parts, None if own is None else own.astype(np.int32)
 
-    def cells(
+    def seats(
         self, found: Triplets, site_ptr: Ints, sites: Ints
     ) -> tuple[list[Ints], list[NDArray[np.float32]]]:
-        """Cells and counts of each sentence; the rows of `found` are positions in `sites`."""
+        """Seats and counts of each sentence; the rows of `found` are positions in `sites`."""
         row = sites[found.row]
         if self.rows is not None:
             row = self.rows[row].astype(np.int64)
@@ -221,14 +234,14 @@ class _Kind:
 class _Cache:
     """The outputs kept for one sentence of K of them; gold is number 0 of the vectors over outputs.
 
-    cells     for each kind int64[U], rising: the cells that outputs touch
+    seats     for each kind int64[U], rising: the seats that outputs touch
     vectors   for each kind float32[K + 1, U]: counts of each output minus those of gold
     """
 
     def __init__(self, kinds: int) -> None:
         self.keys: list[bytes] = []
         self.loss, self.alpha, self.idle = np.zeros(1), np.ones(1), np.zeros(1, np.int64)
-        self.cells = [np.zeros(0, np.int64) for _ in range(kinds)]
+        self.seats = [np.zeros(0, np.int64) for _ in range(kinds)]
         self.vectors = [np.zeros((1, 0), np.float32) for _ in range(kinds)]
 
     def knows(self, key: bytes) -> bool:
@@ -244,19 +257,19 @@ class _Cache:
         self.keys.append(key)
         self.loss, self.alpha = np.append(self.loss, loss), np.append(self.alpha, 0.0)
         self.idle = np.append(self.idle, 0)
-        for number, (cells, count) in enumerate(found):
-            wider = np.union1d(self.cells[number], cells)
+        for number, (seats, count) in enumerate(found):
+            wider = np.union1d(self.seats[number], seats)
             vectors = np.zeros((len(self.loss), len(wider)), np.float32)
-            vectors[:-1, np.searchsorted(wider, self.cells[number])] = self.vectors[number]
-            np.add.at(vectors[-1], np.searchsorted(wider, cells), count)
-            self.cells[number], self.vectors[number] = wider, vectors
+            vectors[:-1, np.searchsorted(wider, self.seats[number])] = self.vectors[number]
+            np.add.at(vectors[-1], np.searchsorted(wider, seats), count)
+            self.seats[number], self.vectors[number] = wider, vectors
 
     def age(self) -> None:
         """Counts visits without mass."""
         self.idle = np.where(self.alpha > 0, 0, self.idle + 1)
 
     def expected(self, number: int) -> Floats:
-        """Counts over the cells of a kind under the present weights."""
+        """Counts over the seats of a kind under the present weights."""
         out: Floats = self.alpha @ self.vectors[number].astype(np.float64)
         return out
 
@@ -269,7 +282,7 @@ class _Cache:
         self.loss, self.alpha, self.idle = self.loss[kept], self.alpha[kept], self.idle[kept]
         for number, vectors in enumerate(self.vectors):
             used = vectors[kept].any(axis=0)
-            self.cells[number], self.vectors[number] = self.cells[number][used], vectors[kept][:, used]
+            self.seats[number], self.vectors[number] = self.seats[number][used], vectors[kept][:, used]
 
 
 def _gathered(ptr: Ints, sentences: Ints) -> tuple[Ints, Ints]:

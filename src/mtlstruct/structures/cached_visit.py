@@ -1,6 +1,6 @@
-"""Kernels of the generic dual state: the outputs kept for a sentence, as vectors over the cells of one kind.
+"""Kernels of the generic dual state: the outputs kept for a sentence, as vectors over the seats of one kind.
 
-`cells` are row·width + part, rising, so that the cells of a row are neighbours; `vectors` float32[outputs, cells]
+`seats` are row·width + part, rising, so that the seats of a row are neighbours; `vectors` float32[outputs, seats]
 are the counts of each output minus those of gold. `scales` are those of a linear.Design for mu.
 """
 
@@ -20,7 +20,7 @@ DEAD = 1e-8
 TINY = 1e-9
 """Mass below this is not moved."""
 
-Cells = NDArray[np.int64]
+Seats = NDArray[np.int64]
 Vectors = NDArray[np.float32]
 Floats = NDArray[np.float64]
 Scales = NDArray[np.float32]
@@ -34,19 +34,19 @@ class Features:
         self._rows = (design.ids, design.ptr, design.ragged, design.values)
         self._slotwise = design.slotwise
 
-    def add_scores(self, scales: Scales, cells: Cells, vectors: Vectors, value: Floats) -> None:
+    def add_scores(self, scales: Scales, seats: Seats, vectors: Vectors, value: Floats) -> None:
         """value[k] += the score of output k minus that of gold, under w = −mu·V."""
-        _add_scores(*self._rows, self.V, scales, self.width, cells, vectors, value)
+        _add_scores(*self._rows, self.V, scales, self.width, seats, vectors, value)
 
-    def add_products(self, scales: Scales, cells: Cells, vectors: Vectors, products: Floats) -> None:
+    def add_products(self, scales: Scales, seats: Seats, vectors: Vectors, products: Floats) -> None:
         """products[k, l] += Σ_j mu_j ⟨φ_j(k), φ_j(l)⟩ of the outputs' features (gold's taken off)."""
         null = self.design.attributes
-        _add_products(*self._rows, self._slotwise, null, scales, self.width, cells, vectors, products)
+        _add_products(*self._rows, self._slotwise, null, scales, self.width, seats, vectors, products)
 
-    def commit(self, change: Floats, cells: Cells, vectors: Vectors, N: Floats) -> None:
+    def commit(self, change: Floats, seats: Seats, vectors: Vectors, N: Floats) -> None:
         """V += Σ_k change_k φ(k), and N follows."""
         d = self.design
-        _commit(*self._rows, d.blocks, d.attributes, self.V, N, change, self.width, cells, vectors)
+        _commit(*self._rows, d.blocks, d.attributes, self.V, N, change, self.width, seats, vectors)
 
 
 def ascend(value: Floats, products: Floats, alpha: Floats, c: float, steps: int, tolerance: float) -> int:
@@ -58,16 +58,16 @@ def ascend(value: Floats, products: Floats, alpha: Floats, c: float, steps: int,
 
 
 @fast_kernel
-def _add_scores(ids, ptr, ragged, values, V, scales, width, cells, vectors, value):  # type: ignore[no-untyped-def]
-    U = len(cells)
+def _add_scores(ids, ptr, ragged, values, V, scales, width, seats, vectors, value):  # type: ignore[no-untyped-def]
+    U = len(seats)
     real = len(values) > 0
     score = np.zeros(U)
     u = 0
     while u < U:
-        row = cells[u] // width
+        row = seats[u] // width
         base = row * width
         end = u
-        while end < U and cells[end] < base + width:
+        while end < U and seats[end] < base + width:
             end += 1
         start = ptr[row]
         size = ptr[row + 1] - start
@@ -82,7 +82,7 @@ def _add_scores(ids, ptr, ragged, values, V, scales, width, cells, vectors, valu
                 x *= values[start + k]
             v = V[np.uint64(entry[k])]
             for q in range(u, end):
-                score[q] -= x * v[cells[q] - base]
+                score[q] -= x * v[seats[q] - base]
         u = end
     for k in range(len(value)):
         total = 0.0
@@ -137,20 +137,20 @@ def _inner_product(ids, ragged, values, null, scales, a0, a1, b0, b1):  # type: 
 
 @fast_kernel
 def _add_products(  # type: ignore[no-untyped-def]
-    ids, ptr, ragged, values, slotwise, null, scales, width, cells, vectors, products
+    ids, ptr, ragged, values, slotwise, null, scales, width, seats, vectors, products
 ):
-    U = len(cells)
+    U = len(seats)
     rows = np.zeros(U, np.int64)
     local = np.zeros(U, np.int64)
     part = np.zeros(U, np.int64)
     count = 0
     for u in range(U):
-        row = cells[u] // width
+        row = seats[u] // width
         if count == 0 or rows[count - 1] != row:
             rows[count] = row
             count += 1
         local[u] = count - 1
-        part[u] = cells[u] - row * width
+        part[u] = seats[u] - row * width
     alike = np.zeros((count, count), np.float32)
     if slotwise:
         _compare_slots(ids, ptr, null, scales, rows, count, alike)
@@ -211,8 +211,8 @@ def _ascend(value, products, alpha, c, steps, tolerance):  # type: ignore[no-unt
 
 
 @fast_kernel
-def _commit(ids, ptr, ragged, values, blocks, null, V, N, change, width, cells, vectors):  # type: ignore[no-untyped-def]
-    U = len(cells)
+def _commit(ids, ptr, ragged, values, blocks, null, V, N, change, width, seats, vectors):  # type: ignore[no-untyped-def]
+    U = len(seats)
     real = len(values) > 0
     delta = np.zeros(U)
     for k in range(len(change)):
@@ -221,11 +221,11 @@ def _commit(ids, ptr, ragged, values, blocks, null, V, N, change, width, cells, 
                 delta[u] += change[k] * vectors[k, u]
     u = 0
     while u < U:
-        row = cells[u] // width
+        row = seats[u] // width
         base = row * width
         square = 0.0
         end = u
-        while end < U and cells[end] < base + width:
+        while end < U and seats[end] < base + width:
             square += delta[end] * delta[end]
             end += 1
         if square > 0:
@@ -240,7 +240,7 @@ def _commit(ids, ptr, ragged, values, blocks, null, V, N, change, width, cells, 
                 v = V[np.uint64(entry[k])]
                 dot = 0.0
                 for q in range(u, end):
-                    dot += v[cells[q] - base] * delta[q]
-                    v[cells[q] - base] += x * delta[q]
+                    dot += v[seats[q] - base] * delta[q]
+                    v[seats[q] - base] += x * delta[q]
                 N[blocks[start + k] if ragged else blocks[k]] += 2.0 * x * dot + x * x * square
         u = end
