@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mtlstruct import metrics, threads
+from mtlstruct.classification import class_scores
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.encoding import encode_training
 from mtlstruct.formats import columns, segmented
@@ -178,7 +179,7 @@ def test_parts_of_speech_of_words_that_stand_alone():
     training = train(data, TemplateSet.parse(AFFIXES), Options(task="multiclass"), silent)
     assert training.fit.converged
     predicted = [training.model.labels[y] for y in training.model.predict(gold)]
-    accuracy = metrics.class_scores([gold.labels[y] for y in gold.outputs], predicted).accuracy
+    accuracy = class_scores([gold.labels[y] for y in gold.outputs], predicted).accuracy
     print(f"\nclasses of 264,715 words: {training.fit.passes} passes, accuracy {accuracy:.2f}")
     assert accuracy >= 93.5
 

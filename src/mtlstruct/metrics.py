@@ -1,4 +1,4 @@
-"""Scores that equal those of the official scripts: conlleval for chunks, SIGHAN's `score` for words; and classes.
+"""Scores that equal those of the official scripts: conlleval for chunks, SIGHAN's `score` for words.
 
 All figures are percents, unrounded; `table()` rounds as the script prints. Refused: a prediction that is not
 about the same text as the gold file (where, expected, got). What the scripts do with odd labels is done here
@@ -30,12 +30,12 @@ class Counts:
     @property
     def precision(self) -> float:
         """Of the predicted ones, how many are right; 0 if there are none."""
-        return _percent(self.correct, self.predicted)
+        return percent(self.correct, self.predicted)
 
     @property
     def recall(self) -> float:
         """Of the gold ones, how many were found; 0 if there are none."""
-        return _percent(self.correct, self.gold)
+        return percent(self.correct, self.gold)
 
     @property
     def f1(self) -> float:
@@ -52,7 +52,7 @@ def token_accuracy(gold: Sentences, predicted: Sentences, *, source: str = "pred
     """The percent of tokens whose label is right, for tasks without chunks."""
     _check_tokens(gold, predicted, source)
     right = sum(g == p for pair in zip(gold, predicted, strict=True) for g, p in zip(*pair, strict=True))
-    return _percent(right, sum(map(len, gold)))
+    return percent(right, sum(map(len, gold)))
 
 
 # Chunks ----------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class ChunkScores:
     @property
     def accuracy(self) -> float:
         """The percent of tokens whose tag and type are right."""
-        return _percent(self.correct_tokens, self.tokens)
+        return percent(self.correct_tokens, self.tokens)
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
@@ -89,13 +89,14 @@ class ChunkScores:
         head = f"processed {self.tokens} tokens {found}; correct: {self.chunks.correct}."
         lines = [head]
         if self.tokens:
-            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_conlleval_line(self.chunks)}")
+            lines.append(f"accuracy: {self.accuracy:6.2f}%; {conlleval_line(self.chunks)}")
         for name, counts in self.types.items():
-            lines.append(f"{name:>17}: {_conlleval_line(counts)}  {counts.predicted}")
+            lines.append(f"{name:>17}: {conlleval_line(counts)}  {counts.predicted}")
         return "\n".join(lines) + "\n"
 
 
-def _conlleval_line(counts: Counts) -> str:
+def conlleval_line(counts: Counts) -> str:
+    """Precision, recall and F1 as conlleval prints them."""
     scores = f"precision: {counts.precision:6.2f}%; recall: {counts.recall:6.2f}%; "
     return scores + f"FB1: {counts.f1:6.2f}"
 
@@ -196,61 +197,6 @@ class _ChunkTally:
         return Counts(self.gold.total(), self.predicted.total(), self.correct.total()), types
 
 
-# Classes ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ClassScores:
-    """Accuracy, and precision, recall and F1 of each class and on average.
-
-    `types` has the counts of each class that is in gold or prediction, in byte order of their names. Averages are
-    over these classes, each with the same weight (macro), as scikit-learn does it. The micro average of all three
-    is the accuracy, since every item has one class.
-    """
-
-    types: dict[str, Counts]
-    items: int
-
-    @property
-    def accuracy(self) -> float:
-        """The percent of items whose class is right."""
-        return _percent(sum(counts.correct for counts in self.types.values()), self.items)
-
-    @property
-    def per_type(self) -> dict[str, dict[str, Any]]:
-        """For each class its precision, recall and f1, and the counts they come from."""
-        return {name: counts.as_dict() | vars(counts) for name, counts in self.types.items()}
-
-    def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints; precision, recall and f1 are macro averages."""
-        every = [counts.as_dict() for counts in self.types.values()]
-        macro = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
-        micro = {"accuracy": self.accuracy, "micro_f1": self.accuracy}
-        return macro | micro | {"per_type": self.per_type, "sentences": self.items, "tokens": self.items}
-
-    def table(self) -> str:
-        """A line for all, then one for each class with how often it was predicted: the style of conlleval."""
-        values, right = self.as_dict(), sum(counts.correct for counts in self.types.values())
-        lines = [
-            f"processed {self.items} items of {len(self.types)} classes; correct: {right}.",
-            f"accuracy: {self.accuracy:6.2f}%; macro precision: {values['precision']:6.2f}%; "
-            f"recall: {values['recall']:6.2f}%; FB1: {values['f1']:6.2f}",
-        ]
-        for name, counts in self.types.items():
-            lines.append(f"{name:>17}: {_conlleval_line(counts)}  {counts.predicted}")
-        return "\n".join(lines) + "\n"
-
-
-def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str = "prediction") -> ClassScores:
-    """Scores items that have one class each."""
-    if len(gold) != len(predicted):
-        raise FormatError(source, None, f"expected {len(gold)} items as in gold, got {len(predicted)}")
-    theirs, ours = Counter(gold), Counter(predicted)
-    both = Counter(g for g, p in zip(gold, predicted, strict=True) if g == p)
-    names = sorted(theirs | ours, key=str.encode)
-    return ClassScores({name: Counts(theirs[name], ours[name], both[name]) for name in names}, len(gold))
-
-
 # Words -----------------------------------------------------------------------------------------------------
 
 
@@ -288,7 +234,7 @@ class WordScores:
     @property
     def oov_rate(self) -> float | None:
         """The percent of gold words that are not in the vocabulary."""
-        return None if self.oov is None else _percent(self.oov.total, self.words.gold)
+        return None if self.oov is None else percent(self.oov.total, self.words.gold)
 
     def as_dict(self) -> dict[str, Any]:
         """The scores under the names that `score --json` prints; a recall of no words at all is None."""
@@ -385,7 +331,8 @@ def _part(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
-def _percent(count: int, total: int) -> float:
+def percent(count: int, total: int) -> float:
+    """How much of the total; 0 of nothing."""
     return 100 * count / total if total else 0.0
 
 

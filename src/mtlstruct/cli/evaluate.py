@@ -86,8 +86,9 @@ def evaluate(
         print(found.table(), end="")
         if worth:
             print(worth.line())
+        word = "items" if loaded.task == "multiclass" else "tokens"
         print(
-            f"predicted {corpus.tokens:,} tokens in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
+            f"predicted {corpus.tokens:,} {word} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
         )
 
 

@@ -9,17 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.classification import ClassScores, class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns, items, segmented, text
-from mtlstruct.metrics import (
-    ChunkScores,
-    ClassScores,
-    WordScores,
-    chunk_scores,
-    class_scores,
-    word_scores,
-)
+from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
 
 if TYPE_CHECKING:
     from mtlstruct.model import Model
