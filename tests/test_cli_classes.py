@@ -98,6 +98,33 @@ def test_predicting_adds_a_column_and_streams(run, place):
     assert run("predict", "m.mtl", "train.txt")[1].splitlines()[0] == "casa\tN\tN"
 
 
+def test_probabilities_stand_beside_the_classes(run, place):
+    code, out, err = run("predict", "m.mtl", "--scores", stdin=b"casa\n\ncome\n")
+    assert code == 0
+    assert "not calibrated" in err
+    cells = [line.split("\t") for line in out.splitlines()]
+    assert [cell[:2] for cell in cells] == [["casa", cells[0][1]], ["come", cells[1][1]]]
+    assert cells[0][1].startswith("N/0.")
+    _, every, _ = run("predict", "m.mtl", "--all-labels", stdin=b"casa\n")
+    shares = [float(cell.partition("/")[2]) for cell in every.split("\t")[2:]]
+    assert sum(shares) == pytest.approx(1, abs=1e-5)
+    _, ranked, _ = run("predict", "m.mtl", "--nbest", "5", stdin=b"casa\n")
+    lines = ranked.splitlines()
+    assert len(lines) == 6  # three classes, a line before each
+    assert lines[0].startswith("# 0 0.")
+    assert {line.split("\t")[1] for line in lines[1::2]} == {"A", "N", "V"}
+
+
+def test_given_classes_are_kept_and_temperatures_fitted(run, place):
+    assert run("predict", "m.mtl", "--partial", stdin=b"casa V\ncome _\n")[1] == "casa\tV\tV\ncome\t_\tV\n"
+    code, _, err = run("predict", "m.mtl", "--forbid", "N>V", stdin=b"casa\n")
+    assert (code, "items stand alone: no class follows another" in err) == (2, True)
+    assert run("calibrate", "m.mtl", "train.txt", "-o", "n.mtl")[0] == 0
+    assert Model.load("n.mtl").temperature > 0
+    code, _, err = run("predict", "m.mtl", "--partial", stdin=b"casa N\n\ncome X\n")
+    assert (code, "standard input, line 3: expected a label in the last column" in err) == (2, True)
+
+
 def test_evaluate_and_score_agree(run, place):
     assert run("predict", "m.mtl", "train.txt", "-o", "p.txt")[0] == 0
     found = json.loads(run("evaluate", "m.mtl", "train.txt", "--json")[1])

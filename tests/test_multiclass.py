@@ -67,6 +67,29 @@ def test_the_structure_by_enumeration(seed, L, lengths, coarse, scale):
     assert np.array_equal(counts, np.eye(L)[other] - np.eye(L)[gold])
 
 
+def test_probabilities_and_n_best_are_those_of_sequences_of_length_one():
+    rng = np.random.default_rng(8)
+    L, T = 4, 12
+    parts = rng.normal(size=(T, L)).astype(np.float32)
+    gold = rng.integers(0, L, T).astype(np.int32)
+    flat = np.zeros((1, L * L), np.float32)
+    for ptr in (np.arange(T + 1), np.array([0, 3, 4, 9, 12])):
+        S = len(ptr) - 1
+        linked = np.zeros(T - S, np.int32)
+        found = []
+        for structure, own, rows in (
+            (MulticlassStructure(L), (parts,), (None,)),
+            (SequenceStructure(L), (parts, flat), (None, linked)),
+        ):
+            log_z, best, values = np.zeros(S), np.zeros((6, T), np.int32), np.zeros((S, 6))
+            shares, *_ = structure.marginals(own, rows, ptr, (0, S), log_z, scale=0.7, gold=gold)
+            structure.nbest(own, rows, ptr, (0, S), best, values)
+            there = np.repeat(values > -np.inf, np.diff(ptr), axis=0).T  # an item has no more than L outputs
+            found.append((shares.row, shares.count, log_z, values, best * there))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
 @pytest.mark.jitless
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 30), st.sampled_from([1e-3, 0.1, 1.0, 10.0, 1e9]))

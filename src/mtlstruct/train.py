@@ -124,7 +124,6 @@ def train(
 
 def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:
     """Runs the method on encoded data."""
-    row = recipe(options.method)
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)

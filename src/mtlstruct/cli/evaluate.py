@@ -58,8 +58,8 @@ def evaluate(
     """Predict labelled data and score the result.
 
     The figures are those of conlleval for labels and of SIGHAN's script for words; for classes the accuracy, and
-    precision, recall and F1 of each class and averaged over classes. Beside them stands what the model's probabilities
-    are worth: the expected calibration error, and how improbable they find the right labels.
+    precision, recall and F1 of each class and averaged over classes. Beside them stands what the model's
+    probabilities are worth: the expected calibration error, and how improbable they find the right labels.
     """
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model

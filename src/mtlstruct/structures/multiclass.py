@@ -14,7 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import DualProblem, DualState, Parts, Sites, Triplets
+from ..constraints import Constraints
+from ..errors import IncompatibleError
+from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from .sequence_nbest import nbest
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -90,6 +93,53 @@ class MulticlassStructure:
         sign = np.tile(np.array([1, -1], np.float32), len(items))
         return (Triplets(np.repeat(items, 2).astype(np.int32), part.astype(np.int32), sign),)
 
+    def marginals(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        log_partition: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+    ) -> tuple[RowCounts, ...]:
+        """The softmax of the scores of each item."""
+        first, last = span
+        start, stop = int(ptr[first]), int(ptr[last])
+        scores = scale * parts[0][start:stop, : self.labels].astype(np.float64)
+        top = scores.max(axis=1)
+        share = np.exp(scores - top[:, None])
+        total = share.sum(axis=1)
+        log_partition[first:last] = _sums(np.log(total) + top, ptr[first : last + 1] - start)
+        share /= total[:, None]
+        if gold is not None:
+            share[np.arange(stop - start), gold[start:stop]] -= 1
+        return (RowCounts(np.arange(start, stop, dtype=np.int32), share),)
+
+    def nbest(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """As for sequences, where transitions score nothing."""
+        flat = np.zeros((1, self.labels**2), np.float32)
+        nbest((parts[0], flat), np.zeros(int(ptr[-1]), np.int32), ptr, span, self.labels, outputs, values)
+
+    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+        """Labels at any item; what may follow what has no meaning here."""
+        if constraints.pairs is not None:
+            raise IncompatibleError(
+                "items stand alone: no class follows another, so none can be forbidden to"
+            )
+        if constraints.labels is None:
+            return parts
+        return (np.where(constraints.labels, parts[0][:, : self.labels], FORBIDDEN),)
+
     def dual(self, problem: DualProblem) -> DualState:
         """A distribution over the labels of each item, with exact visits."""
         from .multiclass_dual import MulticlassDual
@@ -101,7 +151,7 @@ class MulticlassStructure:
         return tokens * self.labels * 4
 
 
-def _sums(each: NDArray[np.float32], ptr: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sums(each: NDArray[np.floating], ptr: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sums over sentences, in double."""
     wide = each.astype(np.float64)
     if len(ptr) == len(wide) + 1:  # an item a sentence
