@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from . import threads
 from .corpus import Corpus
-from .errors import TemplateError
 from .linear import LOOKAHEAD, Design
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .structures.base import Sites
@@ -205,6 +204,12 @@ def encode_training(
 ) -> tuple[Encoded, FeatureIndex]:
     """Builds the index from a corpus and encodes it: every value that occurs `min_count` times gets an attribute."""
     templates.check_columns(len(corpus.columns))
+    kind_of = {site.letter: site for site in sites}
+    for template in templates:
+        if template.kind not in kind_of:
+            known = ", ".join(kind_of)
+            problem = f"this task has no sites for {template.kind} templates, expected {known}"
+            raise templates.error(template, problem)
     plan = make_plan(templates)
     grid = _Grid(corpus, plan.before, plan.after)
     functions = stream_functions(plan, templates, normalize)
@@ -217,16 +222,6 @@ def encode_training(
         for stream, seen, vocabulary in zip(plan.streams, strings, vocabularies, strict=True)
     ]
     tables, values = _build_joins(plan, grid, cells)
-    kind_of = {site.letter: site for site in sites}
-    for template in templates:
-        if template.kind not in kind_of:
-            known = ", ".join(kind_of)
-            raise TemplateError(
-                f"this task has no sites for {template.kind} templates, expected {known}",
-                text=template.text,
-                line=template.line,
-                path=templates.path,
-            )
     counts = [*map(len, vocabularies), *map(len, tables)]
     maps, sizes = _number_attributes(templates, plan, grid, values, counts, kind_of, min_count)
     index = FeatureIndex(

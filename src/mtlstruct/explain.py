@@ -7,7 +7,8 @@ edges give is listed by template; what the two paths differ in elsewhere is one 
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Sums are in double over the float32 weights of the model; refused are structures other than sequences.
+Items that stand alone are sequences of one token: all that speaks for a class is there. Sums are in double over the
+float32 weights of the model; refused are structures other than these two.
 """
 
 from __future__ import annotations
@@ -76,14 +77,13 @@ def _loudness(model: Model, corpus: Corpus) -> Floats:
     """Σ|contribution to the chosen paths| of each template. float64[m]"""
     outputs = model.predict(corpus).astype(np.int64)
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
-    tokens = model.structure.sites(corpus.ptr)[1].tokens
-    assert tokens is not None
-    pairs = outputs[tokens - 1] * len(model.labels) + outputs[tokens]
-    rows = (np.arange(corpus.tokens), edge_rows(encoded.rows).astype(np.int64))
+    rows, parts = [np.arange(corpus.tokens)], [outputs]
+    for edges in model.structure.sites(corpus.ptr)[1:]:
+        assert edges.tokens is not None
+        rows.append(edge_rows(encoded.rows).astype(np.int64))
+        parts.append(outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens])
     total = np.zeros(len(model.templates))
-    for design, weights, row, part in zip(
-        encoded.designs, model.weights, rows, (outputs, pairs), strict=True
-    ):
+    for design, weights, row, part in zip(encoded.designs, model.weights, rows, parts, strict=True):
         for begin in range(0, len(row), SITES):
             some = slice(begin, begin + SITES)
             _, template, value = _entries(design, weights, row[some], part[some])
@@ -92,9 +92,9 @@ def _loudness(model: Model, corpus: Corpus) -> Floats:
 
 
 def _check(model: Model) -> None:
-    if model.structure.name != "sequence":
+    if model.structure.name not in ("sequence", "multiclass"):
         raise IncompatibleError(
-            f"only label sequences can be explained so far: the model is for {model.structure.name}"
+            f"only label sequences and classes can be explained: the model is for {model.structure.name}"
         )
     if len(model.labels) < 2:
         raise IncompatibleError(
@@ -143,12 +143,14 @@ def _explain_sentence(sentence: _Sentence, chosen: Ints) -> Explanation:
     n, L = len(chosen), len(sentence.model.labels)
     every, later = np.arange(n), np.arange(1, n)
     nodes = sentence.table(0, sentence.nodes(every))
+    linked = n > 1 and len(sentence.encoded.designs) > 1
     edges = np.zeros((n, L, L))
-    edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
+    if linked:
+        edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
     paths = runners_up(nodes, edges, chosen)
     rivals = paths[every, every]
     values = sentence.say(0, sentence.nodes(every), chosen) - sentence.say(0, sentence.nodes(every), rivals)
-    if n > 1:
+    if linked:
         mine = sentence.say(1, sentence.edges(later), chosen[:-1] * L + chosen[1:])
         entering = paths[later, later - 1] * L + paths[later, later]
         leaving = paths[later - 1, later - 1] * L + paths[later - 1, later]

@@ -64,6 +64,16 @@ class Design:
         uniform = not self.ragged and len(self.values) == 0
         return uniform and len(np.unique(self.blocks)) == len(self.blocks)
 
+    def take(self, rows: NDArray[np.integer]) -> Design:
+        """The same A with these rows only."""
+        sizes = self.ptr[rows + 1] - self.ptr[rows]
+        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        entry = np.arange(ptr[-1]) + np.repeat(self.ptr[rows] - ptr[:-1], sizes)
+        ids = np.append(self.ids[entry], np.full(LOOKAHEAD, self.attributes, self.ids.dtype))
+        values = self.values[entry] if len(self.values) else self.values
+        blocks = self.blocks[entry] if self.ragged else self.blocks
+        return Design(ids, ptr, blocks, values, self.block_ptr, self.templates)
+
     def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
         """The scale of each entry's template, in the order of `blocks`."""
         return np.ascontiguousarray(scale[self.blocks], np.float32)

@@ -24,12 +24,11 @@ from .errors import IncompatibleError, ModelFileError, MtlError
 from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
 from .numbering import PairTable, Vocabulary
-from .structures import STRUCTURES, Structure
+from .structures import STRUCTURES, Structure, structures_of
 from .templates import TemplateSet
 
 FORMAT = "mtlstruct model"
 VERSION = 1
-TASKS = ("sequence", "segmentation")
 TAGS = ("bie", "bmes")
 
 
@@ -70,7 +69,7 @@ class Model:
 
     @property
     def task(self) -> str:
-        """sequence or segmentation."""
+        """sequence, segmentation, multiclass ..."""
         return str(self.facts["task"])
 
     @property
@@ -156,6 +155,10 @@ class Model:
             raise ModelFileError(
                 f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
             )
+        if (name := header.get("structure")) not in STRUCTURES:
+            raise ModelFileError(
+                f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
+            )
         try:
             return _assemble(header, arrays)
         except ModelFileError as error:
@@ -215,7 +218,11 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     _require(list(live) == sorted(set(live)), "live templates out of order")
     facts = header["facts"]
     _require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
-    _require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
+    task = facts.get("task")
+    _require(
+        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
+    )
+    _require(facts.get("tags") in TAGS, "unknown tags")
     _require(type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number")
     _check_temperature(facts.get("temperature", 1.0))
     index = _load_index(header, arrays, templates.select(live), structure)

@@ -17,10 +17,11 @@ from .corpus import Corpus
 from .encoding import Encoded, FeatureIndex, encode_training
 from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
+from .losses import Hamming, LossWeights, WeightedHamming, tabulate
 from .model import Model
-from .oracle import Oracle
+from .oracle import Oracle, dual_memory
 from .recipes import exponent, learner, recipe, regularizer
-from .structures import STRUCTURES, Structure
+from .structures import Structure, structure_for
 from .templates import TemplateSet
 
 
@@ -41,6 +42,7 @@ class Options:
     seed: int = 0
     line_search: bool = False
     tags: str = "bie"
+    loss_weights: LossWeights = ()
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -90,6 +92,9 @@ def train(
     options.checked()
     began = time.perf_counter()
     structure = _structure(corpus, options)
+    cost_table(corpus, structure, options)  # refuses before the work what it would refuse after it
+    if options.task == "multiclass":
+        _check_rows(templates)
     _check_memory_of_ids(corpus, templates)
     encoded, index = encode_training(
         corpus,
@@ -119,14 +124,24 @@ def train(
 
 def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:
     """Runs the method on encoded data."""
-    row = recipe(options.method)
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
-    oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
+    oracle = Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
     penalty = regularizer(options.method, options.p)
     check_needs(chosen, structure, penalty)
     return chosen.fit(oracle, penalty, options.c, watch)
+
+
+def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArray[np.float32]:
+    """What a wrong choice costs: the loss of the method, weighted if so asked. float32[choices, choices]"""
+    loss = recipe(options.method).loss
+    if options.loss_weights and loss is not Hamming:
+        raise IncompatibleError(
+            f"loss weights are for methods with the Hamming loss, {options.method} has another"
+        )
+    weighted = WeightedHamming(options.loss_weights)
+    return tabulate(weighted if options.loss_weights else loss(), structure.choices(corpus.labels))
 
 
 def build_model(
@@ -162,12 +177,12 @@ def build_model(
 
 
 def memory_needed(encoded: Encoded, structure: Structure) -> int:
-    """Bytes that training will take on top of the encoded data: V, the edge marginals, the part scores."""
+    """Bytes that training will take on top of the encoded data: V, the dual state, the part scores."""
     tokens = int(encoded.ptr[-1])
     node, *rest = structure.widths()
     V = encoded.designs[0].attributes * linear.padded(node) * 4
     V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
-    return V + tokens * structure.labels**2 * 4 + 3 * tokens * node * 4
+    return V + dual_memory(structure, tokens) + 3 * tokens * node * 4
 
 
 def observed_attributes(index: FeatureIndex) -> int:
@@ -178,15 +193,19 @@ def observed_attributes(index: FeatureIndex) -> int:
 def _structure(corpus: Corpus, options: Options) -> Structure:
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
-    name = "sequence" if options.task == "segmentation" else options.task
-    if name not in STRUCTURES:
-        raise IncompatibleError(
-            f"unknown task {options.task!r}: expected one of {', '.join([*STRUCTURES, 'segmentation'])}"
-        )
+    structure = structure_for(options.task)
     if len(corpus.labels) < 2:
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
-    return STRUCTURES[name](len(corpus.labels))
+    return structure(len(corpus.labels))
+
+
+def _check_rows(templates: TemplateSet) -> None:
+    """Items stand alone: a template that looks at another row would see nothing but the edge."""
+    for template in templates:
+        for term in template.terms:
+            if abs(term.row) != int(term.absolute):
+                raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
@@ -230,6 +249,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "p": exponent(options.method, options.p),
         "seed": options.seed,
         "min_count": options.min_count,
+        "loss_weights": dict(options.loss_weights),
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

@@ -20,6 +20,7 @@ class Task(StrEnum):
 
     sequence = "sequence"
     segmentation = "segmentation"
+    multiclass = "multiclass"
 
 
 class Method(StrEnum):

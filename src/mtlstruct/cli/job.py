@@ -86,7 +86,7 @@ class Job:
         stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
         left = TimeLeft(stop, self.options.c * len(corpus))
         with progress(quiet=quiet, templates=len(templates), left=left) as shown:
-            _say_what_was_read(shown, corpus, templates)
+            _say_what_was_read(shown, self.options.task, corpus, templates)
 
             def watch(record: Record) -> bool:
                 log.add_pass(record, shown.seconds)
@@ -235,11 +235,11 @@ def _outlined(training: Training) -> Training:
     return replace(training, fit=replace(training.fit, weights=[]))
 
 
-def _say_what_was_read(shown: Progress, corpus: Corpus, templates: TemplateSet) -> None:
-    shown.say(
-        f"read {len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(corpus.labels)} labels; "
-        f"{len(templates)} templates"
-    )
+def _say_what_was_read(shown: Progress, task: str, corpus: Corpus, templates: TemplateSet) -> None:
+    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(corpus.labels)} labels"
+    items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
+    read = items if task == "multiclass" else sentences
+    shown.say(f"read {read}; {len(templates)} templates")
     if all(_is_number(label) for label in corpus.labels):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         shown.say(f"note: all {some}; the last column is taken for the label")

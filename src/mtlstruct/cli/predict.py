@@ -119,13 +119,14 @@ def batches(
     size: int = BATCH,
 ) -> Iterator[Corpus]:
     """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
-    from mtlstruct.formats import columns, segmented
+    from mtlstruct.formats import columns, items, segmented
 
     name = _named(path)
     if model.task == "segmentation":
         return segmented.stream(source, raw=raw or partial, source=name, encoding=encoding, batch_tokens=size)
     known = {*model.labels, *UNKNOWN_LABELS} if partial else None
-    return columns.stream(
+    stream = items.stream if model.task == "multiclass" else columns.stream
+    return stream(
         source, columns=model.columns, source=name, encoding=encoding, batch_tokens=size, known=known
     )
 

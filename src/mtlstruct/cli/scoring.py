@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.classification import ClassScores, class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.formats import columns, segmented, text
+from mtlstruct.formats import columns, items, segmented, text
 from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
 
 if TYPE_CHECKING:
     from mtlstruct.model import Model
 
-Scores = ChunkScores | WordScores
+Scores = ChunkScores | ClassScores | WordScores
 
 
 def read(path: Path, task: str, *, tags: str = "bie", encoding: str = "utf-8", width: int = 0) -> Corpus:
     """Labelled data of a task. A column file must have `width` observation columns, if that is known."""
     if task == "segmentation":
         return segmented.read(path, tags=tags, encoding=encoding)
-    return columns.read(path, encoding=encoding, names=[str(number) for number in range(width)])
+    names = [str(number) for number in range(width)]
+    if task == "multiclass":
+        return items.read(path, encoding=encoding, names=names)
+    return columns.read(path, encoding=encoding, names=names)
 
 
 def read_for(model: Model, path: Path, encoding: str) -> Corpus:
@@ -45,6 +49,8 @@ def scores(
     theirs = text.named(gold.outputs, gold.labels)
     if task == "segmentation":
         return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
+    if task == "multiclass":
+        return class_scores(theirs, ours)
     return chunk_scores(_by_sentence(gold, theirs), _by_sentence(gold, ours))
 
 
@@ -55,9 +61,12 @@ def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | N
             list(segmented.words(path, encoding=encoding)) for path in (gold, predicted)
         )
         return word_scores(right_words, our_words, vocabulary, source=str(predicted))
-    right, ours = (columns.read(path, encoding=encoding) for path in (gold, predicted))
+    right, ours = (read(path, task, encoding=encoding) for path in (gold, predicted))
     _check_same_words(right, ours, gold, predicted, encoding)
-    return chunk_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
+    if task == "multiclass":
+        return class_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
+    theirs, mine = (_by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
+    return chunk_scores(theirs, mine, source=str(predicted))
 
 
 def vocabulary(path: Path | None, task: str, encoding: str) -> set[str] | None:
@@ -73,17 +82,20 @@ def headline(found: Scores) -> str:
     """The scores in one line."""
     values = found.as_dict()
     names = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
-    return " · ".join(f"{name} {values[name]:.2f}" for name in names)
+    macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
+    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro
 
 
 def without_chunks(found: Scores) -> bool:
-    """Whether the labels are no chunks (parts of speech, say), so that only the accuracy means something."""
-    return isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+    """Whether the labels are no chunks (parts of speech, classes), so that the accuracy says most."""
+    return isinstance(found, ClassScores) or (
+        isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+    )
 
 
-def _gold_labels(corpus: Corpus) -> list[list[str]]:
+def _gold_labels(corpus: Corpus) -> list[str]:
     assert corpus.outputs is not None
-    return _by_sentence(corpus, text.named(corpus.outputs, corpus.labels))
+    return text.named(corpus.outputs, corpus.labels)
 
 
 def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:

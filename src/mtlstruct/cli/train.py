@@ -29,7 +29,8 @@ def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: Annotated[
-        Task, typer.Option("--task", help="A column file with labels, or segmented text.")
+        Task,
+        typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line."),
     ] = Task.sequence,
     method: Annotated[
         Method,
@@ -57,6 +58,15 @@ def train(
     max_iter: Annotated[
         int, typer.Option("--max-iter", metavar="N", help="Stop after so many passes anyway.")
     ] = 1000,
+    loss_weights: Annotated[
+        str,
+        typer.Option(
+            "--loss-weights",
+            metavar="L=W,…",
+            help="What missing a label costs; 1 where not said.",
+            show_default=False,
+        ),
+    ] = "",
     min_count: Annotated[
         int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
     ] = 1,
@@ -96,6 +106,7 @@ def train(
     Training ends with a proof of how near the optimum it is, the duality gap. Progress goes to stderr, the
     summary to stdout. The same data, options and seed give the same model file, on any number of threads.
     """
+    from mtlstruct.losses import parse_weights
     from mtlstruct.train import Options
 
     options = Options(
@@ -112,6 +123,7 @@ def train(
         seed=seed,
         line_search=line_search,
         tags=tags,
+        loss_weights=parse_weights(loss_weights),
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

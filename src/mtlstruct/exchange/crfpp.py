@@ -36,6 +36,7 @@ from mtlstruct.files import replacing
 from mtlstruct.formats.text import load
 from mtlstruct.model import Model
 from mtlstruct.selection import blocks
+from mtlstruct.structures import structures_of
 from mtlstruct.templates import Template, TemplateSet
 
 FARTHEST = 8
@@ -202,6 +203,8 @@ def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
 
 def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
     """A model that predicts what CRF++ does with this text model."""
+    if "sequence" not in structures_of(task):
+        raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
     templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
     for template in templates:
         check_template(template, str(path))

@@ -42,7 +42,7 @@ class Coordinate:
 
     stop: Stop = field(default_factory=Stop)
     seed: int = 0
-    needs: tuple[str, ...] = ("dual", "weights")
+    needs: tuple[str, ...] = ("decode", "indicator", "weights")
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """Passes until the certified gap is small enough."""
