@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -39,7 +39,7 @@ def in_processes(
     items: Sequence[Item],
     count: int,
     started: Callable[[Item], None] = lambda item: None,
-) -> Iterator[Outcome[Item]]:
+) -> Generator[Outcome[Item], None, None]:
     """work(item) for each item, `count` at a time; outcomes as they come.
 
     prepare    called once in each process, gives `work`; it, items and results must be fit for pickling

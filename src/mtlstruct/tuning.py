@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
@@ -120,9 +120,9 @@ def _settle(options: Options) -> Options:
     if p is None:
         return options
     if options.method not in WITH_P:
-        return replace(options, p=None)  # type: ignore[call-arg]
+        return replace(options, p=None)
     if options.method == "pmtl" and p == 1:
-        return replace(options, method="mtl", p=None)  # type: ignore[call-arg]
+        return replace(options, method="mtl", p=None)
     return options
 
 
@@ -206,7 +206,7 @@ class Bench:
         jobs: int,
         threads: int,
         started: Callable[[Trial], None],
-    ) -> Iterator[Outcome[Trial]]:
+    ) -> Generator[Outcome[Trial], None, None]:
         """Runs trials in `jobs` processes and keeps each result as soon as it is there."""
         prepare = partial(open_bench, self.shared, score, threads)
         for outcome in in_processes(prepare, trials, jobs, started):
