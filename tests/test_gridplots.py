@@ -14,8 +14,8 @@ from mtlstruct.report.grids import print_settings
 from mtlstruct.report.pathplots import plot_paths
 from mtlstruct.report.paths import Point, weight_paths
 from mtlstruct.report.plots import short_label
+from mtlstruct.studies import Finding
 from mtlstruct.templates import TemplateSet, generate, preset
-from mtlstruct.tuning import Finding
 
 
 def finding(method: str, p: float | None, c: float, *f1: float) -> Finding:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from naive import random_corpus
 
-from mtlstruct import threads, tuning
+from mtlstruct import studies, threads, tuning
 from mtlstruct.cli import scoring
 from mtlstruct.errors import MtlError
 from mtlstruct.grid import Cell, Store, combinations, corpus_digest
@@ -26,8 +26,8 @@ def silent(record):
 DEFAULT = Options()
 
 
-def study(settings=(DEFAULT,), parts=(tuning.VALID,), valid=VALID):
-    return tuning.Study(DATA, TEMPLATES, tuple(settings), tuple(parts), valid)
+def study(settings=(DEFAULT,), splits=(studies.VALID,), valid=VALID):
+    return studies.Study(DATA, TEMPLATES, tuple(settings), tuple(splits), valid)
 
 
 def trial_result(some_study, trial):
@@ -52,11 +52,11 @@ def test_a_trial_on_validation_data_is_train_and_evaluate(method):
 @pytest.mark.parametrize("method", ["mtl", "svm"])
 def test_a_fold_equals_a_separate_training_on_its_sentences(method, min_count):
     options = Options(method=method, min_count=min_count, gap=1e-3)
-    some = study([options], tuning.folds(len(DATA), 3, seed=1), None)
+    some = study([options], studies.folds(len(DATA), 3, seed=1), None)
     for trial in some.trials:
         result = trial_result(some, trial)
-        training = train(DATA.take(trial.part.train), TEMPLATES, options, silent)
-        gold = DATA.take(trial.part.test)
+        training = train(DATA.take(trial.split.train), TEMPLATES, options, silent)
+        gold = DATA.take(trial.split.test)
         expected = scoring.scores("sequence", gold, training.model.predict(gold), training.model.labels)
         assert result["scores"] == expected.as_dict()
         assert result["objective"] == pytest.approx(training.fit.objective, rel=1e-9)
@@ -64,32 +64,32 @@ def test_a_fold_equals_a_separate_training_on_its_sentences(method, min_count):
 
 
 def test_folds_hold_every_sentence_out_once():
-    parts = tuning.folds(23, 5, seed=7)
-    assert sorted(np.concatenate([part.test for part in parts]).tolist()) == list(range(23))
-    for part in parts:
-        assert sorted([*part.train.tolist(), *part.test.tolist()]) == list(range(23))
-        assert np.all(np.diff(part.train) > 0)
-        assert len(part.test) in (4, 5)
-    assert [part.name for part in parts] == [f"fold {k} of 5" for k in range(1, 6)]
-    assert parts[0].test.tolist() == tuning.folds(23, 5, seed=7)[0].test.tolist()
-    assert parts[0].test.tolist() != tuning.folds(23, 5, seed=8)[0].test.tolist()
+    splits = studies.folds(23, 5, seed=7)
+    assert sorted(np.concatenate([split.test for split in splits]).tolist()) == list(range(23))
+    for split in splits:
+        assert sorted([*split.train.tolist(), *split.test.tolist()]) == list(range(23))
+        assert np.all(np.diff(split.train) > 0)
+        assert len(split.test) in (4, 5)
+    assert [split.name for split in splits] == [f"fold {k} of 5" for k in range(1, 6)]
+    assert splits[0].test.tolist() == studies.folds(23, 5, seed=7)[0].test.tolist()
+    assert splits[0].test.tolist() != studies.folds(23, 5, seed=8)[0].test.tolist()
 
 
-def test_a_part_is_held_out():
-    part = tuning.held_out(10, 0.2, seed=0)
-    assert (len(part.train), len(part.test), part.name) == (8, 2, "held out")
+def test_a_share_is_held_out():
+    split = studies.held_out(10, 0.2, seed=0)
+    assert (len(split.train), len(split.test), split.name) == (8, 2, "held out")
 
 
 @pytest.mark.parametrize("count", [0, 1, 11])
 def test_folds_that_cannot_be_made(count):
     with pytest.raises(MtlError, match="--folds must be between 2 and the number of sentences, 10"):
-        tuning.folds(10, count, 0)
+        studies.folds(10, count, 0)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 1.0, 2.0, -1.0])
 def test_shares_that_leave_nothing(share):
     with pytest.raises(MtlError, match="--hold-out must leave sentences on both sides"):
-        tuning.held_out(10, share, 0)
+        studies.held_out(10, share, 0)
 
 
 # Settings ---------------------------------------------------------------------------------------------------
@@ -116,20 +116,20 @@ def test_bad_settings_are_refused_before_any_work():
 
 def test_everything_that_matters_is_in_the_key():
     options = Options()
-    keys = {some.cell(o, part).key for some, o, part in [
-        (study(), options, tuning.VALID),
-        (study(), replace(options, c=2.0), tuning.VALID),
-        (study(), replace(options, seed=1), tuning.VALID),
-        (study(valid=DATA), options, tuning.VALID),
-        (study(), options, tuning.folds(40, 2, 0)[0]),
-        (study(), options, tuning.folds(40, 2, 0)[1]),
-        (study(), options, tuning.folds(40, 2, 1)[0]),
-        (study(), options, tuning.held_out(40, 0.5, 0)),
-        (tuning.Study(VALID, TEMPLATES, (options,), (tuning.VALID,), VALID), options, tuning.VALID),
-        (tuning.Study(DATA, TEMPLATES[:3], (options,), (tuning.VALID,), VALID), options, tuning.VALID),
+    keys = {some.cell(o, split).key for some, o, split in [
+        (study(), options, studies.VALID),
+        (study(), replace(options, c=2.0), studies.VALID),
+        (study(), replace(options, seed=1), studies.VALID),
+        (study(valid=DATA), options, studies.VALID),
+        (study(), options, studies.folds(40, 2, 0)[0]),
+        (study(), options, studies.folds(40, 2, 0)[1]),
+        (study(), options, studies.folds(40, 2, 1)[0]),
+        (study(), options, studies.held_out(40, 0.5, 0)),
+        (studies.Study(VALID, TEMPLATES, (options,), (studies.VALID,), VALID), options, studies.VALID),
+        (studies.Study(DATA, TEMPLATES[:3], (options,), (studies.VALID,), VALID), options, studies.VALID),
     ]}  # fmt: skip
     assert len(keys) == 10
-    assert study().cell(Options(), tuning.VALID).key in keys
+    assert study().cell(Options(), studies.VALID).key in keys
 
 
 def test_a_corpus_is_known_by_its_content():
@@ -178,40 +178,42 @@ def test_one_run_at_a_time_in_a_folder(tmp_path):
 
 def kept(tmp_path, some, scores):
     store = Store(tmp_path)
-    pairs = [(o, part) for o in some.settings for part in some.parts]
-    for (options, part), found in zip(pairs, scores, strict=True):
+    pairs = [(o, split) for o in some.settings for split in some.splits]
+    for (options, split), found in zip(pairs, scores, strict=True):
         if found is not None:
-            store.save(some.cell(options, part), {"scores": found, "gap": 0.01})
+            store.save(some.cell(options, split), {"scores": found, "gap": 0.01})
     return store
 
 
 def test_the_best_mean_wins_and_the_first_of_equals(tmp_path):
-    some = study([Options(c=c) for c in (0.1, 1.0, 10.0)], tuning.folds(40, 2, 0), None)
+    some = study([Options(c=c) for c in (0.1, 1.0, 10.0)], studies.folds(40, 2, 0), None)
     figures = [50, 60, 40, 80, 70, 50]
-    found = tuning.findings(some, kept(tmp_path, some, [{"f1": float(f), "accuracy": 90.0} for f in figures]))
-    assert tuning.score_name(found) == "f1"
+    found = studies.findings(
+        some, kept(tmp_path, some, [{"f1": float(f), "accuracy": 90.0} for f in figures])
+    )
+    assert studies.score_name(r for f in found for r in f.results) == "f1"
     assert [(f.mean("f1"), f.complete) for f in found] == [(55, True), (60, True), (60, True)]
     assert found[0].deviation("f1") == pytest.approx(50**0.5)
     assert found[0].mean("gap") == 0.01
-    assert tuning.best(found, "f1").options.c == 1.0
+    assert studies.best(found, "f1").options.c == 1.0
 
 
 def test_settings_with_trials_missing_are_not_compared(tmp_path):
-    some = study([Options(c=c) for c in (0.1, 1.0)], tuning.folds(40, 2, 0), None)
-    found = tuning.findings(some, kept(tmp_path, some, [{"f1": 50.0}, {"f1": 50.0}, {"f1": 99.0}, None]))
+    some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(40, 2, 0), None)
+    found = studies.findings(some, kept(tmp_path, some, [{"f1": 50.0}, {"f1": 50.0}, {"f1": 99.0}, None]))
     assert [f.complete for f in found] == [True, False]
-    assert tuning.best(found, "f1").options.c == 0.1
+    assert studies.best(found, "f1").options.c == 0.1
     with pytest.raises(MtlError, match="no setting has all its trials"):
-        tuning.best(found[1:], "f1")
+        studies.best(found[1:], "f1")
 
 
 def test_labels_that_are_no_chunks_are_compared_by_accuracy(tmp_path):
     some = study([Options(c=c) for c in (0.1, 1.0)])
-    found = tuning.findings(
+    found = studies.findings(
         some, kept(tmp_path, some, [{"f1": 0.0, "accuracy": 90.0}, {"f1": 0.0, "accuracy": 91.0}])
     )
-    assert tuning.score_name(found) == "accuracy"
-    assert tuning.best(found, "accuracy").options.c == 1.0
+    assert studies.score_name(r for f in found for r in f.results) == "accuracy"
+    assert studies.best(found, "accuracy").options.c == 1.0
 
 
 # One encoding -----------------------------------------------------------------------------------------------
@@ -224,15 +226,15 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
     real = mtlstruct.train.encode_training
     monkeypatch.setattr(mtlstruct.train, "encode_training", lambda *a, **k: calls.append(1) or real(*a, **k))
     monkeypatch.setattr("mtlstruct.sharing.LEAST", 0)
-    some = study([Options(c=c) for c in (0.1, 1.0)], tuning.folds(len(DATA), 2, 0), None)
+    some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
     (tmp_path / ".shared-old").mkdir()
-    with tuning.bench(some, tmp_path) as ready:
+    with tuning.runner(some, tmp_path) as ready:
         assert [path.name for path in tmp_path.iterdir()] == [ready.shared.folder.name]
         ids = ready.material.encoded.designs[0].ids
         assert type(ids) is np.ndarray
         assert isinstance(ids.base, np.memmap)
         assert ids.flags.writeable  # as ordinary arrays are: else every kernel would be compiled once more
-        work = tuning.open_bench(ready.shared, scoring.scores, 1)
+        work = tuning.open_worker(ready.shared, scoring.scores, 1)
         results = [work(trial) for trial in some.trials]
         threads.set_threads(None)
         again = train(DATA, TEMPLATES, Options(), silent, material=ready.material)
@@ -246,7 +248,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
 
 
 def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
-    with tuning.bench(study(), tmp_path) as ready:
+    with tuning.runner(study(), tmp_path) as ready:
         needed = ready.memory
         for free, expected in ((None, 8), (100 * needed, 8), (3 * needed, 3), (needed, 1)):
             monkeypatch.setattr("mtlstruct.memory.available", lambda free=free: free)
@@ -254,5 +256,5 @@ def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
         monkeypatch.setattr("mtlstruct.memory.available", lambda: needed - 1)
         with pytest.raises(MtlError, match="a trial needs about"):
             ready.fitting(8)
-    with tuning.bench(study(parts=tuning.folds(40, 2, 0), valid=None), tmp_path) as ready:
+    with tuning.runner(study(splits=studies.folds(40, 2, 0), valid=None), tmp_path) as ready:
         assert ready.memory > needed

@@ -2,8 +2,8 @@
 
 A cell is named by its *facts*, a JSON object of everything that its result depends on: checksums of the data, the
 templates, the options. The file is called after the hash of the facts and holds them beside the result, so a
-folder of cells explains itself, and a changed input is another cell. What a cell does is none of this module's
-business; `tuning` has one kind.
+folder of cells explains itself, and a changed input is another cell. What is done for a cell is none of this module's
+business; `tuning` trains and scores.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from .corpus import Corpus
 from .errors import MtlError
 from .files import cannot_write, replacing
+from .processes import Outcome, in_processes
 
 FORMAT = "mtlstruct cell"
 VERSION = 1
@@ -108,9 +109,30 @@ class Store:
             yield
 
 
-def missing(store: Store, cells: Iterable[Cell]) -> list[Cell]:
-    """The cells that have not been run."""
-    return [cell for cell in cells if store.load(cell) is None]
+class HasCell(Protocol):
+    """What is run for a cell: whatever the work needs to know, and the cell."""
+
+    @property
+    def cell(self) -> Cell:
+        """Under which the result is kept."""
+        ...
+
+
+Run = TypeVar("Run", bound=HasCell)
+
+
+def run(
+    runs: Sequence[Run],
+    store: Store,
+    prepare: Callable[[], Callable[[Any], dict[str, Any]]],
+    count: int,
+    started: Callable[[Run], None] = lambda run: None,
+) -> Generator[Outcome[Run], None, None]:
+    """Does runs in `count` processes (see `processes.in_processes`) and keeps each result as soon as it is there."""
+    for outcome in in_processes(prepare, runs, count, started):
+        if outcome.failure is None:
+            store.save(outcome.item.cell, outcome.result)
+        yield outcome
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:

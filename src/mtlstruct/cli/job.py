@@ -58,9 +58,7 @@ class Job:
         """Refuses, before any work, what could only fail after it."""
         from mtlstruct.files import check_writable
 
-        self.options.checked()
-        if self.options.line_search and self.options.solver != "cutting-plane":
-            raise IncompatibleError("--line-search is for --solver cutting-plane")
+        check_options(self.options)
         refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
         refuse_overwriting([self.model], [self.log])
         for path in (self.model, self.log):
@@ -98,7 +96,8 @@ class Job:
         stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
         left = TimeLeft(stop, self.options.c * len(corpus))
         with Progress(len(templates), left, quiet=quiet) as shown:
-            say_what_was_read(shown.say, corpus, templates)
+            if material is None:  # else it has been said
+                say_what_was_read(shown.say, corpus, templates)
 
             def watch(record: Record) -> bool:
                 log.add_pass(record, shown.seconds)
@@ -106,7 +105,8 @@ class Job:
                 return False
 
             def notify(ready: Prepared) -> None:
-                _say_prepared(shown, ready)
+                if material is None:
+                    _say_prepared(shown, ready)
 
             return train(corpus, templates, self.options, watch, notify, material)
 
@@ -244,6 +244,13 @@ class Result:
         size = _size(self.job.model.stat().st_size)
         log = f", log {self.job.log}" if self.job.log is not None else ""
         return f"saved {self.job.model} ({size}){log}"
+
+
+def check_options(options: Options) -> None:
+    """Refuses options that make no sense, or not together."""
+    options.checked()
+    if options.line_search and options.solver != "cutting-plane":
+        raise IncompatibleError("--line-search is for --solver cutting-plane")
 
 
 def _outlined(training: Training) -> Training:

@@ -107,6 +107,7 @@ def tune(
     """
     from mtlstruct.cli.trials import Trials
     from mtlstruct.grid import combinations
+    from mtlstruct.studies import settled
     from mtlstruct.train import Options
 
     if json and csv:
@@ -129,7 +130,7 @@ def tune(
     if p:
         axes["p"] = numbers(p, "-p")
     axes["c"] = numbers(c, "-c")
-    settings: list[Options] = combinations(base, axes)
+    settings: list[Options] = settled(combinations(base, axes))
     log = None if model is None else log_beside(model)
     job = Job(
         templates,

@@ -18,7 +18,7 @@ from mtlstruct.report.plots import (
 )
 
 if TYPE_CHECKING:
-    from mtlstruct.tuning import Finding
+    from mtlstruct.studies import Finding
 
 COLOURS = ("#2a6f97", "#ee9b00", "#6a994e", "#9b5de5", "#bc6c25", "#00a6a6", "#c9184a", "#577590")
 NAMES = {"f1": "F1", "uas": "UAS", "accuracy": "accuracy"}

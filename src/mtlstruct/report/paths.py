@@ -156,8 +156,8 @@ def _cells(folder: Path) -> list[Point]:
 def _study(facts: Mapping[str, Any]) -> str:
     """What all cells of one study have in common: everything but the option varied, and which fold it is."""
     options = {name: value for name, value in facts["options"].items() if name not in ("method", "p", "c")}
-    part = {name: value for name, value in facts.get("part", {}).items() if name != "fold"}
-    return digest({**facts, "options": options, "part": part})
+    split = {name: value for name, value in facts.get("split", {}).items() if name != "fold"}
+    return digest({**facts, "options": options, "split": split})
 
 
 def _cell(folder: Path, facts: Mapping[str, Any], result: Mapping[str, Any]) -> Point:
