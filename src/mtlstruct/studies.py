@@ -19,6 +19,7 @@ from . import __version__
 from .corpus import Corpus
 from .errors import MtlError
 from .grid import Cell, Store, corpus_digest, digest
+from .recipes import recipe
 from .templates import TemplateSet
 from .train import Options
 
@@ -27,9 +28,6 @@ ENCODING = ("task", "tags", "min_count", "normalize")
 
 SCORES = ("f1", "uas", "accuracy")
 """By which settings are compared: the first that the data have. Labels that are no chunks have F1 0 throughout."""
-
-WITH_P = ("pmtl", "mixed")
-"""The methods that have an exponent p."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +86,16 @@ def settled(settings: Sequence[Options]) -> list[Options]:
 
 
 def _settle(options: Options) -> Options:
-    p = getattr(options, "p", None)
-    if p is None:
-        return options
-    if options.method not in WITH_P:
-        return replace(options, p=None)  # type: ignore[call-arg]
-    if options.method == "pmtl" and p == 1:
-        return replace(options, method="mtl", p=None)  # type: ignore[call-arg]
-    return options
+    given, own = getattr(options, "p", None), getattr(recipe(options.method), "p", None)
+    if options.method == "pmtl" and given == 1:
+        return _with(options, method="mtl", p=None)
+    if given is not None and own is None:
+        return _with(options, p=None)
+    return options if given is not None or own is None else _with(options, p=own)
+
+
+def _with(options: Options, **changes: Any) -> Options:
+    return replace(options, **changes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,10 +107,11 @@ class Summary:
         """The picture. One that nobody asked for is left out where there is nothing to draw it with."""
         from mtlstruct.report.gridplots import plot_settings
 
-        if not self.found or (len(self.found) < 2 and not asked):
+        complete = [finding for finding in self.found if finding.complete]
+        if not complete or (len(complete) < 2 and not asked):
             return
         try:
-            plot_settings(self.found, self.score, path)
+            plot_settings(complete, self.score, path)
         except MtlError:
             if asked:
                 raise
