@@ -52,9 +52,9 @@ def _row(found: dict[str, Any], c: str) -> dict[str, Any]:
 
 def draw(rows: list[dict[str, Any]]) -> None:
     """Left both on one scale, right what was measured alone."""
-    from mtlstruct.report.plots import new_figure, save_figure, title
+    from mtlstruct.report.plots import new_figure, save, title
 
-    figure = new_figure(10.4, 4.4)
+    figure = new_figure(PICTURE, (10.4, 4.4))
     both, alone = figure.subplots(1, 2)
     both.set_yscale("log")
     for row, colour in zip(rows, ("#6a994e", "#2a6f97", "#ee9b00"), strict=True):
@@ -70,7 +70,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
         _frame(axes)
     alone.set_ylim(bottom=0)
     title(figure, "Algorithm 1 needs far fewer iterations than Theorem 2 allows")
-    save_figure(figure, PICTURE)
+    save(figure, PICTURE)
 
 
 def _label(axes: Any, text: str, point: tuple[float, float], colour: str) -> None:
@@ -80,7 +80,7 @@ def _label(axes: Any, text: str, point: tuple[float, float], colour: str) -> Non
 
 
 def _frame(axes: Any) -> None:
-    from mtlstruct.report.plots import INK, plain_axes
+    from mtlstruct.report.plots import INK, quiet
 
     axes.set_xscale("log")
     axes.invert_xaxis()
@@ -88,6 +88,5 @@ def _frame(axes: Any) -> None:
     axes.set_xticks([], minor=True)
     axes.set_xlabel("ε: R_emp − R_s, wrong tokens a sentence", color=INK)
     axes.set_ylabel("iterations", color=INK)
-    axes.grid(axis="y", color="#eef1f3")
+    quiet(axes, "y")
     axes.set_axisbelow(True)
-    plain_axes(axes)

@@ -228,6 +228,33 @@ def test_a_part_is_held_out_if_nothing_else_is_said(run: Run, place: Path, inlin
     assert not Path("tune/tune.png").exists()  # one point is no picture
 
 
+def test_a_grid_over_p(run: Run, place: Path, inline: Inline) -> None:
+    arguments = [
+        "tune",
+        "a.tpl",
+        "train.txt",
+        "--valid",
+        "valid.txt",
+        "-c",
+        "1",
+        "-p",
+        "1,4/3,4",
+        "--out",
+        "t",
+    ]
+    got = run(*arguments, "--method", "svm,pmtl", "--json", "-q")
+    assert got.code == 0, got.err
+    found = [(s["method"], s["p"]) for s in got.json["settings"]]
+    assert found == [("svm", None), ("mtl", None), ("pmtl", 4 / 3), ("pmtl", 4.0)]
+    table = run(*arguments, "--method", "svm,pmtl", "-q").out.splitlines()
+    assert table[0].split()[:3] == ["method", "p", "c"]
+    (path,) = run("weights", "--path", "t", "--json", "--plot", "p.svg").json
+    assert (path["method"], path["c"], path["along"]) == ("pmtl", 1.0, "p")
+    assert path["values"] == [1.0, 4 / 3, 2.0, 4.0]
+    for row in path["templates"]:
+        assert row["relative"][2] == pytest.approx(1.0)
+
+
 def test_segmentation(run: Run, place: Path, inline: Inline) -> None:
     Path("c.tpl").write_text("U0:%x[0,0]\nU1:%x[1,0]\nB\n")
     got = run("tune", "c.tpl", "w.txt", "--task", "segmentation", "--folds", 2, "-c", "1,2", "--json", "-q")
@@ -265,6 +292,7 @@ def test_nothing_but_failures(run: Run, place: Path, inline: Inline) -> None:
         (["-c", "1,x"], ["-c: expected numbers separated by commas, got '1,x'"]),
         (["-c", "0"], ["-c must be a positive number, got 0"]),
         (["-c", "1/0"], ["-c: expected numbers"]),
+        (["--method", "pmtl", "-p", "0.5"], ["-p must be"]),
         (["--method", "mtl,fly"], ["unknown method 'fly'"]),
         (["--folds", "2", "--valid", "valid.txt"], ["--valid, --folds, --hold-out: expected one of them"]),
         (["--folds", "5"], ["--folds must be between 2 and the number of sentences, 4, got 5"]),

@@ -63,15 +63,18 @@ def test_taking_all_changes_nothing():
 
 
 def test_sentences_of_a_corpus():
-    corpus = replace(random_corpus(np.random.default_rng(2)), extra="as read")
+    corpus = replace(random_corpus(np.random.default_rng(2)), extra="as read", lines=np.arange(12) * 10)
     few = corpus.take(np.array([4, 1]))
     assert few.extra is None
     assert few.labels == corpus.labels
+    assert few.lines.tolist() == [40, 10]
     spans = list(corpus.sentences())
     for column, whole in zip(few.columns, corpus.columns, strict=True):
         assert column.cells() == whole.cells()[spans[4]] + whole.cells()[spans[1]]
     assert few.outputs.tolist() == corpus.outputs[spans[4]].tolist() + corpus.outputs[spans[1]].tolist()
-    assert replace(corpus, outputs=None).take(np.array([0])).outputs is None
+    bare = replace(corpus, outputs=None, lines=None).take(np.array([0]))
+    assert bare.outputs is None
+    assert bare.lines is None
 
 
 def test_entries_of_rows():

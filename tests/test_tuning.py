@@ -104,6 +104,19 @@ def test_combinations_over_any_fields():
         combinations(Options(), {"colour": [1]})
 
 
+def test_settings_that_say_the_same_are_one():
+    axes = {"method": ["mtl", "svm", "pmtl"], "p": [1.0, 1.5], "c": [0.1, 1.0]}
+    found = studies.settled(combinations(Options(), axes))
+    assert [(o.method, o.p, o.c) for o in found] == [
+        ("mtl", None, 0.1), ("mtl", None, 1.0), ("svm", None, 0.1), ("svm", None, 1.0),
+        ("pmtl", 1.5, 0.1), ("pmtl", 1.5, 1.0),
+    ]  # fmt: skip
+    assert [o.p for o in studies.settled([Options(method="pmtl"), Options(method="mixed", p=3.0)])] == [
+        4 / 3,
+        3.0,
+    ]
+
+
 def test_bad_settings_are_refused_before_any_work():
     with pytest.raises(MtlError, match="-c must be a positive number"):
         study([Options(), Options(c=-1.0)])

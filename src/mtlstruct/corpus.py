@@ -77,7 +77,8 @@ class Corpus:
         tokens, ptr = entries(self.ptr, sentences)
         columns = tuple(Column(column.ids[tokens], column.strings) for column in self.columns)
         outputs = None if self.outputs is None else self.outputs[tokens]
-        return replace(self, columns=columns, ptr=ptr, outputs=outputs, extra=None)
+        lines = None if self.lines is None else self.lines[sentences]
+        return replace(self, columns=columns, ptr=ptr, outputs=outputs, lines=lines, extra=None)
 
     def sentences(self) -> Iterator[slice]:
         """The token range of each sentence."""

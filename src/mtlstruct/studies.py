@@ -19,7 +19,7 @@ from . import __version__
 from .corpus import Corpus
 from .errors import MtlError
 from .grid import Cell, Store, corpus_digest, digest
-from .recipes import recipe
+from .recipes import exponent, recipe
 from .templates import TemplateSet
 from .train import Options
 
@@ -86,16 +86,12 @@ def settled(settings: Sequence[Options]) -> list[Options]:
 
 
 def _settle(options: Options) -> Options:
-    given, own = getattr(options, "p", None), getattr(recipe(options.method), "p", None)
-    if options.method == "pmtl" and given == 1:
-        return _with(options, method="mtl", p=None)
-    if given is not None and own is None:
-        return _with(options, p=None)
-    return options if given is not None or own is None else _with(options, p=own)
-
-
-def _with(options: Options, **changes: Any) -> Options:
-    return replace(options, **changes)
+    if recipe(options.method).p is None:
+        return replace(options, p=None)
+    p = exponent(options.method, options.p)
+    if options.method == "pmtl" and p == 1:
+        return replace(options, method="mtl", p=None)
+    return replace(options, p=p)
 
 
 @dataclass(frozen=True, eq=False)

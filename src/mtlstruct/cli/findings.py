@@ -151,7 +151,7 @@ class Summary:
 
 def varied(options: Options) -> dict[str, Any]:
     """The options that a grid is about."""
-    return {name: getattr(options, name, None) for name in ("method", "p", "c")}
+    return {name: getattr(options, name) for name in ("method", "p", "c")}
 
 
 def describe(options: Options) -> str:

@@ -38,7 +38,7 @@ def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
 
 
 def _row(finding: Finding) -> Row:
-    return finding.options.method, getattr(finding.options, "p", None)
+    return finding.options.method, finding.options.p
 
 
 def _name(row: Row) -> str:

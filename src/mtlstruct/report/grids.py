@@ -17,14 +17,14 @@ SHOWN = ("precision", "recall", "f1", "uas", "accuracy")
 def print_settings(found: Sequence[Finding], best: Finding, score: str) -> None:
     """A row a setting, the best one in bold and marked by a star; a missing trial is marked too."""
     scores = [name for name in SHOWN if name in best.results[0]["scores"]]
-    with_p = any(getattr(finding.options, "p", None) is not None for finding in found)
+    with_p = any(finding.options.p is not None for finding in found)
     folded = len(best.results) > 1
     spread = ["±"] if folded else []
     titles = ["c", *scores, *spread, "gap", "passes", "templates", "seconds"]
     table = plain_table(["", "method"], ["p", *titles] if with_p else titles)
     for finding in found:
         chosen = finding is best
-        p = getattr(finding.options, "p", None)
+        p = finding.options.p
         cells = [
             "*" if chosen else "" if finding.complete else "…",
             finding.options.method,
