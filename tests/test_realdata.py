@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlstruct import metrics, threads
+from mtlstruct import metrics, studies, threads, tuning
 from mtlstruct.classification import class_scores
+from mtlstruct.cli import scoring
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.encoding import encode_training
 from mtlstruct.formats import columns, segmented
@@ -18,7 +19,7 @@ from mtlstruct.oracle import Oracle
 from mtlstruct.regularizers import L2, BlockL1Squared
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.train import Options, train
+from mtlstruct.train import Options, encode, train
 
 pytestmark = pytest.mark.realdata
 
@@ -201,3 +202,20 @@ def test_cached_outputs_reach_the_objective_of_edge_marginals():
     assert own.converged
     assert cached.converged
     assert max(own.dual, cached.dual) <= min(own.objective, cached.objective) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+def test_a_fold_of_spanish_equals_a_separate_training(method):
+    corpus = head(ner("esp", "train"), 1500)
+    options = Options(method=method, c=1.0 if method == "mtl" else 0.01, min_count=2)
+    split = studies.folds(len(corpus), 3, seed=0)[0]
+    study = studies.Study(corpus, preset("ner-134"), (options,), (split,))
+    material = encode(corpus, study.templates, options)
+    result = tuning.run_trial(study, material, scoring.scores, study.trials[0])
+    alone = train(corpus.take(split.train), study.templates, options, silent)
+    expected = chunk_f1(alone.model, corpus.take(split.test))
+    print(
+        f"\nfold {result['scores']['f1']:.4f} {result['objective']:.6f}, {expected:.4f} {alone.fit.objective:.6f}"
+    )
+    assert result["scores"]["f1"] == pytest.approx(expected, abs=0.05)
+    assert result["objective"] == pytest.approx(alone.fit.objective, rel=1e-6)

@@ -11,13 +11,14 @@ Weights come as w_j = scale_j · u_j, so a learner that rescales templates never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import threads
 from ._kernels import fast_kernel, kernel, make_prefetch
+from .corpus import entries
 
 LOOKAHEAD = 24
 """How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
@@ -65,14 +66,23 @@ class Design:
         return uniform and len(np.unique(self.blocks)) == len(self.blocks)
 
     def take(self, rows: NDArray[np.integer]) -> Design:
-        """The same A with these rows only."""
-        sizes = self.ptr[rows + 1] - self.ptr[rows]
-        ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        entry = np.arange(ptr[-1]) + np.repeat(self.ptr[rows] - ptr[:-1], sizes)
-        ids = np.append(self.ids[entry], np.full(LOOKAHEAD, self.attributes, self.ids.dtype))
-        values = self.values[entry] if len(self.values) else self.values
-        blocks = self.blocks[entry] if self.ragged else self.blocks
-        return Design(ids, ptr, blocks, values, self.block_ptr, self.templates)
+        """Some of the rows, in the order given; attributes keep their numbers."""
+        if not self.ragged:
+            width = len(self.blocks)  # by whole rows: a list of single entries would be as large as A
+            table = self.ids[: self.ptr[-1]].reshape(self.rows, width)[rows]
+            values = self.values.reshape(self.rows, width)[rows].ravel() if len(self.values) else self.values
+            ptr = np.arange(len(rows) + 1, dtype=np.int64) * width
+            return replace(self, ids=self._readable_ahead(table.ravel()), ptr=ptr, values=values)
+        found, ptr = entries(self.ptr, rows)
+        values = self.values[found] if len(self.values) else self.values
+        ids = self._readable_ahead(self.ids[found])
+        return replace(self, ids=ids, ptr=ptr, blocks=self.blocks[found], values=values)
+
+    def _readable_ahead(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
+        """The ids and the padding that prefetching reads."""
+        padded: NDArray[np.integer] = np.full(len(ids) + LOOKAHEAD, self.attributes, ids.dtype)
+        padded[: len(ids)] = ids
+        return padded
 
     def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
         """The scale of each entry's template, in the order of `blocks`."""

@@ -81,31 +81,43 @@ class Prepared:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Material:
+    """Training data in features, from which any number of models can be learned; `seconds` is what that took."""
+
+    structure: Structure
+    encoded: Encoded
+    index: FeatureIndex
+    seconds: float
+
+    @property
+    def weights(self) -> int:
+        """How many features there are."""
+        widths = self.structure.widths()
+        return sum(d.attributes * w for d, w in zip(self.encoded.designs, widths, strict=True))
+
+
 def train(
     corpus: Corpus,
     templates: TemplateSet,
     options: Options,
     watch: Watch,
     notify: Callable[[Prepared], None] | None = None,
+    material: Material | None = None,
 ) -> Training:
-    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass."""
+    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
+
+    material: what `encode` made of this corpus and these templates, if that has been done already.
+    """
     options.checked()
     began = time.perf_counter()
-    structure = _structure(corpus, options)
-    cost_table(corpus, structure, options)  # refuses before the work what it would refuse after it
-    if options.task == "multiclass":
-        _check_rows(templates)
-    _check_memory_of_ids(corpus, templates)
-    encoded, index = encode_training(
-        corpus,
-        templates,
-        structure.sites(corpus.ptr),
-        min_count=options.min_count,
-        normalize=options.normalize,
-    )
-    weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
+    if material is None:
+        material = encode(corpus, templates, options)
+    cost_table(corpus, material.structure, options)  # refuses before learning what it would refuse after it
+    structure, encoded, index = material.structure, material.encoded, material.index
     needed = memory_needed(encoded, structure)
-    ready = Prepared(observed_attributes(index), weights, needed, time.perf_counter() - began)
+    ready = Prepared(observed_attributes(index), material.weights, needed, material.seconds)
+    del material  # A is not to be held beyond learning
     if notify is not None:
         notify(ready)
     memory.ensure(needed, "training")
@@ -120,6 +132,23 @@ def train(
         attributes=ready.attributes,
         weights=ready.weights,
     )
+
+
+def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
+    """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
+    began = time.perf_counter()
+    structure = _structure(corpus, options)
+    if options.task == "multiclass":
+        _check_rows(templates)
+    _check_memory_of_ids(corpus, templates)
+    encoded, index = encode_training(
+        corpus,
+        templates,
+        structure.sites(corpus.ptr),
+        min_count=options.min_count,
+        normalize=options.normalize,
+    )
+    return Material(structure, encoded, index, time.perf_counter() - began)
 
 
 def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:

@@ -103,14 +103,8 @@ def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
 
 
 def _words(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    """The words of each line, of empty lines too, so that messages can name the line."""
     characters = "".join(corpus.columns[0].cells())
-    found, start = [], 0
-    for runs in corpus.extra:
-        span = slice(start, start + sum(runs))
-        found.append(segmented.cut(characters[span], labels[span]))
-        start = span.stop
-    return found
+    return [segmented.cut(characters[span], labels[span]) for span in corpus.sentences()]
 
 
 def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:

@@ -20,6 +20,17 @@ from mtlstruct.cli.common import (
     use_threads,
 )
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
+from mtlstruct.cli.options import (
+    EpsilonOption,
+    GapOption,
+    LineSearchOption,
+    MaxIterOption,
+    MinCountOption,
+    NormalizeOption,
+    SolverOption,
+    TagsOption,
+    TaskOption,
+)
 from mtlstruct.cli.templates import CompatOption, Dialect, DialectOption
 
 
@@ -28,10 +39,7 @@ def train(
     templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
-    task: Annotated[
-        Task,
-        typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line."),
-    ] = Task.sequence,
+    task: TaskOption = Task.sequence,
     method: Annotated[
         Method,
         typer.Option(
@@ -45,19 +53,11 @@ def train(
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
-    solver: Annotated[
-        Solver, typer.Option("--solver", help="The fast dual, or the paper's algorithm.")
-    ] = Solver.coordinate,
-    line_search: Annotated[
-        bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
-    ] = False,
-    gap: Annotated[float, typer.Option("--gap", help="Stop at this relative duality gap.")] = 0.01,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Stop at this R_emp - R_s instead, as the paper does.")
-    ] = None,
-    max_iter: Annotated[
-        int, typer.Option("--max-iter", metavar="N", help="Stop after so many passes anyway.")
-    ] = 1000,
+    solver: SolverOption = Solver.coordinate,
+    line_search: LineSearchOption = False,
+    gap: GapOption = 0.01,
+    epsilon: EpsilonOption = None,
+    max_iter: MaxIterOption = 1000,
     loss_weights: Annotated[
         str,
         typer.Option(
@@ -67,9 +67,7 @@ def train(
             show_default=False,
         ),
     ] = "",
-    min_count: Annotated[
-        int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
-    ] = 1,
+    min_count: MinCountOption = 1,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     refit_top: Annotated[
@@ -84,12 +82,8 @@ def train(
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
     ] = 0,
     threads: ThreadsOption = None,
-    normalize: Annotated[
-        Normalize, typer.Option("--normalize", help="Look cells up in this Unicode form.")
-    ] = Normalize.none,
-    tags: Annotated[
-        Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")
-    ] = Tags.bie,
+    normalize: NormalizeOption = Normalize.none,
+    tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     log: Annotated[
         Path | None,

@@ -47,9 +47,14 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
 
 def new_figure(path: Path, inches: tuple[float, float]) -> Any:
     """An empty figure for a file; refuses, before any work, a file that it could not be saved to."""
+    check_picture(path)
+    return _matplotlib()(figsize=inches, layout="constrained")
+
+
+def check_picture(path: Path) -> None:
+    """Refuses a file name whose ending is no picture format of ours."""
     if path.suffix.lower() not in FORMATS:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
-    return _matplotlib()(figsize=inches, layout="constrained")
 
 
 def save(figure: Any, path: Path) -> None:
@@ -64,6 +69,11 @@ def quiet(axes: Any, grid: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
+
+
+def title(figure: Any, text: str) -> None:
+    """What a picture says, above it on the left."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=11, color=INK)
 
 
 def _matplotlib() -> Any:
@@ -130,8 +140,7 @@ def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> No
 def _captions(axes: Any, heights: Sequence[float]) -> None:
     """What the picture says, and what its colours mean."""
     kept = sum(height > 0 for height in heights)
-    title = f"{kept} of {len(heights)} templates have a weight"
-    axes.figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
+    title(axes.figure, f"{kept} of {len(heights)} templates have a weight")
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: labels[i].startswith("dropped"))  # dropped ones last
     axes.figure.legend(
@@ -158,7 +167,7 @@ def _names(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float
     """All templates by name under the axis if they fit, else the heaviest above it."""
     if len(weights) > NAMED_ALL:
         return _name_heaviest(axes, weights, heights)
-    labels = [_label(weight.text) for weight in weights]
+    labels = [short_label(weight.text) for weight in weights]
     axes.set_xticks(range(len(labels)), labels=labels, rotation=55, ha="right", rotation_mode="anchor")
     for tick, height in zip(axes.get_xticklabels(), heights, strict=True):
         tick.set_color(INK if height > 0 else "#9aa7b1")
@@ -173,7 +182,7 @@ def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequen
     spots = spread(places, least=0.17 * len(weights) / inches, low=0, high=len(weights) - 1)
     for place, spot in zip(places, spots, strict=True):
         axes.annotate(
-            _label(weights[place].text),
+            short_label(weights[place].text),
             xy=(place, heights[place]),
             xytext=(spot, 1.03),
             textcoords=axes.get_xaxis_transform(),
@@ -231,7 +240,7 @@ def _end(group: Sequence[float], least: float) -> float:
     return _start(group, least) + least * (len(group) - 1)
 
 
-def _label(text: str) -> str:
+def short_label(text: str) -> str:
     """A template short enough for a picture: U025:%x[-1,0]/%x[0,0] is U025 [-1,0]/[0,0]."""
     short = text.replace("%x", "").replace(":", " ", 1)
     return short if len(short) <= 30 else short[:29] + "…"
