@@ -259,6 +259,32 @@ def test_import_for_segmentation(run: Run, place: Path) -> None:
     refused(run("import", "m.txt", "b.mtl", "--task", "segmentation"), "--tags bie", "'B-LOC'")
 
 
+def test_wapiti_formats_predict_the_same(run: Run, place: Path) -> None:
+    same = run("predict", "m.mtl", "train.txt").out
+    got = run("export", "m.mtl", "m.txt", "--format", "wapiti-text")
+    assert (got.code, got.out) == (0, "")
+    assert got.err.startswith("wrote m.txt: 4 labels")
+    assert run("import", "m.txt", "back.mtl", "--format", "wapiti-text").code == 0
+    assert run("predict", "back.mtl", "train.txt").out == same
+    assert run("export", "m.mtl", "m.dump", "--format", "wapiti-dump").code == 0
+    assert run("templates", "convert", "a.tpl", "--to", "wapiti", "-o", "a.pat").code == 0
+    got = run("import", "m.dump", "back.mtl", "--format", "wapiti-dump", "--templates", "a.pat")
+    assert (got.code, got.err.count("warning")) == (0, 0)
+    assert run("predict", "back.mtl", "train.txt").out == same
+    refused(run("import", "m.dump", "b.mtl", "--format", "wapiti-dump"), "--templates")
+    refused(run("import", "m.txt", "b.mtl", "--format", "wapiti-text", "--templates", "a.pat"), "no other")
+
+
+def test_letters_that_wapiti_reads_otherwise_are_said(run: Run, place: Path) -> None:
+    Path("l.tpl").write_text("U0:%lower[0,0]\nB\n")
+    assert run("train", "l.tpl", "train.txt", "l.mtl").code == 0
+    got = run("export", "l.mtl", "l.txt", "--format", "wapiti-text")
+    assert got.code == 0
+    assert "warning: the model's templates, line 1: Wapiti's %X sees bytes" in got.err
+    got = run("import", "l.txt", "b.mtl", "--format", "wapiti-text")
+    assert "warning: l.txt, line 1: Wapiti's %X sees bytes" in got.err
+
+
 def test_exchange_refuses_in_a_sentence(run: Run, place: Path) -> None:
     refused(run("export", "m.mtl", "m.mtl"), "needs that file")
     refused(run("export", "m.mtl", "no/m.txt"), "does not exist")

@@ -85,21 +85,27 @@ def make_plan(templates: TemplateSet) -> Plan:
     streams: dict[Stream, int] = {}
     for template in templates:
         for term in template.terms:
-            streams.setdefault(_stream(term), len(streams))
+            streams.setdefault(step_of(term)[1], len(streams))
     joins: dict[Join, int] = {}
     uses = [_use(template, streams, joins) for template in templates]
     before, after = templates.reach()
     return Plan(tuple(streams), tuple(joins), tuple(uses), before, after)
 
 
-def _stream(term: Term) -> Stream:
-    return Stream(term.column, term.function, term.arguments, term.row if term.absolute else 0)
+Step = tuple[int, Stream]
+"""What a term reads: a stream, so many rows away."""
+
+
+def step_of(term: Term) -> Step:
+    """The step of a term. A cell at an absolute place looks the same from everywhere, so it stands in row 0."""
+    stream = Stream(term.column, term.function, term.arguments, term.row if term.absolute else 0)
+    return (0 if term.absolute else term.row), stream
 
 
 def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int]) -> Use:
-    # A cell at an absolute place looks the same from everywhere, so it may stand in row 0. The order must not
-    # depend on how streams are numbered: a selection of the templates numbers them anew, and needs the same joins.
-    cells = sorted((0 if t.absolute else t.row, _stream(t)) for t in template.terms)
+    # The order must not depend on how streams are numbered: a selection of the templates numbers them anew, and
+    # needs the same joins.
+    cells = sorted(map(step_of, template.terms))
     if not cells:
         return Use(ABSENT, 0)
     anchor, node = cells[0][0], streams[cells[0][1]]

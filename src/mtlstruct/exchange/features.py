@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.encoding import FeatureIndex, Plan, make_plan
+from mtlstruct.encoding import FeatureIndex, Plan, Step, make_plan, step_of
 from mtlstruct.numbering import ABSENT, PairTable, Vocabulary
-from mtlstruct.templates import Template, TemplateSet, Term
+from mtlstruct.templates import Template, TemplateSet
 
 Cells = tuple[str, ...]
 """The cells of an attribute, in the order of its template's terms."""
@@ -28,7 +28,7 @@ def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
     if not steps:
         return [()] * len(order)
     read = dict(zip(steps, _step_strings(index, j, order), strict=True))
-    return list(zip(*(read[_place(term)] for term in index.templates[j].terms), strict=True))
+    return list(zip(*(read[step_of(term)] for term in index.templates[j].terms), strict=True))
 
 
 def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
@@ -48,13 +48,9 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
     )
 
 
-def _place(term: Term) -> tuple[int, int]:
-    return (term.row, term.column)
-
-
-def _steps(plan: Plan, j: int) -> list[tuple[int, int]]:
-    """The (row, column) that each step of template j's chain reads."""
-    return [(row, plan.streams[stream].column) for row, stream, _ in _chain(plan, j)]
+def _steps(plan: Plan, j: int) -> list[Step]:
+    """What each step of template j's chain reads."""
+    return [(row, plan.streams[stream]) for row, stream, _ in _chain(plan, j)]
 
 
 def _chain(plan: Plan, j: int) -> list[tuple[int, int, int]]:
@@ -94,7 +90,7 @@ def _numbered(
     nodes: list[dict[str | tuple[int, int], int]],
 ) -> list[int]:
     """The value of the template's node for each attribute; new strings and pairs get the next number."""
-    places = [_place(term) for term in template.terms]
+    places = [step_of(term) for term in template.terms]
     chain = [(places.index(step), stream, node) for step, (_, stream, node) in
              zip(_steps(plan, j), _chain(plan, j), strict=True)]  # fmt: skip
     out = []
