@@ -293,6 +293,21 @@ def test_exchange_refuses_in_a_sentence(run: Run, place: Path) -> None:
     assert not Path("b.mtl").exists()
 
 
+def test_lines_that_expand_alike_share_parameters(run: Run, place: Path) -> None:
+    Path("bag.tpl").write_text("# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\nB\n")
+    got = run("train", "bag.tpl", "train.txt", "bag.mtl", "--share-identical", "--json")
+    assert json.loads(got.out)["templates"] == 3
+    texts = [row["text"] for row in json.loads(run("weights", "bag.mtl", "--json").out)]
+    assert "U:%x[-1,0] + U:%x[1,0]" in texts
+    assert run("explain", "bag.mtl", "train.txt").code == 0
+    kept = run("templates", "select", "bag.mtl", "--top", 2, "--templates", "bag.tpl").out
+    assert kept == "# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\n"  # B has no weight here
+    assert run("export", "bag.mtl", "bag.txt").code == 0
+    assert run("import", "bag.txt", "back.mtl").code == 0
+    assert run("predict", "back.mtl", "train.txt").out == run("predict", "bag.mtl", "train.txt").out
+    assert run("train", "bag.tpl", "train.txt", "r.mtl", "--share-identical", "--refit-top", 2).code == 0
+
+
 # weights ----------------------------------------------------------------------------------------------------
 
 CONTRACT = ["rank", "index", "name", "text", "mu", "relative", "norm", "features"]

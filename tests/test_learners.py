@@ -23,9 +23,10 @@ NORMS = [BlockL1Squared(), L2()]
 OTHERS = [PBlock(4 / 3), PBlock(4.0), Mixed(1.5), GroupLasso()]
 
 
-def make_oracle(data, templates=TEMPLATES):
+def make_oracle(data, templates=TEMPLATES, *, shared=False):
     structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
+    lines = TemplateSet.parse(templates)
+    encoded, _ = encode_training(data, lines.shared() if shared else lines, structure.sites(data.ptr))
     return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
 
 

@@ -41,6 +41,7 @@ class Options:
     seed: int = 0
     line_search: bool = False
     tags: str = "bie"
+    share_identical: bool = False
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -89,6 +90,8 @@ def train(
     """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass."""
     options.checked()
     began = time.perf_counter()
+    if options.share_identical:
+        templates = templates.shared()
     structure = _structure(corpus, options)
     _check_memory_of_ids(corpus, templates)
     encoded, index = encode_training(
@@ -190,7 +193,8 @@ def _structure(corpus: Corpus, options: Options) -> Structure:
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
-    memory.ensure(corpus.tokens * (4 * len(templates) + 64), f"encoding {corpus.tokens:,} tokens")
+    readings = sum(len(template.readings) for template in templates)
+    memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
 
 
 def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:
@@ -230,6 +234,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "p": exponent(options.method, options.p),
         "seed": options.seed,
         "min_count": options.min_count,
+        "share_identical": options.share_identical,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

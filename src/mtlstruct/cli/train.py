@@ -60,6 +60,13 @@ def train(
     min_count: Annotated[
         int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
     ] = 1,
+    share_identical: Annotated[
+        bool,
+        typer.Option(
+            "--share-identical",
+            help="Lines that expand alike share their parameters, as in CRF++: one template.",
+        ),
+    ] = False,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     refit_top: Annotated[
@@ -112,6 +119,7 @@ def train(
         seed=seed,
         line_search=line_search,
         tags=tags,
+        share_identical=share_identical,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

@@ -83,7 +83,9 @@ def text_model(model: Model, *, rename: bool = False) -> TextModel:
     names = sorted(weights, key=str.encode)
     sizes = [len(weights[name]) for name in names]
     ids = np.cumsum([0, *sizes[:-1]]).tolist()
-    written = dict.fromkeys(line.text for line in sorted(lines, key=lambda t: t.kind != "U"))
+    ordered = sorted(lines, key=lambda t: t.kind != "U")
+    # Equal templates are written once; equal lines of one template fire twice, here and there.
+    written = [reading.text for line in dict.fromkeys(ordered) for reading in line.readings]
     alpha = np.concatenate([weights[name] for name in names])
     return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
 
@@ -117,7 +119,8 @@ def _check(model: Model) -> None:
             "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
         )
     for template in model.index.templates:
-        check_template(template, model.templates.path)
+        for reading in template.readings:
+            check_template(reading, model.templates.path)
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:

@@ -8,6 +8,7 @@ that the other program would find it by.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,19 +41,24 @@ def has_blank(text: str) -> bool:
 
 
 def renamed(template: Template, number: int, count: int) -> Template:
-    """A name that begins with the template's number: no two can be mistaken. A line without cells stays."""
+    """A name that begins with the template's number: no two can be mistaken. Lines without cells stay."""
     if not template.terms:
         return template
     start = f"{template.kind}{number:0{len(str(count))}}.{template.pieces[0][1:]}"
     pieces = (start, *template.pieces[1:])
     return replace(
-        template, text=written(pieces, template.terms), name=start.partition(":")[0], pieces=pieces
+        template,
+        text=written(pieces, template.terms),
+        name=start.partition(":")[0],
+        pieces=pieces,
+        others=tuple(renamed(other, number, count) for other in template.others),
     )
 
 
 def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
-    """No feature of a template may be what another one could expand to: one would be taken for the other."""
+    """Refuses features that the program would take for one: of two templates, or of one with other cells."""
     for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
+        _check_distinct(program, template, features)
         for other in (*lines[:number], *lines[number + 1 :]):
             if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
                 continue
@@ -62,6 +68,16 @@ def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Seque
                     f"{program} cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
                     "--rename gives each template a name of its own"
                 )
+
+
+def _check_distinct(program: str, template: Template, features: Sequence[str]) -> None:
+    if len(set(features)) == len(features):
+        return
+    twice = next(feature for feature, times in Counter(features).items() if times > 1)
+    raise IncompatibleError(
+        f"{program} cannot tell two features of {template.text!r} apart: both are {twice!r}; the text between "
+        "the cells of a template must not be found in the cells"
+    )
 
 
 def summed(

@@ -83,14 +83,14 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
     _check(model)
     templates = model.index.templates
     lines = [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
-    patterns = [line_in(line, "wapiti", model.templates) for line in lines]
-    small = [_lettered(TemplateSet.parse(pattern, dialect="wapiti")[0], pattern[0]) for pattern in patterns]
+    patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.readings) for t in lines]
+    small = [_lettered(TemplateSet.parse(first, dialect="wapiti")[0], first[0]) for first, *_ in patterns]
     spelled = [[spell(t, _marked(cells)) for cells in cells_of(model.index, n)] for n, t in enumerate(small)]
     check_apart("Wapiti", small, spelled)
     found = summed(spelled, blocks(model))
     return Observations(
         model.labels,
-        tuple(dict.fromkeys(patterns)),
+        tuple(pattern for some in dict.fromkeys(patterns) for pattern in some),
         {text: weights for text, weights in found.items() if text[0] == "u"},
         {text: weights for text, weights in found.items() if text[0] == "b"},
     )
@@ -108,7 +108,7 @@ def _check(model: Model) -> None:
     for label in model.labels:
         if label == "#" or has_blank(label):
             raise IncompatibleError(f"Wapiti's files cannot hold the label {label!r}")
-    for template in model.index.templates:
+    for template in (reading for t in model.index.templates for reading in t.readings):
         line_in(template, "wapiti", model.templates)
         if "\t" in template.text:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
