@@ -170,13 +170,7 @@ def to_model(
         for line, ways_of in zip(lines, assigned, strict=True)
     ]
     columns = 1 + max(templates.columns(), default=0)
-    facts = {
-        "task": task,
-        "tags": tags,
-        "method": "imported from Wapiti",
-        "columns": columns,
-        "sparse": False,
-    }
+    facts = facts_of("Wapiti", task, tags, columns)
     cells_by_template = [[cells for cells, _ in ways_of] for ways_of in assigned]
     return model_of(templates, found.labels, cells_by_template, blocks_of, facts)
 

@@ -34,7 +34,7 @@ def line_in(template: Template, to: str, templates: TemplateSet) -> str:
 
 
 def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
-    """A line of the source in the dialect: as it is, if it is that dialect; else with a comment behind it above it."""
+    """A line of the source in the dialect; if it must be translated, a comment behind it comes to stand above it."""
     if to == templates.dialect and here:
         return [line]
     if not here:
