@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtlstruct import sharing
+from mtlstruct import mapped
 from mtlstruct.errors import MtlError
 from mtlstruct.processes import in_processes
 
@@ -119,7 +119,7 @@ def _until(truth, seconds=60.0):
 def test_a_shared_value_comes_back_with_its_large_arrays_mapped(tmp_path):
     large, small = np.arange(10_000), np.arange(3)
     value = {"a": large, "again": [large, small], "text": "x", "strided": np.arange(40_000)[::2]}
-    shared = sharing.share(value, tmp_path)
+    shared = mapped.share(value, tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.npy", "1.npy"]
     found = shared.open()
     assert found["a"] is found["again"][0]
@@ -133,4 +133,4 @@ def test_a_shared_value_comes_back_with_its_large_arrays_mapped(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
     with pytest.raises(MtlError, match="cannot write: No such file or directory"):
-        sharing.share(np.zeros(100_000), tmp_path / "missing")
+        mapped.share(np.zeros(100_000), tmp_path / "missing")

@@ -238,7 +238,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
     calls = []
     real = mtlstruct.train.encode_training
     monkeypatch.setattr(mtlstruct.train, "encode_training", lambda *a, **k: calls.append(1) or real(*a, **k))
-    monkeypatch.setattr("mtlstruct.sharing.LEAST", 0)
+    monkeypatch.setattr("mtlstruct.mapped.LEAST", 0)
     some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
     (tmp_path / ".shared-old").mkdir()
     with tuning.runner(some, tmp_path) as ready:

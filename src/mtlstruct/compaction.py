@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .encoding import FeatureIndex, Plan, make_plan
+from .encoding import FeatureIndex
 from .numbering import ABSENT, PairTable, Vocabulary
+from .plan import Plan, make_plan
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -26,7 +27,8 @@ def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, li
     Returns the smaller index and the numbers of the templates kept.
     """
     live = [j for j, mask in enumerate(used) if mask.any()]
-    maps = {j: _renumbered(index.maps[j], used[j]) for j in live}
+    alive = set(live)
+    maps = {r: _renumbered(index.maps[r], used[j]) for r, j in enumerate(index.plan.owners) if j in alive}
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
@@ -41,14 +43,14 @@ def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, li
         normalize=index.normalize,
         vocabularies=tuple(_subset(index.vocabularies[n], needed[n]) for n in streams),
         tables=tuple(_smaller_table(index, n, needed, numbers) for n in joins),
-        maps=tuple(_smaller_map(index, j, maps[j], needed) for j in live),
+        maps=tuple(_smaller_map(index, r, map_, needed) for r, map_ in maps.items()),
         sizes=np.array([int(used[j].sum()) for j in live], np.int64),
     )
     return result, live
 
 
 def _renumbered(map_: Int32, used: Bool) -> Int32:
-    """The template's map with unused attributes gone and the rest numbered without gaps."""
+    """The map of a reading with unused attributes gone and the rest numbered without gaps."""
     numbers = np.append(_renumbering(used), np.int32(ABSENT))
     return numbers[map_]  # ABSENT = -1 points at the appended entry
 
@@ -65,9 +67,9 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
     streams = len(plan.streams)
     needed = [np.zeros(len(v), bool) for v in index.vocabularies]
     needed += [np.zeros(len(t), bool) for t in index.tables]
-    for j, map_ in maps.items():
-        if plan.uses[j].node != ABSENT:
-            needed[plan.uses[j].node] |= map_[:-1] != ABSENT
+    for r, map_ in maps.items():
+        if plan.uses[r].node != ABSENT:
+            needed[plan.uses[r].node] |= map_[:-1] != ABSENT
     for number in range(len(plan.joins) - 1, -1, -1):
         join, table, mask = plan.joins[number], index.tables[number], needed[streams + number]
         needed[join.left][table.left()[mask]] = True
@@ -98,8 +100,8 @@ def _smaller_table(
     return PairTable.of(left << 32 | right)
 
 
-def _smaller_map(index: FeatureIndex, j: int, map_: Int32, needed: list[Bool]) -> Int32:
-    node = index.plan.uses[j].node
+def _smaller_map(index: FeatureIndex, r: int, map_: Int32, needed: list[Bool]) -> Int32:
+    node = index.plan.uses[r].node
     if node == ABSENT:
         return map_
     return np.append(map_[:-1][needed[node]], np.int32(ABSENT))

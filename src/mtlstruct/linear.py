@@ -73,7 +73,7 @@ class Design:
             values = self.values.reshape(self.rows, width)[rows].ravel() if len(self.values) else self.values
             ptr = np.arange(len(rows) + 1, dtype=np.int64) * width
             return replace(self, ids=self._readable_ahead(table.ravel()), ptr=ptr, values=values)
-        found, ptr = entries(self.ptr, rows)
+        found, ptr = entries(self.ptr, rows.astype(np.int64))
         values = self.values[found] if len(self.values) else self.values
         ids = self._readable_ahead(self.ids[found])
         return replace(self, ids=ids, ptr=ptr, blocks=self.blocks[found], values=values)

@@ -120,7 +120,7 @@ class Model:
                 rank=rank,
                 index=int(j),
                 name=self.templates[int(j)].name,
-                text=self.templates[int(j)].text,
+                text=self.templates[int(j)].title,
                 mu=float(self.mu[j]),
                 relative=float(self.mu[j]) / mean,
                 norm=float(self.norm[j]),
@@ -213,6 +213,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
     )
+    if header["facts"].get("share_identical"):
+        templates = templates.shared()
     live = tuple(header["live"])
     _require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
     _require(list(live) == sorted(set(live)), "live templates out of order")
@@ -277,7 +279,9 @@ def _load_index(
         tables.append(table)
         counts.append(len(table))
     sizes = [1 if use.node < 0 else counts[use.node] for use in plan.uses]
-    maps = tuple(_load_map(arrays[f"maps/{j}"], sizes[j], int(index.sizes[j])) for j in range(len(templates)))
+    maps = tuple(
+        _load_map(arrays[f"maps/{r}"], sizes[r], int(index.sizes[j])) for r, j in enumerate(plan.owners)
+    )
     return FeatureIndex(
         index.templates, index.kinds, index.normalize, vocabularies, tuple(tables), maps, index.sizes
     )

@@ -43,6 +43,7 @@ class Options:
     line_search: bool = False
     tags: str = "bie"
     loss_weights: LossWeights = ()
+    share_identical: bool = False
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -115,6 +116,7 @@ def train(
         material = encode(corpus, templates, options)
     cost_table(corpus, material.structure, options)  # refuses before learning what it would refuse after it
     structure, encoded, index = material.structure, material.encoded, material.index
+    templates = index.templates  # lines that are shared have become one
     needed = memory_needed(encoded, structure)
     ready = Prepared(observed_attributes(index), material.weights, needed, material.seconds)
     del material  # A is not to be held beyond learning
@@ -137,6 +139,8 @@ def train(
 def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
     """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
     began = time.perf_counter()
+    if options.share_identical:
+        templates = templates.shared()
     structure = _structure(corpus, options)
     if options.task == "multiclass":
         _check_rows(templates)
@@ -238,7 +242,8 @@ def _check_rows(templates: TemplateSet) -> None:
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
-    memory.ensure(corpus.tokens * (4 * len(templates) + 64), f"encoding {corpus.tokens:,} tokens")
+    readings = sum(len(template.readings) for template in templates)
+    memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
 
 
 def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:
@@ -279,6 +284,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "seed": options.seed,
         "min_count": options.min_count,
         "loss_weights": dict(options.loss_weights),
+        "share_identical": options.share_identical,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

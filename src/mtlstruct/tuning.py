@@ -23,8 +23,8 @@ from . import grid, memory, threads
 from .corpus import Corpus
 from .grid import Store
 from .learners.base import active_templates
+from .mapped import Shared, share
 from .processes import Outcome
-from .sharing import Shared, share
 from .studies import Study, Trial
 from .subsets import subset
 from .train import Material, build_model, encode, learn, memory_needed

@@ -107,7 +107,7 @@ def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
         {
             "index": j,
             "name": model.templates[j].name,
-            "text": model.templates[j].text,
+            "text": model.templates[j].title,
             "value": float(values[j]),
         }
         for j in loudest

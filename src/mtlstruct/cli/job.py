@@ -115,6 +115,8 @@ class Job:
         from mtlstruct.cli.templates import read_templates
 
         templates = read_templates(self.templates, self.dialect, self.compat)
+        if self.options.share_identical:
+            templates = templates.shared()
         corpus = self._corpus(self.data)
         templates.check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))

@@ -68,6 +68,13 @@ def train(
         ),
     ] = "",
     min_count: MinCountOption = 1,
+    share_identical: Annotated[
+        bool,
+        typer.Option(
+            "--share-identical",
+            help="Lines that expand alike share their parameters, as in CRF++: one template.",
+        ),
+    ] = False,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     refit_top: Annotated[
@@ -118,6 +125,7 @@ def train(
         line_search=line_search,
         tags=tags,
         loss_weights=parse_weights(loss_weights),
+        share_identical=share_identical,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

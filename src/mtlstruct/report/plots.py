@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -103,7 +104,8 @@ def _heights(weights: Sequence[TemplateWeight], learned: bool) -> list[float]:
 def _shade(text: str) -> str:
     if text.startswith("B"):
         return "transition"
-    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(text.count("%"), "three or more")
+    line, _, _ = text.partition(" + ")  # the others of a template have as many cells
+    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(line.count("%"), "three or more")
 
 
 def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
@@ -125,8 +127,11 @@ def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]
 def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> None:
     """The log scale, the line at the average, and as little else as possible."""
     axes.set_yscale("log")
+    low, high = _low(heights), max([*heights, 1.0]) * 1.6
+    marked = (2, 5) if high < 1000 * low else ()  # a few decades leave room for numbers between them
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylim(_low(heights), max([*heights, 1.0]) * 1.6)
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _digit(value) in marked else "")
+    axes.set_ylim(low, high)
     axes.set_xlim(-0.8, count - 0.2)
     axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
     axes.set_xlabel("template, in the order of the file", color=INK)
@@ -152,6 +157,11 @@ def _captions(axes: Any, heights: Sequence[float]) -> None:
         fontsize=8,
         labelcolor=INK,
     )
+
+
+def _digit(value: float) -> int:
+    """The first digit of a tick: 5 of 0.05."""
+    return round(value / 10.0 ** math.floor(math.log10(value)))
 
 
 def _low(heights: Sequence[float]) -> float:
@@ -242,5 +252,7 @@ def _end(group: Sequence[float], least: float) -> float:
 
 def short_label(text: str) -> str:
     """A template short enough for a picture: U025:%x[-1,0]/%x[0,0] is U025 [-1,0]/[0,0]."""
-    short = text.replace("%x", "").replace(":", " ", 1)
-    return short if len(short) <= 30 else short[:29] + "…"
+    first, *others = text.split(" + ")
+    short = first.replace("%x", "").replace(":", " ", 1)
+    more = f" +{len(others)}" if others else ""
+    return (short if len(short) <= 30 else short[:29] + "…") + more
