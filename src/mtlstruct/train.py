@@ -118,7 +118,7 @@ def train(
     structure, encoded, index = material.structure, material.encoded, material.index
     templates = index.templates  # lines that are shared have become one
     needed = memory_needed(encoded, structure)
-    ready = Prepared(observed_attributes(index), material.weights, needed, material.seconds)
+    ready = Prepared(observed_attributes(index), material.weights, needed, time.perf_counter() - began)
     del material  # A is not to be held beyond learning
     if notify is not None:
         notify(ready)
