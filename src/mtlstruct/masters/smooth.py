@@ -54,8 +54,8 @@ def solve(
     with np.errstate(all="ignore"):  # whatever overflows shows in the gap
         view = program.view(_reference(program, start))
         best = program.measured(view, program.mu(view))
-        for method in methods:
-            if not best.gap <= max(tol, GOOD):
+        for method, enough in zip(methods, (tol, max(tol, GOOD)), strict=True):
+            if not best.gap <= enough:
                 best = method(program, best, tol)
     if not best.gap <= LIMIT:
         raise SolverError(f"the master: expected a gap of at most {LIMIT:.0e}, got {best.gap:.1e}", best.gap)
