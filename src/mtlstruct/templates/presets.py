@@ -79,17 +79,16 @@ def _at(names: str, places: Sequence[int]) -> Iterator[Gram]:
 _SAME = ((-1, -1), (0, 0), (1, 1))
 _SIDES = ((-1, 0), (0, -1), (0, 1), (1, 0))
 _ROUND = (*_SAME, *_SIDES)
+_HERE = ((0, 0), (0, -1), (0, 1))
 
 
-def _word_sections() -> list[Section]:
+def _word_sections(*, pairs: bool = True) -> list[Section]:
     """What any task on words can use: words, affixes, forms."""
+    together = chain(_each("0 lower[0]", _WIDE, (2,), 2), _each("lower[0]", _WIDE, (3,), 1))
     return [
         ("words", _each("0", _WIDEST)),
         ("words in lower case, and without digits and signs", _each("lower[0] root[0]", _WIDE)),
-        (
-            "pairs and triples of words",
-            chain(_each("0 lower[0]", _WIDE, (2,), 2), _each("lower[0]", _WIDE, (3,), 1)),
-        ),
+        *([("pairs and triples of words", together)] if pairs else []),
         ("prefixes and suffixes", _each("prefix[0,1-5] suffix[0,1-5]", _NEAR)),
         ("form: shape, case, types of characters", _each("shape[0] short[0] case[0] type[0]", _WIDE)),
         ("length, digits, punctuation", _each("len[0] digits[0] punct[0]", _NEAR)),
@@ -103,7 +102,7 @@ def _form_sections() -> list[Section]:
             chain(_each("short[0]", _WIDE, (2, 3), 1), _each("case[0]", _WIDEST, (2, 3, 4, 5), 1)),
         ),
         ("words and forms", _with("lower[0]", "case[0] short[0]", _ROUND)),
-        ("affixes and forms", _with("lprefix[0,3] lsuffix[0,2-4]", "case[0]", ((0, 0), (0, -1), (0, 1)))),
+        ("affixes and forms", _with("lprefix[0,3] lsuffix[0,2-4]", "case[0]", _HERE)),
     ]
 
 
@@ -112,29 +111,73 @@ def _tag_sections() -> list[Section]:
         ("tags", _each("1", _WIDEST, (1, 2), 3)),
         ("triples and longer runs of tags", chain(_each("1", _WIDE, (3,)), _each("1", _WIDEST, (4, 5), 1))),
         ("words and tags", _with("lower[0]", "1", (*_ROUND, (-1, 1), (1, -1)))),
-        ("affixes and tags", _with("lprefix[0,3] lsuffix[0,3]", "1", ((0, 0), (0, -1), (0, 1)))),
+        ("affixes and tags", _with("lprefix[0,3] lsuffix[0,3]", "1", _HERE)),
         ("forms and tags", _with("case[0] short[0]", "1", _ROUND)),
     ]
 
 
 def _ner() -> TemplateSet:
-    """Names: the word in column 0, its part of speech in column 1."""
-    neighbours = (
-        *_with("lsuffix[0,3]", "lsuffix[0,3]", ((-1, 0), (0, 1))),
-        *_with("lprefix[0,3]", "lprefix[0,3]", ((-1, 0), (0, 1))),
-        *_with("short[0]", "lower[0]", ((0, -2), (0, 2), (-1, 1), (1, -1))),
+    """Names: the word in column 0, its part of speech in column 1.
+
+    A template that sees something else at almost every token can learn a corpus by heart, and then gets the weight
+    that others should have. So words come alone or with forms, not with each other, and tags in short runs.
+    """
+    around = chain(
+        _framed("lower[0]", "case[0]", _WIDEST, (3, 4)),
+        [_gram("case[0]", "lower[0]", "case[0]"), _gram("1", "case[0]", "1")],
+        _with("short[0]", "lower[0]", ((0, -2), (0, 2), (-1, 1), (1, -1))),
+    )
+    beside = chain(
+        _with("case[0]", "lprefix[0,3-4] lsuffix[0,2-4]", ((0, -1), (0, 1))),
+        _cased("lprefix[0,3-4] lsuffix[0,2-4]", (-1, 1)),
+    )
+    signs = chain(
+        _with("case[0] lower[0]", "punct[0]", ((0, -1),)), [_gram("punct[0]", "case[0]", "punct[0]")]
     )
     sections = [
-        *_word_sections(),
+        *_word_sections(pairs=False),
         *_form_sections(),
-        *_tag_sections(),
-        ("neighbours", neighbours),
-        ("edges of the sentence", _at("lower[0] case[0] 1", (1, 2, -1, -2))),
+        ("tags", chain(_each("1", _WIDEST), _each("1", _WIDE, (3,), 1))),
+        ("affixes and tags", _with("lprefix[0,3] lsuffix[0,3]", "1", _HERE)),
+        ("forms and tags", _with("case[0] short[0]", "1", _ROUND)),
+        ("words at the end of a run of forms", around),
+        ("affixes of the neighbours", beside),
+        ("signs before and behind", signs),
+        ("edges of the sentence", _at("case[0] 1", (1, 2, -1, -2))),
     ]
     edges = [
-        ("transitions that look", chain(_each("case[0] 1 short[0]", (-1, 0)), _each("lower[0]", (-1, 0))))
+        (
+            "transitions that look",
+            chain(
+                _each("case[0] 1 short[0]", _NEAR),
+                _each("case[0] 1", _NEAR, (2,), 1),
+                _each("lprefix[0,2] lsuffix[0,2]", (-1, 0)),
+            ),
+        )
     ]
     return numbered(sections, edges)
+
+
+def _framed(word: str, form: str, rows: Sequence[int], sizes: Sequence[int]) -> Iterator[Gram]:
+    """Runs of a form around the token, with the word that stands at one end of the run in place of its form."""
+    (end,), (inner,) = views([word]), views([form])
+    for size in sizes:
+        for run in (rows[k : k + size] for k in range(len(rows) - size + 1)):
+            for at in (0, size - 1):
+                if 0 in run and run[at] != 0:
+                    yield tuple(replace(end if k == at else inner, row=row) for k, row in enumerate(run))
+
+
+def _gram(left: str, here: str, right: str) -> Gram:
+    """Three views at the token and on both sides of it."""
+    return tuple(replace(view, row=row) for view, row in zip(views([left, here, right]), _NEAR, strict=True))
+
+
+def _cased(affixes: str, rows: Sequence[int]) -> Iterator[Gram]:
+    """The case here, and the case and an affix of a neighbour."""
+    (case,) = views(["case[0]"])
+    for row, affix in product(rows, views(affixes.split())):
+        yield replace(case, row=0), replace(case, row=row), replace(affix, row=row)
 
 
 def _pos() -> TemplateSet:
