@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from mtlstruct.formats import columns, segmented
+from mtlstruct.formats import columns, conll, segmented
 
-FORMATS: dict[str, ModuleType] = {"columns": columns, "segmented": segmented}
+FORMATS: dict[str, ModuleType] = {"columns": columns, "segmented": segmented, "conll": conll}
