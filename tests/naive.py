@@ -119,3 +119,34 @@ def objective(oracle, weights, scale, regularizer, c):
         for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
             squares[j] = scale[j] ** 2 * float((u[first:last].astype(float) ** 2).sum())
     return regularizer.value(np.sqrt(squares)) + c * total
+
+
+def is_tree(heads):
+    """heads[m - 1] is the head of token m; from each token the root is reached."""
+    for token in range(1, len(heads) + 1):
+        for _ in range(len(heads) + 1):
+            token = heads[token - 1] if token else 0
+        if token:
+            return False
+    return True
+
+
+def is_projective(heads):
+    """No two arcs cross."""
+    arcs = [(min(m, h), max(m, h)) for m, h in enumerate(heads, 1)]
+    return not any(a < c < b < d for a, b in arcs for c, d in arcs)
+
+
+def all_trees(n, projective=False, single_root=False):
+    for heads in itertools.product(range(n + 1), repeat=n):
+        if (
+            is_tree(heads)
+            and (not projective or is_projective(heads))
+            and (not single_root or heads.count(0) == 1)
+        ):
+            yield heads
+
+
+def tree_score(arcs, heads):
+    """arcs [n, n + 1]: of token m + 1 under each head."""
+    return sum(arcs[m, h] for m, h in enumerate(heads))
