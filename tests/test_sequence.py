@@ -90,6 +90,69 @@ def test_indicator_is_the_difference_of_the_parts_used(shape):
     assert difference == pytest.approx(expected, abs=1e-3)
 
 
+def enumerated(nodes, edges):
+    """log Z, node and edge probabilities by looking at every labeling."""
+    n, L = nodes.shape
+    paths = list(all_labelings(n, L))
+    scores = np.array([path_score(nodes, edges, p) for p in paths])
+    log_z = np.logaddexp.reduce(scores)
+    node, edge = np.zeros((n, L)), np.zeros((n, L, L))
+    for path, p in zip(paths, np.exp(scores - log_z), strict=True):
+        for t, y in enumerate(path):
+            node[t, y] += p
+            if t > 0:
+                edge[t, path[t - 1], y] += p
+    return log_z, node, edge
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes, st.sampled_from([1.0, 0.5, 3.0, 40.0]), st.booleans(), st.booleans())
+def test_marginals_are_those_of_all_labelings(shape, scale, less_gold, forbidden):
+    """At scale 40 edges are too far apart for scaled messages; a forbidden pair is −inf; both go by logarithms."""
+    L, lengths = shape[1], shape[2]
+    ptr, parts, rows, gold = problem(*shape)
+    if forbidden:
+        parts[1][0, 1] = -np.inf
+    log_z = np.zeros(len(lengths))
+    # Two spans, as threads would have them: their sums on shared rows must add up.
+    middle = len(lengths) // 2
+    node, edge = np.zeros(parts[0].shape), np.zeros(parts[1].shape)
+    for span in ((0, middle), (middle, len(lengths))):
+        found = SequenceStructure(L).marginals(
+            parts, rows, ptr, span, log_z, scale=scale, gold=gold if less_gold else None
+        )
+        for counts, table in zip(found, (node, edge), strict=True):
+            counts.add_to(table)
+    expected = np.zeros_like(edge)
+    for i, n in enumerate(lengths):
+        nodes, edges = tables(parts, rows, ptr, i, L)
+        true_z, true_node, true_edge = enumerated(scale * nodes, scale * edges)
+        assert log_z[i] == pytest.approx(true_z, rel=1e-6, abs=1e-5)
+        for t in range(n):
+            at = ptr[i] + t
+            if less_gold:
+                true_node[t, gold[at]] -= 1
+            np.testing.assert_allclose(node[at], true_node[t], atol=1e-5)
+            if t > 0:
+                row = rows[1][at - i - 1]
+                expected[row] += true_edge[t].ravel()
+                expected[row, gold[at - 1] * L + gold[at]] -= less_gold
+    np.testing.assert_allclose(edge, expected, atol=1e-4)
+
+
+def test_marginals_survive_scores_that_would_overflow():
+    """A label whose weight underflows in a scaled message may still be the only way on."""
+    L = 2
+    nodes = np.array([[0, -900], [0, 0], [0, 0]], np.float32)
+    edges = np.array([[-1000, -1000, 0, 0]], np.float32)
+    log_z = np.zeros(1)
+    node, _ = SequenceStructure(L).marginals(
+        (nodes, edges), (None, np.zeros(2, np.int32)), np.array([0, 3]), (0, 1), log_z
+    )
+    np.testing.assert_allclose(node.count, [[0, 1], [0, 1], [0.5, 0.5]], atol=1e-6)
+    assert log_z[0] == pytest.approx(-900 + np.log(2), rel=1e-6)
+
+
 def test_ties_go_to_the_smaller_label():
     structure = SequenceStructure(3)
     ptr = np.array([0, 3])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from . import linear, threads
 from .encoding import Encoded
-from .structures.base import Parts, Structure, Triplets
+from .structures.base import Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
 """For each kind an array [attributes + 1, width ≥ parts]; the last row, the null attribute's, stays zero."""
@@ -30,6 +30,19 @@ class Hinge:
     slope: float
     loss: float
     outputs: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """−log p(y_i) of each sentence, the slope of its sum along the scale of w, expected counts less gold's.
+
+    losses   float64[S]
+    counts   for each kind floats [rows, parts]: Aᵀ·counts is the gradient of the sum of losses
+    """
+
+    losses: NDArray[np.float64]
+    slope: float
+    counts: list[NDArray[np.floating]]
 
 
 @dataclass
@@ -76,6 +89,29 @@ class Oracle:
         loss = float(structure.losses(outputs, self.gold, self.cost, encoded.ptr).sum())
         total = float(hinges.sum())
         return Hinge(total, (total - loss) / scale, loss, outputs)
+
+    def likelihood(self, parts: Parts) -> Likelihood:
+        """How improbable gold is under p ∝ exp(score), and which way to change that."""
+        encoded, structure = self.encoded, self.structure
+        log_partition = np.zeros(self.sentences)
+
+        def work(first: int, last: int) -> tuple[RowCounts, ...]:
+            span = (first, last)
+            return structure.marginals(parts, encoded.rows, encoded.ptr, span, log_partition, gold=self.gold)
+
+        counts: list[NDArray[np.floating]] = [
+            np.zeros(part.shape, np.float32 if rows is None else np.float64)
+            for part, rows in zip(parts, encoded.rows, strict=True)
+        ]
+        for chunk in threads.over_sentences(work, encoded.ptr):  # in order, so that bits do not vary
+            for some, table in zip(chunk, counts, strict=True):
+                some.add_to(table)
+        slope = sum(
+            float(np.einsum("rp,rp->", z, part, dtype=np.float64))
+            for z, part in zip(counts, parts, strict=True)
+        )
+        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        return Likelihood(log_partition - gold, slope, counts)
 
     def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
         """Parts of outputs − parts of gold."""

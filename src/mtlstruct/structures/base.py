@@ -34,6 +34,18 @@ class Triplets:
         np.add.at(table, (self.row, self.part), (weight * self.count).astype(table.dtype))
 
 
+@dataclass(frozen=True)
+class RowCounts:
+    """Counts over all parts of a few rows of one kind: int32 row (distinct), floats [rows, width]."""
+
+    row: NDArray[np.int32]
+    count: NDArray[np.floating]
+
+    def add_to(self, table: NDArray[np.floating]) -> None:
+        """table[row] += count."""
+        table[self.row] += self.count
+
+
 class DualProblem(Protocol):
     """What a dual state works on: data, gold, the cost table, and V with its squared norms N."""
 
@@ -128,6 +140,24 @@ class Structure(Protocol):
         ptr: NDArray[np.int64],
     ) -> tuple[Triplets, ...]:
         """Which parts `outputs` use and `against` does not (+), and the reverse (−), for each kind."""
+        ...
+
+    def marginals(
+        self,
+        parts: Parts,
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        log_partition: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+    ) -> tuple[RowCounts, ...]:
+        """How probable each part is under p(outputs) ∝ exp(scale·score), less the parts of gold where it is given.
+
+        For each kind the rows that sentences first:last use, summed where they share one; and their log Z.
+        Optional: a structure that cannot sum over its outputs leaves it out.
+        """
         ...
 
     def dual(self, problem: DualProblem) -> Any:

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
-from .base import DualProblem, Parts, Sites, Triplets
+from .base import DualProblem, Parts, RowCounts, Sites, Triplets
+from .sequence_marginals import marginals
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -120,6 +121,20 @@ class SequenceStructure:
         return Triplets(
             (at // (L * L)).astype(np.int32), (at % (L * L)).astype(np.int32), count[kept].astype(np.float32)
         )
+
+    def marginals(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        log_partition: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+    ) -> tuple[RowCounts, ...]:
+        """Forward-backward: probabilities of labels at tokens and of pairs at edges, and log Z."""
+        return marginals(parts, edge_rows(rows), ptr, span, self.labels, log_partition, scale, gold)
 
     def dual(self, problem: DualProblem) -> Any:
         """Edge marginals and the segment-wise visit."""
