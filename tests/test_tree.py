@@ -1,5 +1,7 @@
 """Trees by enumeration: the best tree of each sort, loss-augmented or not, its value, indicators, ties."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,7 +19,7 @@ COST = Hamming().table(TreeStructure().choices(()))
 
 
 def problem(seed, lengths, coarse):
-    """Random arc scores; coarse ones have many ties. Gold is one of all trees with one root, so it suits everybody."""
+    """Random arc scores; coarse ones have many ties. Gold is projective, with one root, so it suits everybody."""
     rng = np.random.default_rng(seed)
     ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rows = int(arc_starts(ptr)[-1])
@@ -49,7 +51,7 @@ def test_decode_is_the_best_of_all_trees(name, shape, scale, augmented):
     extra = {"gold": gold, "cost": COST} if augmented else {}
     for first, last in [(0, count // 2), (count // 2, count)]:
         structure.decode(parts, (None,), ptr, (first, last), outputs, values, scale=scale, **extra)
-    for i, (a, b) in enumerate(zip(ptr[:-1], ptr[1:], strict=True)):
+    for i, (a, b) in enumerate(itertools.pairwise(ptr)):
         table = scale * arcs(parts, ptr, i)
         if augmented:
             table = table + (np.arange(b - a + 1) != gold[a:b, None])
@@ -76,7 +78,7 @@ def test_longer_sentences_give_trees_no_worse_than_those_of_narrower_sorts(name)
         other.decode(parts, (None,), ptr, (0, 3), narrow, bounds)
         assert np.all(values >= bounds - 1e-4)
         np.testing.assert_allclose(structure.evaluate(parts, (None,), ptr, outputs), values, atol=1e-4)
-        for a, b in zip(ptr[:-1], ptr[1:], strict=True):
+        for a, b in itertools.pairwise(ptr):
             heads = outputs[a:b].tolist()
             assert is_tree(heads)
             assert is_projective(heads) or not structure.projective
@@ -98,6 +100,52 @@ def test_where_the_best_tree_is_projective_both_searches_find_it():
             assert outputs[0].tolist() == outputs[1].tolist()
 
 
+@pytest.mark.parametrize("name", TREES)
+@settings(max_examples=40, deadline=None)
+@given(shapes, st.sampled_from([1.0, 0.5, 20.0]), st.booleans())
+def test_marginals_are_those_of_all_trees(name, shape, scale, less_gold):
+    structure = STRUCTURES[name](0)
+    ptr, parts, gold = problem(*shape)
+    count = len(ptr) - 1
+    log_z, found = np.zeros(count), np.zeros_like(parts[0], dtype=float)
+    extra = {"gold": gold} if less_gold else {}
+    for span in [(0, count // 2), (count // 2, count)]:
+        for rows in structure.marginals(parts, (None,), ptr, span, log_z, scale=scale, **extra):
+            rows.add_to(found)
+    for i, (a, b) in enumerate(itertools.pairwise(ptr)):
+        table = scale * arcs(parts, ptr, i)
+        trees = list(all_trees(b - a, structure.projective, structure.single_root))
+        weights = np.array([tree_score(table, tree) for tree in trees])
+        top = weights.max()
+        expected_log = top + np.log(np.exp(weights - top).sum())
+        expected = np.zeros((b - a, b - a + 1))
+        for tree, weight in zip(trees, weights, strict=True):
+            expected[np.arange(b - a), list(tree)] += np.exp(weight - expected_log)
+        if less_gold:
+            expected[np.arange(b - a), gold[a:b]] -= 1
+        assert log_z[i] == pytest.approx(expected_log, abs=1e-6)
+        np.testing.assert_allclose(arcs((found,), ptr, i), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_marginals_of_longer_sentences_are_derivatives_of_log_z(name):
+    structure = STRUCTURES[name](0)
+    rng = np.random.default_rng(8)
+    ptr = np.array([0, 15], np.int64)
+    scores = 30 * rng.normal(size=(240, 1))  # in double: differences of floats would be too coarse
+    log_z = np.zeros(1)
+    (found,) = structure.marginals((scores,), (None,), ptr, (0, 1), log_z)
+    totals = found.count.reshape(15, 16).sum(axis=1)
+    np.testing.assert_allclose(totals, 1, atol=1e-6)
+    for row in rng.choice(240, 10, replace=False):
+        ends = np.zeros((2, 1))
+        for k, step in enumerate((-1e-4, 1e-4)):
+            moved = scores.copy()
+            moved[row] += step
+            structure.marginals((moved,), (None,), ptr, (0, 1), ends[k])
+        assert (ends[1, 0] - ends[0, 0]) / 2e-4 == pytest.approx(found.count[row, 0], abs=1e-5)
+
+
 @settings(max_examples=30, deadline=None)
 @given(shapes)
 def test_evaluate_indicator_and_losses_agree(shape):
@@ -110,7 +158,7 @@ def test_evaluate_indicator_and_losses_agree(shape):
     triplets.add_to(counts, 1.0)
     values = [structure.evaluate(parts, (None,), ptr, y) for y in (other, gold)]
     assert float((counts * parts[0]).sum()) == pytest.approx((values[0] - values[1]).sum(), abs=1e-4)
-    for i, (a, b) in enumerate(zip(ptr[:-1], ptr[1:], strict=True)):
+    for i, (a, b) in enumerate(itertools.pairwise(ptr)):
         assert values[1][i] == pytest.approx(tree_score(arcs(parts, ptr, i), gold[a:b]), abs=1e-5)
         assert structure.losses(other, gold, COST, ptr)[i] == np.count_nonzero(other[a:b] != gold[a:b])
 

@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import DualProblem, Parts, Sites, Triplets
+from .base import DualProblem, Parts, RowCounts, Sites, Triplets
+from .tree_marginals import marginals
 from .tree_search import best_trees
 
 Rows = Sequence[NDArray[np.int32] | None]
@@ -104,6 +105,23 @@ class TreeStructure:
             Triplets(
                 row.ravel().astype(np.int32), np.zeros(row.size, np.int32), count.ravel().astype(np.float32)
             ),
+        )
+
+    def marginals(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        log_partition: NDArray[np.float64],
+        *,
+        scale: float = 1.0,
+        gold: NDArray[np.int32] | None = None,
+    ) -> tuple[RowCounts, ...]:
+        """The probability of each arc, and log Z."""
+        first_row = int(arc_starts(ptr[: span[0] + 1])[-1])
+        return marginals(
+            parts, ptr, span, first_row, log_partition, scale, gold, self.projective, self.single_root
         )
 
     def dual(self, problem: DualProblem) -> Any:
