@@ -26,7 +26,7 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import text
 
 FIELDS = ("ID", "FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS", "HEAD", "DEPREL", "PHEAD", "PDEPREL")
-"""The columns by their CoNLL-X names; to CoNLL-U the two tags are UPOS and XPOS, the last two columns DEPS and MISC."""
+"""The columns by their CoNLL-X names; CoNLL-U calls the two tags UPOS and XPOS, the last columns DEPS and MISC."""
 
 OBSERVED = FIELDS[1:6]
 """The columns that templates may look at."""

@@ -212,7 +212,7 @@ def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z): 
 
 @kernel
 def _inside(n, s, lowest, spans):  # type: ignore[no-untyped-def]
-    """Sums over spans, in the tables of tree_search.py: right, turned, left, turned, arc to the right, to the left."""
+    """Sums over spans, in the tables of tree_search.py: right, turned, left, turned, arcs to the right and left."""
     for r in range(lowest, n + 1):
         for k in range(4):
             spans[k, r, r] = 0.0
