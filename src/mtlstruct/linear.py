@@ -29,7 +29,8 @@ Floats = NDArray[np.floating]
 class Design:
     """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD] sorted in each row, `ptr` int64[rows+1].
 
-    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged)
+    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged), or
+                empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory
     values      float32[nnz], or empty where every value is 1
     block_ptr   int64[templates of this kind + 1]: the attribute range of each
     templates   int32: their template numbers
@@ -52,6 +53,11 @@ class Design:
     def attributes(self) -> int:
         """How many attributes there are; also the number of the null attribute."""
         return int(self.block_ptr[-1])
+
+    @property
+    def unlisted(self) -> bool:
+        """Whether blocks are not listed: weights are then scaled before they are gathered."""
+        return len(self.blocks) == 0 and len(self.templates) > 0
 
     @property
     def ragged(self) -> bool:
@@ -86,10 +92,26 @@ def aligned_zeros(rows: int, width: int) -> NDArray[np.float32]:
 
 def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
     """out[row] = Σ scale_j · x · weights[id] over the entries of the row; out float32[rows, width]."""
+    if design.unlisted:
+        _score_scaled(design, weights, scale, out)
+        return
     scales = design.scales(scale)
 
     def work(span: tuple[int, int]) -> None:
         _score(*span, design.ids, design.ptr, design.ragged, design.values, scales, weights, out)
+
+    threads.in_order(work, _row_chunks(design.rows))
+
+
+def _score_scaled(
+    design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]
+) -> None:
+    """The same where every entry is 1 and blocks are not listed: by w, which is written out."""
+    w = np.zeros(weights.shape, np.float32)
+    w[:-1] = np.repeat(scale[design.templates], np.diff(design.block_ptr))[:, None] * weights[:-1]
+
+    def work(span: tuple[int, int]) -> None:
+        _sum_rows(*span, design.ids, design.ptr, w, out)
 
     threads.in_order(work, _row_chunks(design.rows))
 
@@ -99,7 +121,7 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     Threads share the work by templates: each weight is written by one thread, in row order, so bits do not vary.
     """
-    if design.ragged:
+    if design.ragged or design.unlisted:
         _count(0, 0, design.ids, design.ptr, design.values, z, out, design.attributes)
         return
     slots = len(design.blocks)
@@ -160,6 +182,17 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type
                 total[y] += x * np.float32(u[y])
         for y in range(out.shape[1]):
             out[row, y] = total[y]
+
+
+@fast_kernel
+def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
+    for row in range(first, last):
+        entry = ids[ptr[row] : ptr[row + 1]]
+        for y in range(out.shape[1]):
+            total = np.float32(0)
+            for k in range(len(entry)):
+                total += w[np.uint64(entry[k]), y]
+            out[row, y] = total
 
 
 @fast_kernel

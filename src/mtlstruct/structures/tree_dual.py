@@ -2,9 +2,8 @@
 
 The dual variables of a sentence are a distribution over its trees. Trees have no trellis to make it a flow on, but
 few of them ever carry mass, so those are kept: gold to begin with, then what the search found to be violated. A
-visit of a whole sentence searches once and takes the found tree in; a visit of less works on the trees that are
-there. Either moves mass from the worst tree to the best by exact steps. A tree that has had no mass for a while
-is forgotten.
+visit may search, once, and takes the found tree in; then mass moves from the worst tree to the best by exact steps.
+A tree that has had no mass for a while is forgotten.
 """
 
 from __future__ import annotations
@@ -24,10 +23,12 @@ from .tree_visit import (
     Scratch,
     arc_counts,
     improve,
-    loose_spans,
     premultiply,
     score_arcs,
 )
+
+STEPS = 4
+"""Pairwise steps for each round that the learner allows: they cost little beside the search."""
 
 ROOM = 32
 """Trees kept of a sentence, at most."""
@@ -43,25 +44,21 @@ class TreeDual:
             raise IncompatibleError("trees take features that fire or do not, not real values")
         ptr = problem.encoded.ptr
         self.forest = _gold_forest(problem.gold, ptr)
-        attributes = self.design.attributes + 1
-        block = np.zeros(attributes, np.int32)
-        block[:-1] = np.repeat(self.design.templates, np.diff(self.design.block_ptr))
-        self.arcs = Arcs(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), block, problem.gold)
-        self.primal = Primal(problem.V[0], problem.N, np.zeros(attributes, np.float32))
-        self.work = _scratch(
-            int(np.diff(ptr).max(initial=1)), self.design.ptr, attributes, self.design.ids.dtype
-        )
+        self.arcs = Arcs(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), problem.gold)
+        table = np.zeros((self.design.attributes + 1, 2), np.int32)
+        table[:-1, 1] = np.repeat(self.design.templates, np.diff(self.design.block_ptr))
+        self.primal = Primal(problem.V[0], problem.N, np.zeros(len(table), np.float32), table)
+        self.work = _scratch(int(np.diff(ptr).max(initial=1)))
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Spans [k, 3] (start, stop, sentence), whole sentences. Trees are not cut, so there is nothing to shift."""
+        """Spans [k, 4] (start, stop, sentence, search): whole sentences, to be searched. Trees are not cut."""
         ptr = self.arcs.sentence
-        return np.stack([ptr[sentences], ptr[sentences + 1], sentences], axis=1)
+        return np.stack([ptr[sentences], ptr[sentences + 1], sentences, np.ones_like(sentences)], axis=1)
 
     def active(self) -> NDArray[np.int64]:
-        """For sentences with several trees the tokens from the first to the last on which they differ."""
-        some = np.flatnonzero(self.forest.kept > 1)
-        spans = np.zeros((len(some), 3), np.int64)
-        loose_spans(some, self.arcs.sentence, self.forest, self.work.loose, spans)
+        """Sentences that have several trees, not to be searched."""
+        spans = self.spans(np.flatnonzero(self.forest.kept > 1), 0)
+        spans[:, 3] = 0
         return spans
 
     def visit(
@@ -73,17 +70,15 @@ class TreeDual:
         tolerance: float,
         enough: float = 0.0,
     ) -> Visits:
-        """Improves the dual of each span's sentence in turn; searches where the span is all of it."""
+        """Improves the dual of each span's sentence in turn, until its gap is below tolerance or `enough` of it."""
         premultiply(self.design.block_ptr, self.design.templates, self.primal.V, mu, self.primal.product)
         wrong = float(self.problem.cost[0, 1])
-        lengths = np.diff(self.arcs.sentence)[spans[:, 2]]
-        whole = (spans[:, 1] - spans[:, 0] == lengths).tolist()
         gaps = np.zeros(len(spans))
         loss, steps = 0.0, 0
-        for number, sentence in enumerate(spans[:, 2].tolist()):
-            found = self._search(sentence, wrong) if whole[number] else _NONE
+        for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
+            found = self._search(sentence, wrong) if search else _NONE
             gaps[number], change, taken = improve(
-                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c), 2 * rounds,
+                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c), STEPS * rounds,
                 float(tolerance), float(enough),
             )  # fmt: skip
             loss += change
@@ -137,16 +132,12 @@ def _gold_forest(gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Forest:
     return Forest(heads, mass, np.zeros((sentences, ROOM)), idle, np.ones(sentences, np.int64))
 
 
-def _scratch(longest: int, row_ptr: NDArray[np.int64], attributes: int, ids: np.dtype[np.integer]) -> Scratch:
-    arcs = longest * (longest + 1)
-    most = 2 * longest * int(np.diff(row_ptr).max(initial=0))
+def _scratch(longest: int) -> Scratch:
     return Scratch(
-        scores=np.zeros((arcs, 1), np.float32),
-        stamp=np.zeros(arcs, np.int64),
-        clock=np.zeros(1, np.int64),
-        change=np.zeros(attributes, np.float32),
-        moved=np.zeros(most, ids),
-        amount=np.zeros(most, np.float32),
+        scores=np.zeros((longest * (longest + 1), 1), np.float32),
         loose=np.zeros(longest, np.int64),
+        arc=np.zeros((ROOM, longest), np.int64),
+        row=np.zeros(ROOM * longest, np.int64),
+        score=np.zeros(ROOM * longest),
         value=np.zeros(ROOM),
     )

@@ -1,9 +1,10 @@
 """One visit of the coordinate learner to a sentence with cached trees: the kernels.
 
-Scores are sums of `product`, −mu·V, over the features of an arc. A step moves mass θ from the worst tree that has
-some to the best one and gains θ·df − ½cθ²·quad, most at θ = df/(c·quad). quad = Σ_j mu_j ‖change of features‖² is
-exact, since the changes of all arcs that differ are added up first. V, N and `product` follow at once, and then
-only arcs on which the trees differ are scored anew.
+Scores are sums of `product`, −mu·V, over the features of an arc. The trees of a sentence differ on few tokens, the
+loose ones, and have few arcs there. The inner products of those arcs, K[a, b] = Σ_j mu_j ⟨x_aj, x_bj⟩, are all that
+steps need: one moves mass θ from the worst tree that has some to the best one and gains θ·df − ½cθ²·quad, most at
+θ = df/(c·quad), where quad = zᵀKz for the arcs z that come and go, and scores change by −cθ·Kz. At the end V, N and
+`product` follow, arc by arc.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel, kernel
+from ..linear import LOOKAHEAD, prefetch
 
 FORGET = 3
 """A tree without mass is dropped after so many searches."""
@@ -37,42 +39,42 @@ class Forest(NamedTuple):
 
 
 class Arcs(NamedTuple):
-    """The data: A by rows, where sentences start in tokens and in rows, the template of each attribute, gold."""
+    """The data: A by rows, where sentences start in tokens and in rows, and gold."""
 
     ids: NDArray[Any]
     ptr: NDArray[np.int64]
     sentence: NDArray[np.int64]
     first_row: NDArray[np.int64]
-    block: NDArray[np.int32]
     gold: NDArray[np.int32]
 
 
 class Primal(NamedTuple):
-    """V, N_j = ‖v_j‖², and product = −mu·V, which may stay in the cache. The last attribute is the null one."""
+    """V, N_j = ‖v_j‖², and product = −mu·V, which may stay in the cache; the last attribute is the null one.
+
+    table   int32[attributes + 1, 2]: a place to leave a mark in (zero between visits), and the template
+    """
 
     V: NDArray[np.float32]
     N: NDArray[np.float64]
     product: NDArray[np.float32]
+    table: NDArray[np.int32]
 
 
 class Scratch(NamedTuple):
-    """Room to work in, all zero or whatever was left there.
+    """Room to work in; holds whatever was left there.
 
-    scores    float32[arcs of the longest sentence, 1]
-    stamp     int64 beside scores: the time at which a score was right; clock int64[1] is the time now
-    change    float32[attributes + 1], zero between visits
-    moved     attributes that a step changes, amount float32 by how much
-    loose     int64[longest]: the tokens on which trees differ
-    value     float64[room]: scores of the trees on those tokens
+    scores      float32[arcs of the longest sentence, 1]
+    loose       int64[longest]: the tokens on which trees differ
+    arc         int64[room, longest]: which of the arcs below each tree has at each of them
+    row         int64[room·longest]: the row of each arc; score float64 beside it
+    value       float64[room]: scores of the trees on the loose tokens, cost added
     """
 
     scores: NDArray[np.float32]
-    stamp: NDArray[np.int64]
-    clock: NDArray[np.int64]
-    change: NDArray[np.float32]
-    moved: NDArray[Any]
-    amount: NDArray[np.float32]
     loose: NDArray[np.int64]
+    arc: NDArray[np.int64]
+    row: NDArray[np.int64]
+    score: NDArray[np.float64]
     value: NDArray[np.float64]
 
 
@@ -102,18 +104,6 @@ def score_arcs(first, rows, ids, ptr, product, scores):  # type: ignore[no-untyp
     """scores[r, 0] of `rows` rows of A from `first` on."""
     for r in range(rows):
         scores[r, 0] = _score(ids, ptr, first + r, product)
-
-
-@kernel
-def loose_spans(sentences, sentence_ptr, forest, loose, spans):  # type: ignore[no-untyped-def]
-    """The tokens from the first to the last on which the trees of a sentence differ."""
-    for k in range(len(sentences)):
-        i = sentences[k]
-        start = sentence_ptr[i]
-        count = _loosen(i, start, sentence_ptr[i + 1] - start, forest, loose)
-        spans[k, 0] = start + (loose[0] if count > 0 else 0)
-        spans[k, 1] = start + (loose[count - 1] + 1 if count > 0 else 0)
-        spans[k, 2] = i
 
 
 @kernel
@@ -212,91 +202,170 @@ def _forget(i, start, n, forest, patience):  # type: ignore[no-untyped-def]
     forest.kept[i] = kept
 
 
-@fast_kernel
-def _score_trees(i, start, n, count, forest, arcs, product, work):  # type: ignore[no-untyped-def]
-    """value[k] of each tree on the loose tokens, with its cost; an arc is scored once a time."""
+@kernel
+def _list_arcs(i, start, n, loose, forest, first_row, work):  # type: ignore[no-untyped-def]
+    """Lists the distinct arcs of the trees on the loose tokens; returns how many there are."""
     base = start * forest.mass.shape[1]
-    first = arcs.first_row[i]
-    now = work.clock[0]
-    for k in range(forest.kept[i]):
-        total = forest.losses[i, k]
-        for q in range(count):
-            t = work.loose[q]
-            at = t * (n + 1) + forest.heads[base + k * n + t]
-            if work.stamp[at] != now:
-                work.stamp[at] = now
-                work.scores[at, 0] = _score(arcs.ids, arcs.ptr, first + at, product)
-            total += work.scores[at, 0]
-        work.value[k] = total
-
-
-@fast_kernel
-def _add_arc(ids, ptr, row, sign, change):  # type: ignore[no-untyped-def]
-    entry = ids[ptr[row] : ptr[row + 1]]
-    for k in range(len(entry)):
-        change[np.uint64(entry[k])] += sign
-
-
-@fast_kernel
-def _collect_arc(ids, ptr, row, count, work):  # type: ignore[no-untyped-def]
-    """Moves what has changed on an arc's features from `change` to the list behind its first `count` entries."""
-    entry = ids[ptr[row] : ptr[row + 1]]
-    for k in range(len(entry)):
-        f = np.uint64(entry[k])
-        z = work.change[f]
-        if z != 0:
-            work.change[f] = 0
-            work.moved[count] = entry[k]
-            work.amount[count] = z
-            count += 1
+    count = 0
+    for q in range(loose):
+        t = work.loose[q]
+        for k in range(forest.kept[i]):
+            head = forest.heads[base + k * n + t]
+            work.arc[k, q] = -1
+            for e in range(k):
+                if forest.heads[base + e * n + t] == head:
+                    work.arc[k, q] = work.arc[e, q]
+                    break
+            if work.arc[k, q] < 0:
+                work.arc[k, q] = count
+                work.row[count] = first_row[i] + t * (n + 1) + head
+                count += 1
     return count
 
 
 @fast_kernel
-def _difference(i, start, n, high, low, count, forest, arcs, work):  # type: ignore[no-untyped-def]
-    """Lists the features of tree `high` less those of tree `low`; returns how many there are."""
-    base = start * forest.mass.shape[1]
-    for q in range(count):
-        t = work.loose[q]
-        row = arcs.first_row[i] + t * (n + 1)
-        up, down = forest.heads[base + high * n + t], forest.heads[base + low * n + t]
-        if up != down:
-            _add_arc(arcs.ids, arcs.ptr, row + up, np.float32(1), work.change)
-            _add_arc(arcs.ids, arcs.ptr, row + down, np.float32(-1), work.change)
-    listed = 0
-    for q in range(count):
-        t = work.loose[q]
-        row = arcs.first_row[i] + t * (n + 1)
-        up, down = forest.heads[base + high * n + t], forest.heads[base + low * n + t]
-        if up != down:
-            listed = _collect_arc(arcs.ids, arcs.ptr, row + up, listed, work)
-            listed = _collect_arc(arcs.ids, arcs.ptr, row + down, listed, work)
-    return listed
+def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped-def]
+    """K[a, b] = Σ mu over the features that arcs a and b share. Entries of the same feature are chained by marks."""
+    K = np.zeros((count, count))
+    null = len(table) - 1
+    total = 0
+    for a in range(count):
+        total += ptr[row[a] + 1] - ptr[row[a]]
+    before = np.empty(
+        total + 1, np.int32
+    )  # the entry that had the feature before, or 0; entries count from 1
+    owner = np.empty(total + 1, np.int32)
+    e = 0
+    for a in range(count):
+        first = ptr[row[a]]
+        size = ptr[row[a] + 1] - first
+        entry = ids[first : first + size + LOOKAHEAD]
+        for k in range(size):
+            prefetch(table, np.int64(entry[k + LOOKAHEAD]))
+            f = np.uint64(entry[k])
+            if f == null:
+                continue
+            e += 1
+            weight = mu[table[f, 1]]
+            K[a, a] += weight
+            other = table[f, 0]
+            before[e] = other
+            owner[e] = a
+            table[f, 0] = e
+            while other > 0:
+                b = owner[other]
+                K[a, b] += weight
+                K[b, a] += weight
+                other = before[other]
+    for a in range(count):
+        entry = ids[ptr[row[a]] : ptr[row[a] + 1]]
+        for k in range(len(entry)):
+            table[np.uint64(entry[k]), 0] = 0
+    return K
 
 
 @fast_kernel
-def _curvature(listed, block, mu, work):  # type: ignore[no-untyped-def]
+def _commit(count, coefficient, arcs, mu, primal, work):  # type: ignore[no-untyped-def]
+    """V += coefficient on the features of each arc; N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖², and the product."""
+    null = len(primal.product) - 1
+    for a in range(count):
+        d = np.float32(coefficient[a])
+        if d == 0:
+            continue
+        first = arcs.ptr[work.row[a]]
+        size = arcs.ptr[work.row[a] + 1] - first
+        entry = arcs.ids[first : first + size + LOOKAHEAD]
+        for k in range(size):
+            prefetch(primal.V, np.int64(entry[k + LOOKAHEAD]))
+            f = np.uint64(entry[k])
+            if f == null:
+                continue
+            j = primal.table[f, 1]
+            v = primal.V[f, 0]
+            primal.N[j] += np.float64(d) * (2.0 * np.float64(v) + np.float64(d))
+            primal.V[f, 0] = v + d
+            primal.product[f] = -np.float32(mu[j]) * (v + d)
+
+
+@kernel
+def _score_trees(i, loose, forest, work):  # type: ignore[no-untyped-def]
+    for k in range(forest.kept[i]):
+        total = forest.losses[i, k]
+        for q in range(loose):
+            total += work.score[work.arc[k, q]]
+        work.value[k] = total
+
+
+@kernel
+def _choose(kept, mass, value):  # type: ignore[no-untyped-def]
+    """The best tree, the worst and the lightest of those with mass, and the score of the mass as it lies."""
+    high, low, light = 0, -1, -1
+    current = 0.0
+    for k in range(kept):
+        if value[k] > value[high]:
+            high = k
+        if mass[k] > 0:
+            current += mass[k] * value[k]
+            if low < 0 or value[k] < value[low]:
+                low = k
+            if light < 0 or mass[k] < mass[light]:
+                light = k
+    return high, low, light, current
+
+
+@fast_kernel
+def _pull(high, low, loose, count, K, work, pull):  # type: ignore[no-untyped-def]
+    """pull = K·(arcs of `high` − arcs of `low`); returns quad."""
+    for a in range(count):
+        pull[a] = 0.0
+    for q in range(loose):
+        up, down = work.arc[high, q], work.arc[low, q]
+        if up != down:
+            for a in range(count):
+                pull[a] += K[up, a] - K[down, a]
     quad = 0.0
-    for k in range(listed):
-        z = np.float64(work.amount[k])
-        quad += mu[block[np.uint64(work.moved[k])]] * z * z
+    for q in range(loose):
+        quad += pull[work.arc[high, q]] - pull[work.arc[low, q]]
     return quad
 
 
 @fast_kernel
-def _move(listed, step, block, mu, primal, work):  # type: ignore[no-untyped-def]
-    """Adds step·change to V; N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖², and the product, follow."""
-    null = len(primal.product) - 1
-    for k in range(listed):
-        f = np.uint64(work.moved[k])
-        if f == null:
-            continue
-        d = np.float32(step) * work.amount[k]
-        j = block[f]
-        v = primal.V[f, 0]
-        primal.N[j] += np.float64(d) * (2.0 * np.float64(v) + np.float64(d))
-        primal.V[f, 0] = v + d
-        primal.product[f] = -np.float32(mu[j]) * (v + d)
+def _ascend(  # type: ignore[no-untyped-def]
+    i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough
+):
+    """Pairwise steps; where there is no room left the lightest tree gives all it has first, whatever that gains."""
+    value, mass = work.value, forest.mass[i]
+    full = forest.kept[i] == len(mass)
+    pull = np.empty(count)
+    loss = 0.0
+    steps = 0
+    for _ in range(rounds):
+        _score_trees(i, loose, forest, work)
+        high, low, light, current = _choose(forest.kept[i], mass, value)
+        if gap < 0:
+            gap = value[high] - current
+        if full and high != light:
+            low = light
+        elif gap < tolerance or value[high] - value[low] <= max(0.5 * tolerance, 0.2 * enough * gap):
+            break
+        quad = _pull(high, low, loose, count, K, work, pull)
+        step = mass[low]
+        if not full and quad > 0:
+            step = min(step, (value[high] - value[low]) / (c * quad))
+        if mass[low] - step < 1e-9:
+            step = mass[low]
+        full = False
+        mass[low] -= step
+        mass[high] += step
+        loss += step * (forest.losses[i, high] - forest.losses[i, low])
+        steps += 1
+        for a in range(count):
+            work.score[a] -= c * step * pull[a]
+        for q in range(loose):
+            if work.arc[high, q] != work.arc[low, q]:
+                coefficient[work.arc[high, q]] += c * step
+                coefficient[work.arc[low, q]] -= c * step
+    return gap, loss, steps
 
 
 @fast_kernel
@@ -306,61 +375,27 @@ def improve(  # type: ignore[no-untyped-def]
     """Takes `found` in if it is a tree (empty: there was no search) and steps. Gap before, change of loss, steps."""
     start = arcs.sentence[i]
     n = arcs.sentence[i + 1] - start
-    room = forest.mass.shape[1]
     searched = len(found) > 0
-    gap = 0.0
-    work.clock[0] += 1
+    gap = -1.0
     if searched:
         gap, cost = _search_gap(i, start, n, forest, arcs.gold, wrong, found, work.scores)
         if gap < tolerance:
             return max(gap, 0.0), 0.0, 0
         _take_in(i, start, n, forest, found, cost)
-        for at in range(n * (n + 1)):
-            work.stamp[at] = work.clock[0]
-    count = _loosen(i, start, n, forest, work.loose)
-    _score_trees(i, start, n, count, forest, arcs, primal.product, work)
-    value, mass = work.value, forest.mass[i]
-    loss = 0.0
-    steps = 0
-    for _ in range(rounds):
-        kept = forest.kept[i]
-        high, low, least = 0, -1, -1
-        current = 0.0
-        for k in range(kept):
-            if value[k] > value[high]:
-                high = k
-            if mass[k] > 0:
-                current += mass[k] * value[k]
-                if low < 0 or value[k] < value[low]:
-                    low = k
-                if least < 0 or mass[k] < mass[least]:
-                    least = k
-        if not searched and steps == 0:
-            gap = value[high] - current
-            if gap < tolerance:
-                break
-        df = value[high] - value[low]
-        full = kept == room  # then the tree with the least mass gives way, whatever that gains
-        if full and high != least:
-            low = least
-        elif df <= max(0.5 * tolerance, 0.2 * enough * gap):
-            break
-        listed = _difference(i, start, n, high, low, count, forest, arcs, work)
-        quad = _curvature(listed, arcs.block, mu, work)
-        step = mass[low]
-        if not full and quad > 0 and df / (c * quad) < step:
-            step = df / (c * quad)
-        if mass[low] - step < 1e-9:
-            step = mass[low]
-        mass[low] -= step
-        mass[high] += step
-        loss += step * (forest.losses[i, high] - forest.losses[i, low])
-        steps += 1
-        _move(listed, c * step, arcs.block, mu, primal, work)
-        if full:
-            _forget(i, start, n, forest, 0)
-        work.clock[0] += 1
-        _score_trees(i, start, n, count, forest, arcs, primal.product, work)
+    loose = _loosen(i, start, n, forest, work.loose)
+    count = _list_arcs(i, start, n, loose, forest, arcs.first_row, work)
+    for a in range(count):
+        if searched:  # all arcs have been scored
+            work.score[a] = work.scores[work.row[a] - arcs.first_row[i], 0]
+        else:
+            work.score[a] = _score(arcs.ids, arcs.ptr, work.row[a], primal.product)
+    K = _inner_products(count, work.row, arcs.ids, arcs.ptr, primal.table, mu)
+    coefficient = np.zeros(count)
+    full = forest.kept[i] == forest.mass.shape[1]
+    gap, loss, steps = _ascend(
+        i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough
+    )
+    _commit(count, coefficient, arcs, mu, primal, work)
     if searched:
-        _forget(i, start, n, forest, FORGET)
+        _forget(i, start, n, forest, 0 if full else FORGET)
     return max(gap, 0.0), loss, steps
