@@ -180,7 +180,7 @@ def test_another_number_of_heads_is_refused(tmp_path: Path) -> None:
     [
         ((2, 6, "4"), 2, "expected a head from 0 to 3 other than the token itself, got '4'"),
         ((2, 6, "2"), 2, "other than the token itself, got '2'"),
-        ((2, 6, "-1"), 2, "got '-1'"),
+        ((2, 6, "-1"), 2, "expected the number of a head, got '-1'"),
         ((2, 6, "_"), 2, "got '_'"),
         ((2, 6, "²"), 2, "got '²'"),
         ((2, 6, "99999999999999999999"), 2, "got '99999999999999999999'"),
@@ -215,6 +215,11 @@ def test_several_roots_are_kept_unless_one_is_asked_for(tmp_path: Path) -> None:
     error = refusal(path, single_root=True)
     assert error.line == 3
     assert "expected one token with head 0, got 2 (1, 3)" in str(error)
+
+
+def test_heads_may_be_anything_if_no_trees_are_asked_for(tmp_path: Path) -> None:
+    corpus = conll.read(put(tmp_path, rows((1, 6, "3"), (2, 6, "9"))), trees=False)
+    assert corpus.outputs.tolist() == [3, 9, 2]  # type: ignore[union-attr]
 
 
 def test_lines_are_counted_over_batches() -> None:

@@ -53,14 +53,16 @@ class Sheet:
         return [row[field] if len(row) > field else "_" for row in rows]
 
 
-def read(path: str | Path, *, single_root: bool = False, encoding: str = "utf-8") -> Corpus:
-    """A whole file of trees: outputs are the heads, numbered in the sentence, 0 the root."""
+def read(
+    path: str | Path, *, single_root: bool = False, trees: bool = True, encoding: str = "utf-8"
+) -> Corpus:
+    """A whole file: outputs are the heads, numbered in the sentence, 0 the root. They must be trees, or anything."""
     lines = text.load(path, encoding).split("\n")
     reader = _Reader(path, DEPREL + 1)
     reader.take(lines, 1)
     if not reader.rows:
         raise FormatError(path, None, "no sentences: expected rows of columns, got none")
-    return reader.corpus(_Heads(path, single_root))
+    return reader.corpus(_Heads(path, single_root, trees))
 
 
 def stream(
@@ -186,24 +188,28 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Heads:
-    """Checks that heads make trees."""
+    """Checks that heads are numbers and, if asked to, that they make trees."""
 
     source: str | Path
     single_root: bool
+    trees: bool
 
     def numbers(self, reader: _Reader) -> NDArray[np.int32]:
         """The heads of all rows. int32[T]"""
         found: list[int] = []
         for start, stop in zip(reader.ends[:-1], reader.ends[1:], strict=True):
             heads = [self._head(reader, row, stop - start) for row in range(start, stop)]
-            self._check_tree(reader, heads, start)
+            if self.trees:
+                self._check_tree(reader, heads, start)
             found += heads
         return np.array(found, np.int32)
 
     def _head(self, reader: _Reader, row: int, size: int) -> int:
         cells = reader.rows[row]
         cell = cells[HEAD]
-        if not _NUMBER.fullmatch(cell) or len(cell) > 9 or int(cell) > size or cell == cells[0]:
+        if not _NUMBER.fullmatch(cell) or len(cell) > 9:
+            raise FormatError(self.source, reader.number(row), f"expected the number of a head, got {cell!r}")
+        if self.trees and (int(cell) > size or cell == cells[0]):
             problem = f"expected a head from 0 to {size} other than the token itself, got {cell!r}"
             raise FormatError(self.source, reader.number(row), problem)
         return int(cell)
