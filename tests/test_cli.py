@@ -585,7 +585,7 @@ def test_bad_training_data(run: Run, tagger: Path, place: Path, kind: str) -> No
 BAD_TEMPLATES = {
     "none": (b"# nothing\n\n", "a.tpl: expected at least one template line, got none"),
     "empty": (b"", "a.tpl: expected at least one template line, got none"),
-    "another letter": (b"X:%x[0,0]\n", "a.tpl, line 1, column 1: expected U or B"),
+    "another letter": (b"X:%x[0,0]\n", "a.tpl, line 1, column 1: expected U, B or A"),
     "no UTF-8": (b"U:\xff%x[0,0]\n", "a.tpl, line 1: expected UTF-8"),
 }
 

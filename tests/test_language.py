@@ -231,12 +231,12 @@ KNOWN = "expected %x[row,column] or one of " + ", ".join(f"%{name}" for name in 
 @pytest.mark.parametrize(
     ("line", "column", "problem"),
     [
-        ("X01:%x[0,0]", 1, "expected U or B as the first character, got 'X'"),
-        ("u:%x[0,0]", 1, "expected U or B as the first character, got 'u'"),
-        ("\0", 1, "expected U or B as the first character, got '\\x00'"),
-        (" U:%x[0,0]", 1, "expected U or B as the first character, got a blank before the template"),
-        ("\tB", 1, "expected U or B as the first character, got a blank before the template"),
-        (" # comment", 1, "expected U or B as the first character, got a blank before the template"),
+        ("X01:%x[0,0]", 1, "expected U, B or A as the first character, got 'X'"),
+        ("u:%x[0,0]", 1, "expected U, B or A as the first character, got 'u'"),
+        ("\0", 1, "expected U, B or A as the first character, got '\\x00'"),
+        (" U:%x[0,0]", 1, "expected U, B or A as the first character, got a blank before the template"),
+        ("\tB", 1, "expected U, B or A as the first character, got a blank before the template"),
+        (" # comment", 1, "expected U, B or A as the first character, got a blank before the template"),
         ("U:%y[0,0]", 3, f"unknown macro '%y': {KNOWN}"),
         ("U:%%", 3, f"unknown macro '%%': {KNOWN}"),
         ("U:%sufix[0,0,3]", 3, f"unknown macro '%sufix': {KNOWN}"),

@@ -24,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PRESETS = "cws-tp1, cws-tp2, ner-134, ner, pos, chunking, segmentation"
+PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, ner, pos, chunking, segmentation"
 """The names in templates.PRESETS, for the help text only."""
 
 LIMIT = 1000
@@ -107,6 +107,10 @@ def generate(
             "--transitions/--no-transitions", help="B, the pair of labels.", show_default="transitions"
         ),
     ] = None,
+    reach: Annotated[
+        int | None,
+        typer.Option("--reach", metavar="N", help="Words between two others to look at (--preset dependency)."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Ask before writing more than N templates.")
     ] = LIMIT,
@@ -130,7 +134,9 @@ def generate(
             raise IncompatibleError(
                 "--preset is a whole set: expected no other choice of templates beside it"
             )
-        return _write_set(templates.preset(preset), out, limit)
+        return _write_set(templates.preset(preset, reach), out, limit)
+    if reach is not None:
+        raise IncompatibleError("--reach is for --preset dependency")
     found = templates.generate(
         _window("--window", window or "-3:3"),
         _numbers("--columns", columns or "0"),
