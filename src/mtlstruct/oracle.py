@@ -148,9 +148,4 @@ def score_parts(
     encoded: Encoded, structure: Structure, weights: Weights, scale: NDArray[np.float64]
 ) -> Parts:
     """A·w for each kind: float32[rows, parts]."""
-    parts = []
-    for design, u, width in zip(encoded.designs, weights, structure.widths(), strict=True):
-        out = np.zeros((design.rows, width), np.float32)
-        linear.score(design, u, scale, out)
-        parts.append(out)
-    return tuple(parts)
+    return encoded.score(weights, scale, structure.widths())

@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from . import linear, memory
 from .compaction import compact
 from .corpus import Corpus
-from .encoding import Encoded, FeatureIndex, encode_training
+from .encoding import Encoded, encode_training
 from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
 from .model import Model
 from .oracle import Oracle
 from .recipes import learner, recipe
+from .stored import Index
 from .structures import STRUCTURES, Structure
 from .templates import TemplateSet
 
@@ -133,7 +134,7 @@ def build_model(
     templates: TemplateSet,
     structure: Structure,
     encoded: Encoded,
-    index: FeatureIndex,
+    index: Index,
     fit: Fit,
     options: Options,
 ) -> Model:
@@ -169,9 +170,9 @@ def memory_needed(encoded: Encoded, structure: Structure) -> int:
     return V + tokens * structure.labels**2 * 4 + 3 * tokens * node * 4
 
 
-def observed_attributes(index: FeatureIndex) -> int:
+def observed_attributes(index: Index) -> int:
     """Distinct observations: attributes of all templates that look at something (the bare B does not)."""
-    return sum(int(n) for t, n in zip(index.templates, index.sizes, strict=True) if t.terms)
+    return sum(int(n) for t, n in zip(index.templates, index.found, strict=True) if t.terms)
 
 
 def _structure(corpus: Corpus, options: Options) -> Structure:
@@ -202,7 +203,7 @@ def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDAr
 
 
 def _stack(
-    blocks: dict[int, NDArray[np.float32]], index: FeatureIndex, kinds: tuple[str, ...], structure: Structure
+    blocks: dict[int, NDArray[np.float32]], index: Index, kinds: tuple[str, ...], structure: Structure
 ) -> tuple[NDArray[np.float32], ...]:
     """Blocks of each kind one below the other, and the zero row of the null attribute."""
     return tuple(
@@ -213,10 +214,10 @@ def _stack(
     )
 
 
-def _seen(index: FeatureIndex, kinds: tuple[str, ...], structure: Structure) -> list[int]:
+def _seen(index: Index, kinds: tuple[str, ...], structure: Structure) -> list[int]:
     """How many features each template had in training, before those without a weight were dropped."""
     width = dict(zip(kinds, structure.widths(), strict=True))
-    return [int(size) * width[kind] for size, kind in zip(index.sizes, index.kinds, strict=True)]
+    return [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:

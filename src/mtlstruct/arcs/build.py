@@ -10,27 +10,18 @@ from numpy.typing import NDArray
 
 from .. import threads
 from ..corpus import Corpus
-from ..encoding import Encoded, encode_training
+from ..encoding import Encoded, encode_tokens
 from ..errors import IncompatibleError, TemplateError
 from ..numbering import PairTable, capacity, rank_by_count
 from ..templates import TemplateSet
 from ..templates.arcs import BINS
 from .index import TOKENS, ArcIndex, assembled, encode_rows, rooted, side_numbers
 from .kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
-from .merge import Merged, merge
+from .merge import merge
 from .plan import DISTANCES, EACH, NONE, Base, Plan, class_tables, make_plan
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ArcTraining:
-    """Encoded trees, the index that did it, and what was found out about templates on the way."""
-
-    encoded: Encoded
-    index: ArcIndex
-    merged: Merged
 
 
 def encode_trees(
@@ -40,13 +31,13 @@ def encode_trees(
     min_count: int = 1,
     normalize: str = "none",
     all_arcs: bool = False,
-) -> ArcTraining:
+) -> tuple[Encoded, ArcIndex]:
     """Builds the index from the arcs of gold trees (or from all arcs) and encodes all arcs by it."""
     _check_kinds(templates)
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
     plan = make_plan(templates)
-    encoded_words, words = encode_training(rooted(corpus), plan.words, TOKENS, normalize=normalize)
+    encoded_words, words = encode_tokens(rooted(corpus), plan.words, TOKENS, normalize=normalize)
     numbers = side_numbers(encoded_words)
     seen = _Seen(plan, numbers, _every_arc(corpus) if all_arcs else _gold_arcs(corpus))
     nodes = threads.in_order(lambda base: _node(seen, base, min_count), range(len(plan.bases)))
@@ -57,8 +48,8 @@ def encode_trees(
         sizes[js] = node.sizes
     index = ArcIndex(templates, words, table, first, sizes)
     rows = encode_rows(index, corpus, numbers)
-    index, merged = merge(index, corpus, rows)
-    return ArcTraining(assembled(index, corpus, rows), index, merged)
+    index = merge(index, corpus, rows)
+    return assembled(index, corpus, rows), index
 
 
 def _check_kinds(templates: TemplateSet) -> None:

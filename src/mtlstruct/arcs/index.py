@@ -7,8 +7,8 @@ Arcs of a sentence are rows of A: modifier by modifier, heads 0..n within, and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,23 @@ TOKENS = (Sites("node", "U", None, False),)
 
 
 @dataclass(frozen=True)
+class Merged:
+    """What was left out: templates that are constant over trees, and for others the earlier one they equal.
+
+    sizes    int64[m]: attributes of each template before anything was left out
+    """
+
+    constant: tuple[int, ...]
+    identical: dict[int, int]
+    sizes: Int64
+
+    @property
+    def dropped(self) -> list[int]:
+        """All templates left out, in order."""
+        return sorted([*self.constant, *self.identical])
+
+
+@dataclass(frozen=True)
 class ArcIndex:
     """Locked numbers of sides, and the table of bases.
 
@@ -41,6 +58,7 @@ class ArcIndex:
     table    int64[rows, 1 + most records of a base]: key and records, tables of bases and sources one below the other
     first    int64[bases + sources + 1]: where each begins
     sizes    int64[m]: attributes of each template
+    merged   what training left out; a model's index does not know
     """
 
     templates: TemplateSet
@@ -48,6 +66,7 @@ class ArcIndex:
     table: Int64
     first: Int64
     sizes: Int64
+    merged: Merged | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -98,11 +117,10 @@ class ArcIndex:
         """The number of every side's value for each word and each root: [T + S, slots]."""
         return side_numbers(self.words.encode(rooted(corpus), TOKENS))
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a model file keeps of it, by name."""
-        words = self.words.arrays()
-        words["words/sizes"] = words.pop("index/sizes")
-        return words | {"index/sizes": self.sizes, "arcs/table": self.table, "arcs/first": self.first}
+    @property
+    def found(self) -> Int64:
+        """Attributes of each template before any was left out."""
+        return self.sizes if self.merged is None else self.merged.sizes
 
 
 def rooted(corpus: Corpus) -> Corpus:
@@ -182,7 +200,7 @@ def _program(index: ArcIndex) -> Program:
     plan = index.plan
     nowhere = len(plan.sides)  # the side that is none
     sides = [[nowhere if s == NONE else s for s in (b.first, b.second)] for b in plan.bases]
-    order = [[j for j in plan.templates_of[b]] for b in range(len(plan.bases))]
+    order = plan.templates_of
     listed = [j for templates in order for j in templates]
     alone, pairs, inner = _sorted_bases(plan)
     sizes = np.diff(index.first)
@@ -210,9 +228,7 @@ def _program(index: ArcIndex) -> Program:
         slot=_ints([plan.slots[plan.bases[b].first, 0, 0] for b in alone]),
         pairs=_ints(pairs),
         inner=_ints(inner),
-        inner_source=_ints(
-            [plan.sources.index((plan.bases[b].first, plan.bases[b].second)) for b in inner]
-        ),
+        inner_source=_ints([plan.sources.index((plan.bases[b].first, plan.bases[b].second)) for b in inner]),
         inner_slot=_ints([plan.slots[plan.bases[b].between, 0, 0] for b in inner]),
         inner_place=_ints([plan.bases[b].place for b in inner]),
         inner_position=_ints([plan.bases[b].position for b in inner]),

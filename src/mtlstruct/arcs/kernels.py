@@ -83,10 +83,11 @@ def make_work(program: Program, longest: int) -> Work:
     each = int(np.count_nonzero(program.inner_place == 0))
     looks = len(program.first) + each * longest + len(program.sources)
     sides = len(program.anchor)
-    return Work(
-        *(np.zeros(n, np.int64) for n in (sides, len(program.sources) + 1, looks, looks, looks, looks)),
-        alone=np.zeros((longest + 1, len(program.alone)), np.int64),
+    value, number, key, row, hit_row, hit_base = (
+        np.zeros(n, np.int64) for n in (sides, len(program.sources) + 1, looks, looks, looks, looks)
     )
+    alone = np.zeros((longest + 1, len(program.alone)), np.int64)
+    return Work(value, number, key, row, hit_row, hit_base, alone)
 
 
 Table = NDArray[Any]
@@ -199,7 +200,9 @@ def _look(program, table, words, origin, head, modifier, work):  # type: ignore[
             looks += 1
     if room > 0:
         for i in range(len(program.sources)):
-            if program.sources[i, 3] >= 0 and value[program.sources[i, 0]] != null and value[program.sources[i, 1]] != null:
+            one = value[program.sources[i, 0]]
+            other = value[program.sources[i, 1]]
+            if program.sources[i, 3] >= 0 and one != null and other != null:
                 row = _find(table, program.sources[i, 2], program.sources[i, 3], work.row[i], work.key[i])
                 work.number[i] = table[row, 1] if row >= 0 else -1
         for i in range(len(program.inner)):
@@ -287,7 +290,9 @@ def encode_arcs(program, table, words, ptr, span, work, ends, ids):  # type: ign
                             seen = record & ((1 << MASK_BITS) - 1)
                             c = program.classes[program.variant[r], klass]
                             if seen >> c & 1:
-                                ids[size] = program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+                                ids[size] = (
+                                    program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+                                )
                                 size += 1
                 ends[arc] = size
                 arc += 1
@@ -315,7 +320,8 @@ def score_arcs(program, table, words, ptr, span, work, weights, out):  # type: i
                             seen = record & ((1 << MASK_BITS) - 1)
                             c = program.classes[program.variant[r], klass]
                             if seen >> c & 1:
-                                total += weights[program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1)), 0]
+                                at = program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+                                total += weights[at, 0]
                 out[arc, 0] = total
                 arc += 1
 

@@ -13,7 +13,7 @@ on their order, so neither does what is found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +21,12 @@ from numpy.typing import NDArray
 from .. import threads
 from .._kernels import kernel
 from ..corpus import Corpus
-from .index import ArcIndex, Rows, arc_starts
+from .index import ArcIndex, Merged, Rows, arc_starts
 from .kernels import thin
 
-Int64 = NDArray[np.int64]
 
-
-@dataclass(frozen=True)
-class Merged:
-    """What was left out: templates that are constant over trees, and for others the earlier one they equal.
-
-    sizes    int64[m]: attributes of each template before anything was left out
-    """
-
-    constant: tuple[int, ...]
-    identical: dict[int, int]
-    sizes: Int64
-
-    @property
-    def dropped(self) -> list[int]:
-        """All templates left out, in order."""
-        return sorted([*self.constant, *self.identical])
-
-
-def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> tuple[ArcIndex, Merged]:
-    """The index without such templates, and the rows rewritten to match it."""
+def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> ArcIndex:
+    """The index without such templates; the rows are rewritten to match it."""
     sums = _feature_sums(index, corpus, rows)
     prints = _fingerprints(index, sums)
     twins = index.plan.twins
@@ -58,8 +39,9 @@ def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> tuple[ArcIndex, Merged
         elif index.sizes[k] and first.setdefault(prints[k], j) != j:
             identical[j] = first[prints[k]]
     merged = Merged(tuple(constant), identical, index.sizes[seen])
+    index = replace(index, merged=merged)
     if not merged.dropped:
-        return index, merged
+        return index
     gone = set(merged.dropped)
     used = [np.full(size, j not in gone) for j, size in enumerate(index.sizes.tolist())]
     small = thinned(index, used)
@@ -70,7 +52,7 @@ def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> tuple[ArcIndex, Merged
             moved[begin:end] = np.arange(end - begin) + small.block_ptr[j]
     size = _move(rows.ids, rows.ptr, moved.astype(rows.ids.dtype))
     rows.ids.resize(size, refcheck=False)
-    return small, merged
+    return small
 
 
 def thinned(index: ArcIndex, used: list[NDArray[np.bool_]]) -> ArcIndex:
@@ -96,7 +78,10 @@ def _feature_sums(index: ArcIndex, corpus: Corpus, rows: Rows) -> NDArray[np.uin
             _add_up(rows.ids, rows.ptr, corpus.ptr, starts, *span, sums)
         return sums
 
-    return np.sum(threads.in_order(work, [g for g in groups if g]), axis=0, dtype=np.uint64)
+    sums: NDArray[np.uint64] = np.sum(
+        threads.in_order(work, [g for g in groups if g]), axis=0, dtype=np.uint64
+    )
+    return sums
 
 
 def _fingerprints(index: ArcIndex, sums: NDArray[np.uint64]) -> list[int]:

@@ -164,4 +164,6 @@ def _token_template(cells: Cells) -> Template:
 def class_tables() -> NDArray[np.int64]:
     """int64[variants, CLASSES]: the class that a variant sees where the arc has a class."""
     every = np.arange(CLASSES)
-    return np.stack([np.zeros(CLASSES, np.int64), every // DISTANCES, every % DISTANCES, every]).astype(np.int64)
+    return np.stack([np.zeros(CLASSES, np.int64), every // DISTANCES, every % DISTANCES, every]).astype(
+        np.int64
+    )

@@ -109,7 +109,9 @@ def generate(
     ] = None,
     reach: Annotated[
         int | None,
-        typer.Option("--reach", metavar="N", help="Words between two others to look at (--preset dependency)."),
+        typer.Option(
+            "--reach", metavar="N", help="Words between two others to look at (--preset dependency)."
+        ),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Ask before writing more than N templates.")

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.exchange.build import model_of
 from mtlstruct.exchange.features import Cells, cells_of
@@ -77,9 +78,9 @@ def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
 
 def text_model(model: Model, *, rename: bool = False) -> TextModel:
     """The model as CRF++ would hold it."""
-    _check(model)
-    lines = [_renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(model.index.templates)]
-    spelled = [[_spell(t, cells) for cells in cells_of(model.index, n)] for n, t in enumerate(lines)]
+    index = _checked(model)
+    lines = [_renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    spelled = [[_spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
     _check_apart(lines, spelled)
     weights: dict[str, NDArray[np.float64]] = {}
     for features, block in zip(spelled, blocks(model), strict=True):
@@ -107,8 +108,9 @@ def check_template(template: Template, path: str) -> None:
         raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
 
 
-def _check(model: Model) -> None:
-    if model.structure.name != "sequence":
+def _checked(model: Model) -> FeatureIndex:
+    """The index of a model that CRF++ can hold."""
+    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
     if model.index.normalize != "none":
         raise IncompatibleError(
@@ -124,6 +126,7 @@ def _check(model: Model) -> None:
         )
     for template in model.index.templates:
         check_template(template, model.templates.path)
+    return model.index
 
 
 def _check_apart(lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:

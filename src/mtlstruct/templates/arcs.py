@@ -64,7 +64,9 @@ FUNCTIONS: dict[str, SiteFunction] = {
         "hm", lambda h, m, b: direction(h, m), "left or right: where the modifier lies, seen from the head"
     ),
     "distance": SiteFunction(
-        "hm", lambda h, m, b: str(distance(h, m)), "how many words lie between: 0, 1, 2, 3, 4, 5 (to 9) or 10 (and more)"
+        "hm",
+        lambda h, m, b: str(distance(h, m)),
+        "how many words lie between: 0, 1, 2, 3, 4, 5 (to 9) or 10 (and more)",
     ),
     "position": SiteFunction(
         "b", lambda h, m, b: str(position(h, m, b)), "the how-manyth word between it is, from the left"

@@ -236,7 +236,9 @@ def canonical(name: str) -> str:
 
 def named(names: Sequence[str]) -> str:
     """Which columns have names, for messages."""
-    return f"the data has the columns {', '.join(names)}" if names else "the columns of the data have no names"
+    return (
+        f"the data has the columns {', '.join(names)}" if names else "the columns of the data have no names"
+    )
 
 
 def columns_of(count: int) -> str:

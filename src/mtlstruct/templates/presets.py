@@ -1,8 +1,9 @@
 """Template sets by name: the paper's, and rich piles to throw at a task and let the learner choose from.
 
 The paper's: those for segmentation (table "Two set of templates"), the 134 for named entities (section "Named
-Entity Recognition") and MSTParser's for trees (section "Dependency Parsing"; a file, library/dependency.tpl). The rich ones know tasks, not languages: they look at affixes, shapes, case, types of
-characters, words and parts of speech in windows, and at conjunctions of these.
+Entity Recognition") and MSTParser's for trees (section "Dependency Parsing"; a file, library/dependency.tpl). The
+rich ones know tasks, not languages: they look at affixes, shapes, case, types of characters, words and parts of
+speech in windows, and at conjunctions of these.
 """
 
 from __future__ import annotations
