@@ -220,4 +220,5 @@ def _entries(
     value = weights[design.ids[entry], part[site]].astype(np.float64)
     if len(design.values):
         value *= design.values[entry]
-    return site, design.blocks[slot], value
+    block = design.attribute_blocks[design.ids[entry]] if design.unlisted else design.blocks[slot]
+    return site, block, value

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Design:
-    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD] sorted in each row, `ptr` int64[rows+1].
+    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD], sorted in each row if blocks are listed, `ptr` int64[rows+1].
 
     blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged), or
                 empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory
@@ -58,6 +59,13 @@ class Design:
     def unlisted(self) -> bool:
         """Whether blocks are not listed: weights are then scaled before they are gathered."""
         return len(self.blocks) == 0 and len(self.templates) > 0
+
+    @cached_property
+    def attribute_blocks(self) -> NDArray[np.int32]:
+        """The template number of each attribute; the null attribute is of none, and has 0."""
+        found = np.zeros(self.attributes + 1, np.int32)
+        found[:-1] = np.repeat(self.templates, np.diff(self.block_ptr))
+        return found
 
     @property
     def ragged(self) -> bool:
@@ -107,8 +115,7 @@ def _score_scaled(
     design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]
 ) -> None:
     """The same where every entry is 1 and blocks are not listed: by w, which is written out."""
-    w = np.zeros(weights.shape, np.float32)
-    w[:-1] = np.repeat(scale[design.templates], np.diff(design.block_ptr))[:, None] * weights[:-1]
+    w = (scale[design.attribute_blocks][:, None] * weights).astype(np.float32)
 
     def work(span: tuple[int, int]) -> None:
         _sum_rows(*span, design.ids, design.ptr, w, out)
