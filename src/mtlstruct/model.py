@@ -24,7 +24,7 @@ from .templates import TemplateSet
 
 FORMAT = "mtlstruct model"
 VERSION = 1
-TASKS = ("sequence", "segmentation")
+TASKS = ("sequence", "segmentation", "dependency")
 TAGS = ("bie", "bmes")
 
 
@@ -174,25 +174,24 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
 
 def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     labels = tuple(header["labels"])
-    stored.require(
-        bool(labels) and all(isinstance(x, str) for x in labels), "labels must be a list of strings"
-    )
+    stored.require(all(isinstance(x, str) for x in labels), "labels must be a list of strings")
     stored.require(len(set(labels)) == len(labels), "labels repeat")
     structure = STRUCTURES[header["structure"]](len(labels))
+    facts = header["facts"]
+    stored.require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
+    stored.require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
+    stored.require(bool(labels) or facts["task"] == "dependency", "no labels")
+    stored.require(
+        type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number"
+    )
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
-    )
+    ).resolved(_load_names(facts))
     live = tuple(header["live"])
     stored.require(
         all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range"
     )
     stored.require(list(live) == sorted(set(live)), "live templates out of order")
-    facts = header["facts"]
-    stored.require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
-    stored.require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
-    stored.require(
-        type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number"
-    )
     stored.require(header["normalize"] in NORMALIZERS, f"unknown normalisation {header['normalize']!r}")
     kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
     index = stored.load(arrays, templates.select(live), kind_of, header["normalize"])
@@ -212,6 +211,18 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     known = set(_arrays(model))
     stored.require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _load_names(facts: dict[str, Any]) -> list[str]:
+    """The names of the columns, as many as there are columns or none."""
+    names = facts.get("names", [])
+    stored.require(
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and len(names) in (0, facts["columns"]),
+        "names of columns must be a list of strings",
+    )
+    return list(names)
 
 
 def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:

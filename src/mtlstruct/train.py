@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import linear, memory
+from .arcs import ArcIndex
 from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, encode_training
@@ -40,6 +41,7 @@ class Options:
     normalize: str = "none"
     seed: int = 0
     line_search: bool = False
+    all_arcs: bool = False
     tags: str = "bie"
 
     def checked(self) -> Options:
@@ -90,6 +92,7 @@ def train(
     options.checked()
     began = time.perf_counter()
     structure = _structure(corpus, options)
+    templates = templates.resolved(corpus.names)
     _check_memory_of_ids(corpus, templates)
     encoded, index = encode_training(
         corpus,
@@ -97,6 +100,7 @@ def train(
         structure.sites(corpus.ptr),
         min_count=options.min_count,
         normalize=options.normalize,
+        all_arcs=options.all_arcs,
     )
     weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
     needed = memory_needed(encoded, structure)
@@ -157,7 +161,10 @@ def build_model(
         mu=fit.mu,
         norm=norm,
         features=features,
-        facts=_facts(corpus, fit, options) | {"seen": _seen(index, encoded.kinds, structure)},
+        facts=_facts(corpus, fit, options)
+        | {"seen": _seen(index, encoded.kinds, structure)}
+        | _left_out(index)
+        | ({"names": list(corpus.names)} if corpus.names else {}),
     )
 
 
@@ -218,6 +225,15 @@ def _seen(index: Index, kinds: tuple[str, ...], structure: Structure) -> list[in
     """How many features each template had in training, before those without a weight were dropped."""
     width = dict(zip(kinds, structure.widths(), strict=True))
     return [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
+
+
+def _left_out(index: Index) -> dict[str, Any]:
+    """Templates that training left out because they bring nothing, by number: see arcs.merge."""
+    merged = index.merged if isinstance(index, ArcIndex) else None
+    if merged is None:
+        return {}
+    identical = [[j, k] for j, k in sorted(merged.identical.items())]
+    return {"constant": list(merged.constant), "identical": identical}
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
