@@ -15,7 +15,8 @@ LAYERS = {
     "masters": 5, "cuts": 5, "oracle": 5, "compaction": 5, "stored": 5,
     "encoding": 4, "arcs": 4,
     "templates": 3, "structures": 3, "formats": 3,
-    "corpus": 2, "linear": 2, "losses": 2, "regularizers": 2, "metrics": 2, "attachment": 2, "numbering": 2, "normalizers": 2,
+    "corpus": 2, "linear": 2, "losses": 2, "regularizers": 2, "metrics": 2, "attachment": 2,
+    "numbering": 2, "normalizers": 2,
     "archive": 2,
     "threads": 1, "errors": 1, "files": 1, "memory": 1, "_kernels": 1, "data": 1,
 }  # fmt: skip

@@ -143,6 +143,38 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
     threads.in_order(work, spans)
 
 
+def score_rows(design: Design, weights: Floats, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    """out[k] = Σ x · weights[id] over the entries of rows[k]: some rows, and weights as they are."""
+    if out.shape[1] == 1 and len(design.values) == 0:
+        _sum_listed(rows, design.ids, design.ptr, weights, out)
+    else:
+        _score_rows(rows, design.ids, design.ptr, design.values, weights, out)
+
+
+def add_rows(
+    design: Design,
+    rows: NDArray[np.integer],
+    parts: NDArray[np.int32],
+    counts: NDArray[np.float32],
+    step: float,
+    out: Floats,
+) -> None:
+    """out[id, part] += step · count · x on the entries of some rows: step·Aᵀ·z for a z of few entries."""
+    _add_rows(rows, parts, counts, step, design.ids, design.ptr, design.values, design.attributes, out)
+
+
+def squared_norm_of_rows(
+    design: Design,
+    rows: NDArray[np.integer],
+    parts: NDArray[np.int32],
+    counts: NDArray[np.float32],
+    room: Floats,
+) -> float:
+    """‖Aᵀ·z‖² for a z of few entries; `room` has the shape of the weights, and is zero before and after."""
+    add_rows(design, rows, parts, counts, 1.0, room)
+    return float(_clear_rows(rows, parts, design.ids, design.ptr, room))
+
+
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
     """‖u_j‖² of each template, summed in double. float64[m]."""
     out = np.zeros(m)
@@ -224,6 +256,61 @@ def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-unty
             x = values[low + k] if real else np.float32(1)
             for y in range(width):
                 u[y] += x * z[row, y]
+
+
+@fast_kernel
+def _sum_listed(rows, ids, ptr, weights, out):  # type: ignore[no-untyped-def]
+    for r in range(len(rows)):
+        entry = ids[ptr[rows[r]] : ptr[rows[r] + 1]]
+        total = np.float32(0)
+        for k in range(len(entry)):
+            total += weights[np.uint64(entry[k]), 0]
+        out[r, 0] = total
+
+
+@fast_kernel
+def _score_rows(rows, ids, ptr, values, weights, out):  # type: ignore[no-untyped-def]
+    width = out.shape[1]
+    real = len(values) > 0
+    total = np.zeros(width, np.float32)
+    for r in range(len(rows)):
+        start = ptr[rows[r]]
+        size = ptr[rows[r] + 1] - start
+        entry = ids[start : start + size + LOOKAHEAD]
+        total[:] = 0
+        for k in range(size):
+            prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
+            u = weights[np.uint64(entry[k])]
+            x = values[start + k] if real else np.float32(1)
+            for y in range(width):
+                total[y] += x * np.float32(u[y])
+        for y in range(width):
+            out[r, y] = total[y]
+
+
+@fast_kernel
+def _add_rows(rows, parts, counts, step, ids, ptr, values, null, out):  # type: ignore[no-untyped-def]
+    real = len(values) > 0
+    for r in range(len(rows)):
+        amount = step * counts[r]
+        start = ptr[rows[r]]
+        entry = ids[start : ptr[rows[r] + 1]]
+        for k in range(len(entry)):
+            if entry[k] != null:
+                out[np.uint64(entry[k]), parts[r]] += amount * values[start + k] if real else amount
+
+
+@fast_kernel
+def _clear_rows(rows, parts, ids, ptr, room):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for r in range(len(rows)):
+        entry = ids[ptr[rows[r]] : ptr[rows[r] + 1]]
+        for k in range(len(entry)):
+            f = np.uint64(entry[k])
+            z = np.float64(room[f, parts[r]])
+            total += z * z
+            room[f, parts[r]] = 0
+    return total
 
 
 @kernel

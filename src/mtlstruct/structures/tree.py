@@ -42,6 +42,10 @@ class TreeStructure:
         """Arcs; `arc_starts` says which rows are whose."""
         return (Sites("arc", "A", None, False),)
 
+    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Where the arcs of each sentence begin."""
+        return (arc_starts(ptr),)
+
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
         """The right head and a wrong one."""
         return CHOICES
@@ -155,7 +159,9 @@ class SingleRootProjectiveTree(ProjectiveTree):
 def arc_starts(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
     """The row of the first arc of each sentence, and one past the last row. int64[S+1]."""
     n = np.diff(ptr)
-    return np.concatenate([[0], np.cumsum(n * (n + 1))]).astype(np.int64)
+    starts = np.zeros(len(ptr), np.int64)
+    np.cumsum(n * (n + 1), out=starts[1:])
+    return starts
 
 
 def arc_rows(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
