@@ -20,7 +20,7 @@ from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
 from .model import Model
 from .oracle import Oracle
-from .recipes import learner, recipe
+from .recipes import learner, recipe, solver_of
 from .stored import Index
 from .structures import STRUCTURES, Structure
 from .templates import TemplateSet
@@ -33,7 +33,7 @@ class Options:
     task: str = "sequence"
     method: str = "mtl"
     c: float = 1.0
-    solver: str = "coordinate"
+    solver: str | None = None
     gap: float = 0.01
     epsilon: float | None = None
     max_iter: int = 1000
@@ -41,7 +41,10 @@ class Options:
     normalize: str = "none"
     seed: int = 0
     line_search: bool = False
+    epochs: int = 10
     all_arcs: bool = False
+    projective: bool = False
+    single_root: bool = False
     tags: str = "bie"
 
     def checked(self) -> Options:
@@ -50,13 +53,23 @@ class Options:
         _positive("gap", self.gap)
         if self.epsilon is not None:
             _positive("epsilon", self.epsilon)
-        for name, least in (("max_iter", 1), ("min_count", 1)):
+        for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1)):
             if getattr(self, name) < least:
                 raise MtlError(
                     f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
                 )
-        recipe(self.method)
+        solver_of(self.method, self.solver)
+        for name in ("projective", "single_root", "all_arcs"):
+            if getattr(self, name) and self.task != "dependency":
+                raise IncompatibleError(f"--{name.replace('_', '-')} is for --task dependency")
         return self
+
+    @property
+    def structure(self) -> str:
+        """The name of the structure in structures.STRUCTURES."""
+        if self.task == "dependency":
+            return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
+        return "sequence" if self.task == "segmentation" else self.task
 
 
 @dataclass(frozen=True)
@@ -126,7 +139,14 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
     row = recipe(options.method)
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
-    chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
+    chosen = learner(
+        options.method,
+        options.solver,
+        stop,
+        seed=options.seed,
+        line_search=options.line_search,
+        epochs=options.epochs,
+    )
     oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
     regularizer = row.regularizer()
     check_needs(chosen, structure, regularizer)
@@ -169,12 +189,12 @@ def build_model(
 
 
 def memory_needed(encoded: Encoded, structure: Structure) -> int:
-    """Bytes that training will take on top of the encoded data: V, the edge marginals, the part scores."""
-    tokens = int(encoded.ptr[-1])
+    """Bytes that training will take on top of the encoded data: V, the dual state, the part scores."""
     node, *rest = structure.widths()
     V = encoded.designs[0].attributes * linear.padded(node) * 4
     V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
-    return V + tokens * structure.labels**2 * 4 + 3 * tokens * node * 4
+    parts = 3 * sum(d.rows * w * 4 for d, w in zip(encoded.designs, structure.widths(), strict=True))
+    return V + structure.dual_memory(encoded.ptr, encoded.designs[0].attributes) + parts
 
 
 def observed_attributes(index: Index) -> int:
@@ -185,15 +205,13 @@ def observed_attributes(index: Index) -> int:
 def _structure(corpus: Corpus, options: Options) -> Structure:
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
-    name = "sequence" if options.task == "segmentation" else options.task
-    if name not in STRUCTURES:
-        raise IncompatibleError(
-            f"unknown task {options.task!r}: expected one of {', '.join([*STRUCTURES, 'segmentation'])}"
-        )
-    if len(corpus.labels) < 2:
+    if options.structure not in STRUCTURES:
+        known = [*STRUCTURES, "segmentation", "dependency"]
+        raise IncompatibleError(f"unknown task {options.task!r}: expected one of {', '.join(known)}")
+    if len(corpus.labels) < 2 and options.task != "dependency":
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
-    return STRUCTURES[name](len(corpus.labels))
+    return STRUCTURES[options.structure](len(corpus.labels))
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
@@ -242,7 +260,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "task": options.task,
         "tags": options.tags,
         "method": options.method,
-        "solver": options.solver,
+        "solver": solver_of(options.method, options.solver),
         "c": options.c,
         "p": None,
         "seed": options.seed,

@@ -20,6 +20,7 @@ class Task(StrEnum):
 
     sequence = "sequence"
     segmentation = "segmentation"
+    dependency = "dependency"
 
 
 class Method(StrEnum):
@@ -27,6 +28,7 @@ class Method(StrEnum):
 
     mtl = "mtl"
     svm = "svm"
+    mira = "mira"
 
 
 class Solver(StrEnum):
@@ -34,6 +36,7 @@ class Solver(StrEnum):
 
     coordinate = "coordinate"
     cutting_plane = "cutting-plane"
+    mira = "mira"
 
 
 class Normalize(StrEnum):

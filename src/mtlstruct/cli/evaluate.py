@@ -36,7 +36,7 @@ def evaluate(
 ) -> None:
     """Predict labelled data and score the result.
 
-    The figures are those of conlleval for labels and of SIGHAN's script for words.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees.
     """
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
@@ -65,18 +65,22 @@ def score(
     predicted: Annotated[
         Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
     ],
-    task: Annotated[Task, typer.Option("--task", help="Labels in the last column, or segmented text.")],
+    task: Annotated[
+        Task, typer.Option("--task", help="Labels in the last column, segmented text, or CoNLL trees.")
+    ],
     words: WordsOption = None,
     json: JsonOption = False,
     least: Annotated[
         float | None,
-        typer.Option("--min", metavar="F1", help="Exit with code 1 if F1 (in percent) is below this."),
+        typer.Option(
+            "--min", metavar="F1", help="Exit with code 1 if F1 (UAS of trees) is below this percent."
+        ),
     ] = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Score one file against another.
 
-    The figures are those of conlleval for labels and of SIGHAN's script for words.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees.
     """
     from mtlstruct.cli import scoring
 
@@ -86,9 +90,10 @@ def score(
         print_json(found.as_dict())
     else:
         print(found.table(), end="")
-    f1 = float(found.as_dict()["f1"])
-    if least is not None and not f1 >= least:  # so written, nan is never enough
-        complain(f"F1 is {f1:.2f}, below the {least:g} asked for by --min")
+    name = "uas" if task == Task.dependency else "f1"
+    reached = float(found.as_dict()[name])
+    if least is not None and not reached >= least:  # so written, nan is never enough
+        complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")
         raise typer.Exit(NO)
 
 
@@ -98,4 +103,4 @@ def _warm_up(model: Model, corpus: Corpus) -> None:
 
     ptr = corpus.ptr[:11]
     columns = tuple(Column(column.ids[: ptr[-1]], column.strings) for column in corpus.columns)
-    model.predict(Corpus(columns, ptr))
+    model.predict(Corpus(columns, ptr, names=corpus.names))

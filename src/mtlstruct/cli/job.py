@@ -99,15 +99,21 @@ class Job:
 
         templates = read_templates(self.templates, self.dialect, self.compat)
         corpus = self._corpus(self.data)
-        templates.check_columns(len(corpus.columns))
+        templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
         return templates, corpus, valid
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         from mtlstruct.cli import scoring
 
+        options = self.options
         return scoring.read(
-            path, self.options.task, tags=self.options.tags, encoding=self.encoding, width=width
+            path,
+            options.task,
+            tags=options.tags,
+            encoding=self.encoding,
+            width=width,
+            single_root=options.single_root,
         )
 
     def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
@@ -172,7 +178,7 @@ class Result:
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""
         fit, options = self.training.fit, self.job.options
-        if fit.converged:
+        if fit.converged or self._online:
             return
         got, asked = f"gap is {fit.gap:.2%}", f"{options.gap:.2%}"
         if options.epsilon is not None:
@@ -185,10 +191,17 @@ class Result:
     def _ending(self) -> str:
         fit, training = self.training.fit, self.training
         word = "converged" if fit.converged else "stopped"
+        gap = "an online method: nothing is proved" if self._online else f"gap {fit.gap:.2%}"
         return (
             f"{word} after {fit.passes} passes and {clock(training.seconds)}, of it encoding "
-            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, gap {fit.gap:.2%}"
+            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, {gap}"
         )
+
+    @property
+    def _online(self) -> bool:
+        from mtlstruct.recipes import ONLINE
+
+        return self.training.model.facts["solver"] in ONLINE
 
     def _learned(self) -> str:
         found = self.numbers
@@ -210,11 +223,9 @@ def _outlined(training: Training) -> Training:
 
 
 def _say_what_was_read(shown: Progress, corpus: Corpus, templates: TemplateSet) -> None:
-    shown.say(
-        f"read {len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(corpus.labels)} labels; "
-        f"{len(templates)} templates"
-    )
-    if all(_is_number(label) for label in corpus.labels):  # they may be meant, so this is no error
+    labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
+    shown.say(f"read {len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}; {len(templates)} templates")
+    if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         shown.say(f"note: all {some}; the last column is taken for the label")
 

@@ -39,7 +39,8 @@ def predict(
 ) -> None:
     """Label text, from a file or a stream.
 
-    Column data come back with the label as one more column, plain text as words with blanks between them.
+    Column data come back with the label as one more column, plain text as words with blanks between them, CoNLL
+    trees with new heads and all else as it was.
     Output begins while input is still coming, in the same order.
     """
     from mtlstruct.formats.text import check_encoding
@@ -62,18 +63,20 @@ def predict(
 
 def batches(model: Model, source: BinaryIO, raw: bool, name: str, encoding: str) -> Iterator[Corpus]:
     """Whole sentences in the format of the model's task, as they come in."""
-    from mtlstruct.formats import columns, segmented
+    from mtlstruct.formats import columns, conll, segmented
 
     name = "standard input" if name == "-" else name
     if model.task == "segmentation":
         return segmented.stream(source, raw=raw, source=name, encoding=encoding)
+    if model.task == "dependency":
+        return conll.stream(source, source=name, encoding=encoding)
     return columns.stream(source, columns=model.columns, source=name, encoding=encoding)
 
 
 def _write(model: Model, sink: TextIO, batch: Corpus, encoding: str) -> None:
-    from mtlstruct.formats import columns, segmented
+    from mtlstruct.formats import columns, conll, segmented
 
-    write = segmented.write if model.task == "segmentation" else columns.write
+    write = {"segmentation": segmented.write, "dependency": conll.write}.get(model.task, columns.write)
     try:
         write(sink, batch, model.labels, model.predict(batch))
     except UnicodeEncodeError as error:

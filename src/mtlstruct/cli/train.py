@@ -29,17 +29,33 @@ def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: Annotated[
-        Task, typer.Option("--task", help="A column file with labels, or segmented text.")
+        Task, typer.Option("--task", help="A column file with labels, segmented text, or CoNLL trees.")
     ] = Task.sequence,
+    projective: Annotated[
+        bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
+    ] = False,
+    single_root: Annotated[
+        bool, typer.Option("--single-root", help="One token under the root (--task dependency).")
+    ] = False,
+    all_arcs: Annotated[
+        bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
+    ] = False,
     method: Annotated[
-        Method, typer.Option("--method", help="mtl weighs and drops templates; svm keeps all alike.")
+        Method,
+        typer.Option("--method", help="mtl weighs and drops templates, svm keeps all alike; mira is online."),
     ] = Method.mtl,
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
     solver: Annotated[
-        Solver, typer.Option("--solver", help="The fast dual, or the paper's algorithm.")
-    ] = Solver.coordinate,
+        Solver | None,
+        typer.Option(
+            "--solver", help="The fast dual, or the paper's algorithm.", show_default="the method's first"
+        ),
+    ] = None,
+    epochs: Annotated[
+        int, typer.Option("--epochs", metavar="N", help="Passes of an online method (mira).")
+    ] = 10,
     line_search: Annotated[
         bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
     ] = False,
@@ -102,6 +118,10 @@ def train(
         normalize=normalize,
         seed=seed,
         line_search=line_search,
+        epochs=epochs,
+        all_arcs=all_arcs,
+        projective=projective,
+        single_root=single_root,
         tags=tags,
     )
     log = None if no_log else log or log_beside(model)

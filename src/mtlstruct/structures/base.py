@@ -164,6 +164,10 @@ class Structure(Protocol):
         """
         ...
 
+    def dual_memory(self, ptr: NDArray[np.int64], attributes: int) -> int:
+        """Bytes that the dual state takes, for sentences as in ptr and so many attributes of the first kind."""
+        ...
+
     def dual(self, problem: DualProblem) -> Any:
         """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
         ...

@@ -53,11 +53,6 @@ class SequenceDual:
         self.starts = np.zeros(tokens + 1, np.bool_)
         self.starts[problem.encoded.ptr] = True
 
-    @staticmethod
-    def memory(tokens: int, labels: int) -> int:
-        """Bytes the state takes."""
-        return tokens * labels * labels * 4
-
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
         """Spans [k, 3] (start, stop, sentence) that cover these sentences; long ones in pieces cut at `shift`."""
         ptr = self.problem.encoded.ptr

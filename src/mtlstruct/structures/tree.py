@@ -128,6 +128,12 @@ class TreeStructure:
             parts, ptr, span, first_row, log_partition, scale, gold, self.projective, self.single_root
         )
 
+    def dual_memory(self, ptr: NDArray[np.int64], attributes: int) -> int:
+        """The trees, and for each attribute a product, a mark and a template number."""
+        from .tree_dual import ROOM
+
+        return int(ptr[-1]) * ROOM * 4 + len(ptr) * ROOM * 24 + attributes * 12
+
     def dual(self, problem: DualProblem) -> Any:
         """Cached trees and pairwise steps between them."""
         from .tree_dual import TreeDual
