@@ -47,7 +47,7 @@ def solver_of(method: str, solver: str | None) -> str:
         return known[0]
     if solver not in known:
         raise IncompatibleError(
-            f"method {method!r} has no solver {solver!r}: expected one of {', '.join(known)}"
+            f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
         )
     return solver
 
