@@ -22,7 +22,7 @@ from ..linear import LOOKAHEAD, Design
 from ..structures.base import Parts, Sites
 from ..templates import TemplateSet
 from ..templates.arcs import BINS, ROOT
-from .kernels import Program, encode_arcs, make_work, score_arcs
+from .kernels import Program, encode_arcs, make_tags, make_work, score_arcs
 from .plan import EACH, NONE, Base, Plan, class_tables, make_plan
 
 Int32 = NDArray[np.int32]
@@ -89,6 +89,11 @@ class ArcIndex:
         return _program(self)
 
     @cached_property
+    def tags(self) -> NDArray[np.uint8]:
+        """What tells most values that are not in the table."""
+        return make_tags(self.table)
+
+    @cached_property
     def block_ptr(self) -> Int64:
         """int64[m + 1]: the attributes of each template."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
@@ -108,13 +113,13 @@ class ArcIndex:
         def work(span: tuple[int, int]) -> None:
             room = make_work(self.program, _longest(corpus.ptr, span))
             part = out[starts[span[0]] : starts[span[1]]]
-            score_arcs(self.program, self.table, words, corpus.ptr, span, room, weights[0], part)
+            score_arcs(self.program, self.table, self.tags, words, corpus.ptr, span, room, weights[0], part)
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
 
     def numbers(self, corpus: Corpus) -> NDArray[np.integer]:
-        """The number of every side's value for each word and each root: [T + S, slots]."""
+        """The number of every side's value for each word and each root: [T + S, slots + 1]."""
         return side_numbers(self.words.encode(rooted(corpus), TOKENS))
 
     @property
@@ -133,9 +138,10 @@ def rooted(corpus: Corpus) -> Corpus:
 
 
 def side_numbers(encoded: Encoded) -> NDArray[np.integer]:
-    """The ids of an encoded corpus of words, a row a word."""
+    """The ids of an encoded corpus of words, a row a word; behind them 0, the value of a side that is not there."""
     (design,) = encoded.designs
-    return design.ids[: design.ptr[-1]].reshape(design.rows, len(design.templates))
+    found = design.ids[: design.ptr[-1]].reshape(design.rows, len(design.templates))
+    return np.concatenate([found, np.zeros((design.rows, 1), found.dtype)], axis=1)
 
 
 def arc_starts(ptr: Int64) -> Int64:
@@ -163,7 +169,7 @@ def encode_rows(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> 
         room = make_work(index.program, _longest(corpus.ptr, span))
         empty = np.empty(64 * len(ends) + 1, dtype)
         ids: NDArray[np.integer] = encode_arcs(
-            index.program, index.table, words, corpus.ptr, span, room, ends, empty
+            index.program, index.table, index.tags, words, corpus.ptr, span, room, ends, empty
         )
         return ids
 
@@ -197,44 +203,55 @@ def _longest(ptr: Int64, span: tuple[int, int]) -> int:
 
 
 def _program(index: ArcIndex) -> Program:
-    plan = index.plan
-    nowhere = len(plan.sides)  # the side that is none
-    sides = [[nowhere if s == NONE else s for s in (b.first, b.second)] for b in plan.bases]
-    order = plan.templates_of
-    listed = [j for templates in order for j in templates]
+    plan, first, mask = index.plan, index.first, np.diff(index.first) - 1
     alone, pairs, inner = _sorted_bases(plan)
-    sizes = np.diff(index.first)
-    count = len(plan.bases)
-    pair_sources = [
-        (nowhere if one == NONE else one, nowhere if other == NONE else other) for one, other in plan.sources
+    sources, bases = len(plan.sources), len(plan.bases)
+    looked = [*plan.sources, *((plan.bases[b].first, plan.bases[b].second) for b in pairs)]
+    nodes = [*range(bases, bases + sources), *pairs]
+    numbered = [NONE not in pair for pair in plan.sources] + [False] * len(pairs)
+    looks = [
+        [first[node], mask[node], node if node < bases else NONE, number]
+        for node, number in zip(nodes, numbered, strict=True)
     ]
-    sources = [
-        [*pair, index.first[count + n], sizes[count + n] - 1 if nowhere not in pair else -1]
-        for n, pair in enumerate(pair_sources)
-    ]
+    ends = [[[_end(plan, s, right) for s in pair] for pair in looked] for right in (0, 1)]
+    listed = [j for templates in plan.templates_of for j in templates]
     return Program(
-        anchor=_ints([*("hmlrb".index(side.anchor) for side in plan.sides), 4]),
-        slots=plan.slots,
-        classes=class_tables(),
+        looks=_ints(looks).reshape(-1, 4),
+        ends=_ints(ends).reshape(2, -1, 2),
+        slots=_look_slots(plan, looked),
+        inner=_ints([[first[b], mask[b], b, *_inner(plan, plan.bases[b])] for b in inner]).reshape(-1, 7),
+        alone=_ints([[first[b], mask[b], b, *_alone(plan, plan.bases[b])] for b in alone]).reshape(-1, 6),
+        record=np.concatenate([[0], np.cumsum([len(js) for js in plan.templates_of])]).astype(np.int64),
+        block=_ints(index.block_ptr[listed]),
+        classes=class_tables()[_ints([plan.variant_of[j] for j in listed])],
         bins=_ints([max(b for b, low in enumerate(BINS) if low <= room) for room in range(BINS[-1] + 1)]),
-        first=_ints([one for one, _ in sides]),
-        second=_ints([other for _, other in sides]),
-        start=index.first[:count].copy(),
-        mask=sizes[:count] - 1,
-        record=np.concatenate([[0], np.cumsum([len(o) for o in order])]).astype(np.int64),
-        variant=_ints([plan.variant_of[j] for j in listed]),
-        block=index.block_ptr[listed] if listed else _ints([]),
-        alone=_ints(alone),
-        slot=_ints([plan.slots[plan.bases[b].first, 0, 0] for b in alone]),
-        pairs=_ints(pairs),
-        inner=_ints(inner),
-        inner_source=_ints([plan.sources.index((plan.bases[b].first, plan.bases[b].second)) for b in inner]),
-        inner_slot=_ints([plan.slots[plan.bases[b].between, 0, 0] for b in inner]),
-        inner_place=_ints([plan.bases[b].place for b in inner]),
-        inner_position=_ints([plan.bases[b].position for b in inner]),
-        sources=np.array(sources, np.int64).reshape(len(sources), 4),
+        sources=sources,
         null=int(index.words.sizes.sum()),
     )
+
+
+def _inner(plan: Plan, base: Base) -> tuple[int, int, int, int]:
+    """Source, slot, place and position of a base with a word between."""
+    source = plan.sources.index((base.first, base.second))
+    return source, int(plan.slots[base.between, 0, 0]), base.place, int(base.position)
+
+
+def _alone(plan: Plan, base: Base) -> tuple[int, int, int]:
+    """Slot of a base of one word, and the end of the arc that it is, by direction."""
+    return int(plan.slots[base.first, 0, 0]), _end(plan, base.first, 0), _end(plan, base.first, 1)
+
+
+def _end(plan: Plan, side: int, right: int) -> int:
+    """Which end of the arc a side is seen from: 0 the head, 1 the modifier."""
+    return int(side != NONE and plan.sides[side].anchor in ("m", "r" if right else "l"))
+
+
+def _look_slots(plan: Plan, looked: Sequence[tuple[int, int]]) -> Int64:
+    """Program.slots; the slot behind the last one is all zeros."""
+    nothing = np.full((1, *plan.slots.shape[1:]), len(plan.words))
+    slots = np.concatenate([plan.slots, nothing])  # NONE = -1 is the last one
+    pairs = np.array(looked, np.int64).reshape(len(looked), 2)
+    return np.ascontiguousarray(slots[pairs].transpose(2, 3, 0, 1)).astype(np.int64)
 
 
 def _sorted_bases(plan: Plan) -> tuple[list[int], list[int], list[int]]:

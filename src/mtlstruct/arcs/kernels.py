@@ -8,7 +8,7 @@ looked up once for each word of the sentence. All rows of an arc are asked of th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,70 +27,77 @@ EMPTY = -1
 
 
 class Program(NamedTuple):
-    """A Plan and its tables, as kernels read them. Side number `len(anchor) - 1` is no side: its value is 0.
+    """A Plan and its tables, as kernels read them. Kernels unpack it once: a field read in a loop is counted anew.
 
-    anchor     int64[sides + 1]: 0 head, 1 modifier, 2 left, 3 right, 4 none of them
-    slots      int32[sides, 2, reach + 1], as in Plan
-    classes    int64[variants, CLASSES]: the class that a variant sees
+    *Looks* are what every arc looks up: the sources of `inner`, then the bases of two words. Where there is one side
+    only, the other's slot is all zeros.
+
+    looks      int64[looks, 4]: first row and size − 1 of its table; the base, or NONE for a source; whether the number
+               of a source must be looked up (it is the value of its side else)
+    ends       int64[2, looks, 2]: by direction, the ends of the arc that a look sees: 0 head, 1 modifier
+    slots      int64[2, reach + 1, looks, 2]: by direction and words between (at most reach), the slots it reads
+    inner      int64[..., 7]: bases with a word between: first row, size − 1, base, source, slot, place, position. Those
+               of each word first, then by place from the end, then from the beginning
+    alone      int64[..., 6]: bases of one word that look the same from every arc: first row, size − 1, base, slot, and
+               the end of the arc that it is if this leads left or right
+    record     int64[bases + 1]: the records of a base
+    block      int64[records]: the first attribute of the template that a record is of
+    classes    int64[records, CLASSES]: the class that it sees
     bins       int64[...]: the bin of a distance by words between, the last entry for all beyond
-    first, second, start, mask   int64[bases]: sides, first row and size − 1 of the table
-    record     int64[bases + 1]: the records of a base; variant, block int64[records]: what they are of
-    alone      bases of one word that look the same from every arc: `slot` int64[...] in parallel
-    pairs      the other bases without a word between
-    inner      bases with a word between: those of each word, then by place from the end, then from the beginning;
-               their source, slot, place and position in parallel
-    sources    int64[..., 4]: first and second side, first row and size − 1 (-1: the value itself is the number)
+    sources    how many looks are sources
     null       the value that is not known
     """
 
-    anchor: NDArray[np.int64]
-    slots: NDArray[np.int32]
+    looks: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    alone: NDArray[np.int64]
+    record: NDArray[np.int64]
+    block: NDArray[np.int64]
     classes: NDArray[np.int64]
     bins: NDArray[np.int64]
-    first: NDArray[np.int64]
-    second: NDArray[np.int64]
-    start: NDArray[np.int64]
-    mask: NDArray[np.int64]
-    record: NDArray[np.int64]
-    variant: NDArray[np.int64]
-    block: NDArray[np.int64]
-    alone: NDArray[np.int64]
-    slot: NDArray[np.int64]
-    pairs: NDArray[np.int64]
-    inner: NDArray[np.int64]
-    inner_source: NDArray[np.int64]
-    inner_slot: NDArray[np.int64]
-    inner_place: NDArray[np.int64]
-    inner_position: NDArray[np.int64]
-    sources: NDArray[np.int64]
+    sources: int
     null: int
 
 
 class Work(NamedTuple):
-    """Room for one arc, and for the words of one sentence. `hit_*` are the rows found and their bases."""
+    """Room for one arc, and for the words of one sentence.
 
-    value: NDArray[np.int64]
+    found          int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row and
+                   base of what was found (columns 2 and 3)
+    number         int64[sources]
+    alone          int64[words + 1, alone]: rows of the bases of one word
+    alone_score    float32[2, words + 1, CLASSES]: what they give to an arc, as its head and as its modifier
+    """
+
+    found: NDArray[np.int64]
     number: NDArray[np.int64]
-    key: NDArray[np.int64]
-    row: NDArray[np.int64]
-    hit_row: NDArray[np.int64]
-    hit_base: NDArray[np.int64]
     alone: NDArray[np.int64]
+    alone_score: NDArray[np.float32]
 
 
 def make_work(program: Program, longest: int) -> Work:
     """Room for sentences of up to `longest` words."""
-    each = int(np.count_nonzero(program.inner_place == 0))
-    looks = len(program.first) + each * longest + len(program.sources)
-    sides = len(program.anchor)
-    value, number, key, row, hit_row, hit_base = (
-        np.zeros(n, np.int64) for n in (sides, len(program.sources) + 1, looks, looks, looks, looks)
+    each = int(np.count_nonzero(program.inner[:, 5] == 0))
+    looks = len(program.looks) + len(program.inner) + len(program.alone) + each * longest
+    return Work(
+        np.zeros((looks, 6), np.int64),
+        np.zeros(program.sources + 1, np.int64),
+        np.zeros((longest + 1, len(program.alone)), np.int64),
+        np.zeros((2, longest + 1, program.classes.shape[1]), np.float32),
     )
-    alone = np.zeros((longest + 1, len(program.alone)), np.int64)
-    return Work(value, number, key, row, hit_row, hit_base, alone)
 
 
-Table = NDArray[Any]
+def make_tags(table: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """uint8[rows, 1]: 0 for a row without an entry, else a few bits of its hash. Small enough for the cache, and most
+    looks end here: what an arc asks for is mostly not there."""
+    tags = np.zeros((len(table), 1), np.uint8)
+    _tag_rows(table, tags)
+    return tags
+
+
+# ---------------------------------------------------------------- kernels
 
 
 @kernel
@@ -114,12 +121,39 @@ def fill(keys, records, table):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _find(table, start, mask, row, key):  # type: ignore[no-untyped-def]
-    """The row that holds a key, −1 if none; `row` is where to look first."""
-    while table[row, 0] != EMPTY:
-        if table[row, 0] == key:
-            return row
-        row = start + ((row + 1 - start) & mask)
+def _tag(h):  # type: ignore[no-untyped-def]
+    return np.uint8((h >> 36) & 0x7F | 0x80)
+
+
+@kernel
+def _tag_rows(table, tags):  # type: ignore[no-untyped-def]
+    for row in range(len(table)):
+        if table[row, 0] != EMPTY:
+            tags[row, 0] = _tag(_hash(table[row, 0]))
+
+
+@kernel
+def _likely(tags, start, mask, h, at):  # type: ignore[no-untyped-def]
+    """How far behind `start` the first row from `at` on lies that may hold a key of this hash; −1 if none does."""
+    tag = _tag(h)
+    while True:
+        found = tags[np.uint64(start + at), 0]
+        if found == tag:
+            return at
+        if found == 0:
+            return np.int64(-1)
+        at = (at + 1) & mask
+
+
+@kernel
+def _find(table, tags, start, mask, key):  # type: ignore[no-untyped-def]
+    """The row that holds a key, −1 if none."""
+    h = _hash(key)
+    at = _likely(tags, start, mask, h, h & mask)
+    while at >= 0:
+        if table[np.uint64(start + at), 0] == key:
+            return start + at
+        at = _likely(tags, start, mask, h, (at + 1) & mask)
     return np.int64(-1)
 
 
@@ -132,198 +166,242 @@ def _ones(bits):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _words_alone(program, table, words, origin, n, work):  # type: ignore[no-untyped-def]
+def _words_alone(alone, null, table, tags, words, origin, n, rows):  # type: ignore[no-untyped-def]
     """The rows of bases that look at one word only, for each word of the sentence and the root."""
     for place in range(n + 1):
-        for i in range(len(program.alone)):
-            base = program.alone[i]
-            value = np.int64(words[origin + place, program.slot[i]])
+        for i in range(len(alone)):
+            value = np.int64(words[origin + place, alone[i, 3]])
             row = np.int64(-1)
-            if value != program.null:
-                key = value << 32
-                at = program.start[base] + (_hash(key) & program.mask[base])
-                row = _find(table, program.start[base], program.mask[base], at, key)
-            work.alone[place, i] = row
+            if value != null:
+                row = _find(table, tags, alone[i, 0], alone[i, 1], value << 32)
+            rows[place, i] = row
 
 
 @kernel
-def _look(program, table, words, origin, head, modifier, work):  # type: ignore[no-untyped-def]
-    """Fills hit_row and hit_base for one arc; returns how many and the class of the arc."""
+def _look(
+    looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier, found, number
+):  # type: ignore[no-untyped-def]
+    """Finds the rows of all bases but those of one word, and their bases: found[:, 2:4]. Returns how many."""
     right = 1 if modifier > head else 0
     left_end = min(head, modifier)
     right_end = max(head, modifier)
     room = right_end - left_end - 1
-    klass = right * (program.classes.shape[1] // 2) + program.bins[min(room, len(program.bins) - 1)]
-    seen = min(room, program.slots.shape[2] - 1)
-    null = np.int64(program.null)
-    value = work.value
-    for s in range(len(program.anchor) - 1):
-        anchor = program.anchor[s]
-        if anchor == 0:
-            place = head
-        elif anchor == 1:
-            place = modifier
-        elif anchor == 2:
-            place = left_end
-        else:
-            place = right_end
-        if anchor < 4:
-            value[s] = words[origin + place, program.slots[s, right, seen]]
-    # all rows to look at first, so that the cache fetches them side by side
-    looks = 0
-    for i in range(len(program.sources)):
-        one = value[program.sources[i, 0]]
-        other = value[program.sources[i, 1]]
-        if one == null or other == null:
-            work.number[i] = -1
-        elif program.sources[i, 3] < 0:
-            work.number[i] = one + other
-        else:
+    seen = min(room, slots.shape[1] - 1)
+    asked = 0
+    for i in range(len(looks)):
+        end = modifier if ends[right, i, 0] else head
+        one = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, seen, i, 0])])
+        end = modifier if ends[right, i, 1] else head
+        other = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, seen, i, 1])])
+        known = one != null and other != null
+        if i < sources:
+            number[i] = one + other if known and not looks[i, 3] else -1
+            known = known and looks[i, 3] and room > 0
+        if known:
             key = one << 32 | other
-            row = program.sources[i, 2] + (_hash(key) & program.sources[i, 3])
-            prefetch(table, row)
-            work.key[i] = key
-            work.row[i] = row
-    looks = len(program.sources)
-    begin = looks
-    for i in range(len(program.pairs)):
-        base = program.pairs[i]
-        one = value[program.first[base]]
-        other = value[program.second[base]]
-        if one != null and other != null:
-            key = one << 32 | other
-            row = program.start[base] + (_hash(key) & program.mask[base])
-            prefetch(table, row)
-            work.key[looks] = key
-            work.row[looks] = row
-            work.hit_base[looks] = base
-            looks += 1
-    if room > 0:
-        for i in range(len(program.sources)):
-            one = value[program.sources[i, 0]]
-            other = value[program.sources[i, 1]]
-            if program.sources[i, 3] >= 0 and one != null and other != null:
-                row = _find(table, program.sources[i, 2], program.sources[i, 3], work.row[i], work.key[i])
-                work.number[i] = table[row, 1] if row >= 0 else -1
-        for i in range(len(program.inner)):
-            place = program.inner_place[i]
-            if place > room:
-                break
-            number = work.number[program.inner_source[i]]
-            if number < 0 or -place > room:
-                continue
-            if place == 0:
-                low, high = left_end + 1, right_end
-            else:
-                low = left_end + place if place > 0 else right_end + place
-                high = low + 1
-            base = program.inner[i]
-            for between in range(low, high):
-                inner = np.int64(words[origin + between, program.inner_slot[i]])
-                if inner == null:
-                    continue
-                if program.inner_position[i]:
-                    inner = inner * POSITIONS + min(between - left_end, POSITIONS - 1)
-                key = number << 32 | inner
-                row = program.start[base] + (_hash(key) & program.mask[base])
-                prefetch(table, row)
-                work.key[looks] = key
-                work.row[looks] = row
-                work.hit_base[looks] = base
-                looks += 1
-    hits = 0
-    for i in range(begin, looks):
-        base = work.hit_base[i]
-        row = _find(table, program.start[base], program.mask[base], work.row[i], work.key[i])
-        if row < 0:
+            h = _hash(key)
+            prefetch(tags, looks[i, 0] + (h & looks[i, 1]))
+            found[asked, 0] = key
+            found[asked, 1] = h
+            found[asked, 3] = i
+            asked += 1
+    likely = 0
+    for k in range(asked):  # in place: what is likely is never more than what was asked
+        i = found[k, 3]
+        h = found[k, 1]
+        at = _likely(tags, looks[i, 0], looks[i, 1], h, h & looks[i, 1])
+        if at < 0:
             continue
-        again = False  # a value that several words between have counts once
-        k = hits - 1
-        while k >= 0 and work.hit_base[k] == base:
-            again |= work.hit_row[k] == row
-            k -= 1
-        if not again:
-            work.hit_row[hits] = row
-            work.hit_base[hits] = base
-            hits += 1
-    for i in range(len(program.alone)):
-        base = program.alone[i]
-        anchor = program.anchor[program.first[base]]
-        if anchor == 0:
-            place = head
-        elif anchor == 1:
-            place = modifier
-        elif anchor == 2:
-            place = left_end
-        else:
-            place = right_end
-        if work.alone[place, i] >= 0:
-            work.hit_row[hits] = work.alone[place, i]
-            work.hit_base[hits] = base
-            hits += 1
-    return hits, klass
+        if i < sources:
+            row = _find(table, tags, looks[i, 0], looks[i, 1], found[k, 0])
+            if row >= 0:
+                number[i] = table[row, 1]
+            continue
+        prefetch(table, looks[i, 0] + at)
+        found[likely, 0] = found[k, 0]
+        found[likely, 2] = at
+        found[likely, 3] = looks[i, 2]
+        found[likely, 4] = looks[i, 0]
+        found[likely, 5] = looks[i, 1]
+        likely += 1
+    if room > 0:
+        likely = _look_between(
+            inner, null, table, tags, words, origin, left_end, right_end, found, number, likely
+        )
+    return _confirm(table, tags, found, likely)
 
 
 @kernel
-def encode_arcs(program, table, words, ptr, span, work, ends, ids):  # type: ignore[no-untyped-def]
-    """Attributes of all arcs of sentences first:last. ends int64[arcs]: where each arc's ids end. Returns ids."""
-    first, last = span
+def _look_between(inner, null, table, tags, words, origin, left_end, right_end, found, number, likely):  # type: ignore[no-untyped-def]
+    """Adds the rows that words between may have."""
+    room = right_end - left_end - 1
+    for i in range(len(inner)):
+        place = inner[i, 5]
+        if place > room:
+            break
+        source = number[inner[i, 3]]
+        if source < 0 or -place > room:
+            continue
+        low, high = left_end + 1, right_end
+        if place != 0:
+            low = left_end + place if place > 0 else right_end + place
+            high = low + 1
+        for between in range(low, high):
+            value = np.int64(words[np.uint64(origin + between), np.uint64(inner[i, 4])])
+            if value == null:
+                continue
+            if inner[i, 6]:
+                value = value * POSITIONS + min(between - left_end, POSITIONS - 1)
+            key = source << 32 | value
+            h = _hash(key)
+            at = _likely(tags, inner[i, 0], inner[i, 1], h, h & inner[i, 1])
+            if at >= 0:
+                prefetch(table, inner[i, 0] + at)
+                found[likely, 0] = key
+                found[likely, 2] = at
+                found[likely, 3] = inner[i, 2]
+                found[likely, 4] = inner[i, 0]
+                found[likely, 5] = inner[i, 1]
+                likely += 1
+    return likely
+
+
+@kernel
+def _confirm(table, tags, found, likely):  # type: ignore[no-untyped-def]
+    """Leaves the rows that do hold their keys, each once; returns how many."""
+    hits = 0
+    for k in range(likely):
+        base = found[k, 3]
+        row = found[k, 4] + found[k, 2]
+        if table[np.uint64(row), 0] != found[k, 0]:
+            row = _find(table, tags, found[k, 4], found[k, 5], found[k, 0])
+            if row < 0:
+                continue
+        again = False  # a value that several words between have counts once
+        i = hits - 1
+        while i >= 0 and found[i, 3] == base:
+            again |= found[i, 2] == row
+            i -= 1
+        if not again:
+            found[hits, 2] = row
+            found[hits, 3] = base
+            hits += 1
+    return hits
+
+
+@kernel
+def _class_of(bins, classes, head, modifier):  # type: ignore[no-untyped-def]
+    right = 1 if modifier > head else 0
+    room = abs(head - modifier) - 1
+    return right * (classes // 2) + bins[min(room, len(bins) - 1)]
+
+
+@kernel
+def encode_arcs(program, table, tags, words, ptr, span, work, row_ends, ids):  # type: ignore[no-untyped-def]
+    """Attributes of all arcs of sentences first:last. row_ends int64[arcs]: where each arc's ids end. Returns ids."""
+    looks, ends, slots, inner, alone, record, block, classes, bins, sources, null = program
+    found, number, rows, _ = work
     arc = 0
     size = 0
-    records = len(program.variant)
-    for i in range(first, last):
+    for i in range(span[0], span[1]):
         n = ptr[i + 1] - ptr[i]
         origin = ptr[i] + i
-        _words_alone(program, table, words, origin, n, work)
+        _words_alone(alone, null, table, tags, words, origin, n, rows)
         for modifier in range(1, n + 1):
             for head in range(n + 1):
                 if head != modifier:
-                    hits, klass = _look(program, table, words, origin, head, modifier, work)
-                    if size + hits * table.shape[1] + records > len(ids):
-                        grown = np.empty(2 * len(ids) + hits * table.shape[1] + records, ids.dtype)
+                    hits = _look(
+                        looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier,
+                        found, number,
+                    )  # fmt: skip
+                    right = 1 if modifier > head else 0
+                    for k in range(len(alone)):
+                        row = rows[modifier if alone[k, 4 + right] else head, k]
+                        if row >= 0:
+                            found[hits, 2] = row
+                            found[hits, 3] = alone[k, 2]
+                            hits += 1
+                    if size + hits * table.shape[1] > len(ids):
+                        grown = np.empty(2 * len(ids) + hits * table.shape[1], ids.dtype)
                         grown[:size] = ids[:size]
                         ids = grown
-                    for k in range(hits):
-                        base = work.hit_base[k]
-                        for r in range(program.record[base], program.record[base + 1]):
-                            record = table[work.hit_row[k], 1 + r - program.record[base]]
-                            seen = record & ((1 << MASK_BITS) - 1)
-                            c = program.classes[program.variant[r], klass]
-                            if seen >> c & 1:
-                                ids[size] = (
-                                    program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
-                                )
-                                size += 1
-                ends[arc] = size
+                    klass = _class_of(bins, classes.shape[1], head, modifier)
+                    size = _list(record, block, classes, table, found, hits, klass, ids, size)
+                row_ends[arc] = size
                 arc += 1
     return ids[:size]
 
 
+@kernel
+def _list(record, block, classes, table, found, hits, klass, ids, size):  # type: ignore[no-untyped-def]
+    """Writes down the attributes of the rows that an arc has; returns where they end."""
+    for k in range(hits):
+        row = np.uint64(found[k, 2])
+        begin = record[found[k, 3]]
+        for r in range(begin, record[found[k, 3] + 1]):
+            entry = table[row, np.uint64(1 + r - begin)]
+            seen = entry & ((1 << MASK_BITS) - 1)
+            c = classes[r, klass]
+            if seen >> c & 1:
+                ids[size] = block[r] + (entry >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+                size += 1
+    return size
+
+
 @fast_kernel
-def score_arcs(program, table, words, ptr, span, work, weights, out):  # type: ignore[no-untyped-def]
+def score_arcs(program, table, tags, words, ptr, span, work, weights, out):  # type: ignore[no-untyped-def]
     """Σ weights of all arcs of sentences first:last; out float32[arcs, 1]."""
-    first, last = span
+    looks, ends, slots, inner, alone, record, block, classes, bins, sources, null = program
+    found, number, rows, alone_score = work
+    ids = np.empty(len(found) * table.shape[1], np.int64)
     arc = 0
-    for i in range(first, last):
+    for i in range(span[0], span[1]):
         n = ptr[i + 1] - ptr[i]
         origin = ptr[i] + i
-        _words_alone(program, table, words, origin, n, work)
+        _words_alone(alone, null, table, tags, words, origin, n, rows)
+        _score_alone(alone, record, block, classes, table, weights, n, rows, alone_score)
         for modifier in range(1, n + 1):
             for head in range(n + 1):
                 total = np.float32(0)
                 if head != modifier:
-                    hits, klass = _look(program, table, words, origin, head, modifier, work)
-                    for k in range(hits):
-                        base = work.hit_base[k]
-                        for r in range(program.record[base], program.record[base + 1]):
-                            record = table[work.hit_row[k], 1 + r - program.record[base]]
-                            seen = record & ((1 << MASK_BITS) - 1)
-                            c = program.classes[program.variant[r], klass]
-                            if seen >> c & 1:
-                                at = program.block[r] + (record >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
-                                total += weights[at, 0]
+                    hits = _look(
+                        looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier,
+                        found, number,
+                    )  # fmt: skip
+                    klass = _class_of(bins, classes.shape[1], head, modifier)
+                    total += alone_score[0, head, klass] + alone_score[1, modifier, klass]
+                    size = _list(record, block, classes, table, found, hits, klass, ids, 0)
+                    for k in range(size):
+                        prefetch(weights, ids[k])
+                    for k in range(size):
+                        total += weights[np.uint64(ids[k]), 0]
                 out[arc, 0] = total
                 arc += 1
+
+
+@fast_kernel
+def _score_alone(alone, record, block, classes, table, weights, n, rows, alone_score):  # type: ignore[no-untyped-def]
+    """What bases of one word give to arcs of each class, as the arc's head and as its modifier."""
+    count = classes.shape[1]
+    for place in range(n + 1):
+        for klass in range(count):
+            alone_score[0, place, klass] = 0
+            alone_score[1, place, klass] = 0
+        for i in range(len(alone)):
+            row = rows[place, i]
+            if row < 0:
+                continue
+            begin = record[alone[i, 2]]
+            for r in range(begin, record[alone[i, 2] + 1]):
+                entry = table[row, 1 + r - begin]
+                seen = entry & ((1 << MASK_BITS) - 1)
+                if seen == 0:
+                    continue
+                for klass in range(count):
+                    c = classes[r, klass]
+                    if seen >> c & 1:
+                        at = block[r] + (entry >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+                        alone_score[alone[i, 4 + (klass >= count // 2)], place, klass] += weights[at, 0]
 
 
 @kernel
