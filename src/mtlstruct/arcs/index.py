@@ -273,5 +273,5 @@ def is_alone(plan: Plan, base: Base) -> bool:
     return one and len(np.unique(plan.slots[base.first])) == 1
 
 
-def _ints(numbers: Sequence[Any]) -> Int64:
+def _ints(numbers: Sequence[Any] | Int64) -> Int64:
     return np.array(numbers, np.int64)

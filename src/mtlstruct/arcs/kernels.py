@@ -32,14 +32,14 @@ class Program(NamedTuple):
     *Looks* are what every arc looks up: the sources of `inner`, then the bases of two words. Where there is one side
     only, the other's slot is all zeros.
 
-    looks      int64[looks, 4]: first row and size − 1 of its table; the base, or NONE for a source; whether the number
-               of a source must be looked up (it is the value of its side else)
+    looks      int64[looks, 4]: first row and size − 1 of its table; the base, or NONE for a source; whether the
+               number of a source must be looked up (it is the value of its side else)
     ends       int64[2, looks, 2]: by direction, the ends of the arc that a look sees: 0 head, 1 modifier
     slots      int64[2, reach + 1, looks, 2]: by direction and words between (at most reach), the slots it reads
-    inner      int64[..., 7]: bases with a word between: first row, size − 1, base, source, slot, place, position. Those
-               of each word first, then by place from the end, then from the beginning
-    alone      int64[..., 6]: bases of one word that look the same from every arc: first row, size − 1, base, slot, and
-               the end of the arc that it is if this leads left or right
+    inner      int64[..., 7]: bases with a word between: first row, size − 1, base, source, slot, place, position.
+               Those of each word first, then by place from the end, then from the beginning
+    alone      int64[..., 6]: bases of one word that look the same from every arc: first row, size − 1, base, slot,
+               and the end of the arc that it is if this leads left or right
     record     int64[bases + 1]: the records of a base
     block      int64[records]: the first attribute of the template that a record is of
     classes    int64[records, CLASSES]: the class that it sees
@@ -64,8 +64,8 @@ class Program(NamedTuple):
 class Work(NamedTuple):
     """Room for one arc, and for the words of one sentence.
 
-    found          int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row and
-                   base of what was found (columns 2 and 3)
+    found          int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row
+                   and base of what was found (columns 2 and 3)
     number         int64[sources]
     alone          int64[words + 1, alone]: rows of the bases of one word
     alone_score    float32[2, words + 1, CLASSES]: what they give to an arc, as its head and as its modifier
