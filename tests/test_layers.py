@@ -10,7 +10,7 @@ ROOT = Path(mtlstruct.__file__).parent
 LAYERS = {
     "__init__": 9, "__main__": 10, "cli": 9, "demo": 9,
     "report": 8, "train": 8,
-    "recipes": 7, "explain": 7, "selection": 7, "exchange": 7,
+    "recipes": 7, "explain": 7, "explain_trees": 7, "selection": 7, "exchange": 7,
     "model": 6, "learners": 6,
     "masters": 5, "cuts": 5, "oracle": 5, "compaction": 5, "stored": 5,
     "encoding": 4, "arcs": 4,

@@ -7,7 +7,7 @@ edges give is listed by template; what the two paths differ in elsewhere is one 
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Sums are in double over the float32 weights of the model; refused are structures other than sequences.
+Sums are in double over the float32 weights of the model. Trees are explained by explain_trees.py.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .arcs import ArcIndex
 from .corpus import Corpus
 from .encoding import Encoded
 from .errors import IncompatibleError
 from .linear import Design
 from .model import Model
 from .structures.sequence import edge_rows
+from .structures.tree import arc_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +55,11 @@ class Explanation:
 
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     """An Explanation for each sentence, in order."""
+    if of_arcs(model):
+        from .explain_trees import explain_trees
+
+        yield from explain_trees(model, corpus)
+        return
     _check(model)
     outputs = model.predict(corpus).astype(np.int64)
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
@@ -65,24 +72,44 @@ def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
 
     float64[m]; all 0 where nothing fires.
     """
-    _check(model)
+    if not of_arcs(model):
+        _check(model)
     total = np.zeros(len(model.templates))
     for corpus in corpora:
         total += _loudness(model, corpus)
     return total / (total.sum() or 1.0)
 
 
-def _loudness(model: Model, corpus: Corpus) -> Floats:
-    """Σ|contribution to the chosen paths| of each template. float64[m]"""
-    outputs = model.predict(corpus).astype(np.int64)
-    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
+def of_arcs(model: Model) -> bool:
+    """Whether the outputs of a model are trees."""
+    return isinstance(model.index, ArcIndex)
+
+
+def contributions(model: Model, design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
+    """What each template gives to the one part of these rows. float64[rows, m]"""
+    site, template, value = _entries(design, weights, rows, np.zeros(len(rows), np.int64))
+    out = np.zeros((len(rows), len(model.templates)))
+    np.add.at(out, (site, _numbers(model)[template]), value)
+    return out
+
+
+def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> list[tuple[Ints, Ints]]:
+    """For each kind the rows and parts that the outputs use."""
+    if of_arcs(model):
+        return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
     tokens = model.structure.sites(corpus.ptr)[1].tokens
     assert tokens is not None
     pairs = outputs[tokens - 1] * len(model.labels) + outputs[tokens]
-    rows = (np.arange(corpus.tokens), edge_rows(encoded.rows).astype(np.int64))
+    return [(np.arange(corpus.tokens), outputs), (edge_rows(encoded.rows).astype(np.int64), pairs)]
+
+
+def _loudness(model: Model, corpus: Corpus) -> Floats:
+    """Σ|contribution to the chosen outputs| of each template. float64[m]"""
+    outputs = model.predict(corpus).astype(np.int64)
+    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
     total = np.zeros(len(model.templates))
-    for design, weights, row, part in zip(
-        encoded.designs, model.weights, rows, (outputs, pairs), strict=True
+    for design, weights, (row, part) in zip(
+        encoded.designs, model.weights, _chosen(model, corpus, encoded, outputs), strict=True
     ):
         for begin in range(0, len(row), SITES):
             some = slice(begin, begin + SITES)
@@ -92,10 +119,6 @@ def _loudness(model: Model, corpus: Corpus) -> Floats:
 
 
 def _check(model: Model) -> None:
-    if model.structure.name != "sequence":
-        raise IncompatibleError(
-            f"only label sequences can be explained so far: the model is for {model.structure.name}"
-        )
     if len(model.labels) < 2:
         raise IncompatibleError(
             f"the model has one label only ({model.labels[0]!r}): there is no other to compare it with"

@@ -111,6 +111,16 @@ class Model:
             for rank, j in enumerate(order.tolist(), start=1)
         ]
 
+    @property
+    def left_out(self) -> dict[int, int | None]:
+        """Templates that brought nothing in training: the number of the one that each equals, None if it is constant.
+
+        Empty where templates were not compared, as those of tokens are not.
+        """
+        out: dict[int, int | None] = dict.fromkeys(self.facts.get("constant", ()))
+        out.update(self.facts.get("identical", ()))
+        return out
+
     def save(self, path: str | Path) -> None:
         """Writes the model file: whole, or not at all."""
         header: dict[str, Any] = {
@@ -187,6 +197,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
     ).resolved(_load_names(facts))
+    _check_left_out(facts, len(templates))
     live = tuple(header["live"])
     stored.require(
         all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range"
@@ -211,6 +222,16 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     known = set(_arrays(model))
     stored.require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _check_left_out(facts: dict[str, Any], templates: int) -> None:
+    constant, identical = facts.get("constant", []), facts.get("identical", [])
+    stored.require(isinstance(constant, list) and isinstance(identical, list), "lists of templates expected")
+    stored.require(all(isinstance(pair, list) and len(pair) == 2 for pair in identical), "pairs expected")
+    numbers = [*constant, *(j for pair in identical for j in pair)]
+    stored.require(
+        all(type(j) is int and 0 <= j < templates for j in numbers), "templates left out are out of range"
+    )
 
 
 def _load_names(facts: dict[str, Any]) -> list[str]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from . import linear, memory
 from .arcs import ArcIndex
+from .arcs.index import arc_starts
 from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, encode_training
@@ -86,12 +87,17 @@ class Training:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes."""
+    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes.
+
+    constant, identical    how many templates were left out, as telling no tree from another or equal to another
+    """
 
     attributes: int
     weights: int
     memory: int
     seconds: float
+    constant: int = 0
+    identical: int = 0
 
 
 def train(
@@ -117,7 +123,8 @@ def train(
     )
     weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
     needed = memory_needed(encoded, structure)
-    ready = Prepared(observed_attributes(index), weights, needed, time.perf_counter() - began)
+    gone = {name: len(found) for name, found in _left_out(index).items()}
+    ready = Prepared(observed_attributes(index), weights, needed, time.perf_counter() - began, **gone)
     if notify is not None:
         notify(ready)
     memory.ensure(needed, "training")
@@ -215,6 +222,12 @@ def _structure(corpus: Corpus, options: Options) -> Structure:
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
+    if all(template.kind == "A" for template in templates):
+        arcs = int(arc_starts(corpus.ptr)[-1])
+        near = sum(not any(term.absolute for term in template.terms) for template in templates)
+        # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
+        memory.ensure(arcs * (2 * near + 16), f"encoding {arcs:,} arcs")
+        return
     memory.ensure(corpus.tokens * (4 * len(templates) + 64), f"encoding {corpus.tokens:,} tokens")
 
 

@@ -178,9 +178,9 @@ def _words_alone(alone, null, table, tags, words, origin, n, rows):  # type: ign
 
 
 @kernel
-def _look(
+def _look(  # type: ignore[no-untyped-def]
     looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier, found, number
-):  # type: ignore[no-untyped-def]
+):
     """Finds the rows of all bases but those of one word, and their bases: found[:, 2:4]. Returns how many."""
     right = 1 if modifier > head else 0
     left_end = min(head, modifier)

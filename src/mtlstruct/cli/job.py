@@ -239,6 +239,11 @@ def _say_prepared(shown: Progress, ready: Prepared) -> None:
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
         f"training takes {_size(ready.memory)} of memory on top of {_size(memory.peak())}{room}"
     )
+    if ready.constant or ready.identical:
+        shown.say(
+            f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "
+            "tell one tree from another (`weights` names them)"
+        )
 
 
 def _size(count: int) -> str:

@@ -38,8 +38,9 @@ def print_weights(
     top: int | None = None,
     extras: Sequence[Extra] = (),
     strangers: Sequence[tuple[str, str]] = (),
+    remark: str = "",
 ) -> None:
-    """The heaviest `top` templates (None: all), and a line on the rest.
+    """The heaviest `top` templates (None: all), and a line on the rest, with a remark behind it.
 
     strangers: (name, text) of templates that only the other model of a comparison has.
     """
@@ -52,7 +53,7 @@ def print_weights(
     least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
     console.width = max(console.width, least)
     console.print(table)
-    print(closing(weights, len(shown)))
+    print(closing(weights, len(shown)) + remark)
 
 
 def weights_table(weights: Sequence[TemplateWeight], extras: Sequence[Extra] = ()) -> Table:
