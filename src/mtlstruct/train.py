@@ -201,7 +201,7 @@ def memory_needed(encoded: Encoded, structure: Structure) -> int:
     V = encoded.designs[0].attributes * linear.padded(node) * 4
     V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
     parts = 3 * sum(d.rows * w * 4 for d, w in zip(encoded.designs, structure.widths(), strict=True))
-    return V + structure.dual_memory(encoded.ptr, encoded.designs[0].attributes) + parts
+    return V + structure.dual_memory(int(encoded.ptr[-1])) + parts
 
 
 def observed_attributes(index: Index) -> int:

@@ -164,8 +164,8 @@ class Structure(Protocol):
         """
         ...
 
-    def dual_memory(self, ptr: NDArray[np.int64], attributes: int) -> int:
-        """Bytes that the dual state takes, for sentences as in ptr and so many attributes of the first kind."""
+    def dual_memory(self, tokens: int) -> int:
+        """Bytes that the dual state takes."""
         ...
 
     def dual(self, problem: DualProblem) -> Any:

@@ -140,9 +140,9 @@ class SequenceStructure:
         """Forward-backward: probabilities of labels at tokens and of pairs at edges, and log Z."""
         return marginals(parts, edge_rows(rows), ptr, span, self.labels, log_partition, scale, gold)
 
-    def dual_memory(self, ptr: NDArray[np.int64], attributes: int) -> int:
+    def dual_memory(self, tokens: int) -> int:
         """The flow."""
-        return int(ptr[-1]) * self.labels**2 * 4
+        return tokens * self.labels**2 * 4
 
     def dual(self, problem: DualProblem) -> Any:
         """Edge marginals and the segment-wise visit."""

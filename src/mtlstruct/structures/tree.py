@@ -128,11 +128,11 @@ class TreeStructure:
             parts, ptr, span, first_row, log_partition, scale, gold, self.projective, self.single_root
         )
 
-    def dual_memory(self, ptr: NDArray[np.int64], attributes: int) -> int:
-        """The trees, and for each attribute a product, a mark and a template number."""
+    def dual_memory(self, tokens: int) -> int:
+        """The trees, and three numbers for each; as if every sentence were one token, which makes up for the rest."""
         from .tree_dual import ROOM
 
-        return int(ptr[-1]) * ROOM * 4 + len(ptr) * ROOM * 24 + attributes * 12
+        return tokens * ROOM * 28
 
     def dual(self, problem: DualProblem) -> Any:
         """Cached trees and pairwise steps between them."""
