@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import all_trees, is_projective, is_tree, tree_score
+from naive import all_trees, is_projective, is_tree, tree_oracle, tree_score
 
 from mtlstruct.losses import Hamming
 from mtlstruct.structures import STRUCTURES, TreeStructure
@@ -181,3 +181,23 @@ def test_rows_of_arcs():
     assert arc_rows(ptr).tolist() == [0, 3, 6]
     assert [len(list(all_trees(n))) for n in range(1, 5)] == [1, 3, 16, 125]  # Cayley
     assert [len(list(all_trees(n, True))) for n in range(1, 5)] == [1, 3, 12, 55]
+
+
+def test_the_oracle_answers_with_the_likelihood_of_trees():
+    """−log p of gold, and its gradient by differences: what a likelihood learner needs."""
+    oracle = tree_oracle(np.random.default_rng(4), TreeStructure(), sentences=6, longest=4)
+    rng = np.random.default_rng(5)
+    w = oracle.zeros()
+    w[0][:-1] = rng.normal(size=(len(w[0]) - 1, 1))
+    one = np.ones(oracle.templates)
+    found = oracle.likelihood(oracle.score(w, one))
+    assert found.losses.min() >= 0
+    gradient = oracle.zeros()
+    oracle.count(found.counts, gradient)
+    for f in rng.choice(len(w[0]) - 1, 8, replace=False):
+        ends = []
+        for step in (-0.05, 0.05):
+            moved = [u.copy() for u in w]
+            moved[0][f] += step
+            ends.append(float(oracle.likelihood(oracle.score(moved, one)).losses.sum()))
+        assert (ends[1] - ends[0]) / 0.1 == pytest.approx(float(gradient[0][f, 0]), abs=0.02)
