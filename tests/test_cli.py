@@ -56,6 +56,7 @@ TRAIN_KEYS = {
     ),
     *("sentences", "tokens", "templates", "active_templates", "attributes", "features"),
 }
+WORTH_KEYS = {"ece", "nll", "token_nll", "temperature"}
 CHUNK_KEYS = {"precision", "recall", "f1", "accuracy", "per_type", "sentences", "tokens"}
 
 
@@ -235,7 +236,7 @@ def test_train_json_is_one_object_with_the_keys_of_the_contract(run: Run, place:
     assert got.json["gap"] <= 0.01
     assert (got.json["sentences"], got.json["tokens"], got.json["templates"]) == (4, 16, 6)
     got = run("train", "a.tpl", "train.txt", "m.mtl", "--json", "-q", "--valid", "train.txt")
-    assert set(got.json) == {*TRAIN_KEYS, "valid"}
+    assert set(got.json) == {*TRAIN_KEYS, "valid", "temperature"}
     assert set(got.json["valid"]) == CHUNK_KEYS
     assert got.err == ""
 
@@ -388,7 +389,7 @@ def test_evaluate_prints_what_conlleval_prints(run: Run, tagger: Path) -> None:
     assert got.out.startswith("processed 16 tokens with 7 phrases; found: 7 phrases; correct: 7.\n")
     assert "tokens in" in got.out.splitlines()[-1]
     got = run("evaluate", tagger, "train.txt", "--json", "--threads", 2)
-    assert set(got.json) == {*CHUNK_KEYS, "seconds", "tokens_per_second"}
+    assert set(got.json) == {*CHUNK_KEYS, *WORTH_KEYS, "seconds", "tokens_per_second"}
     assert got.json["f1"] == 100
     assert set(got.json["per_type"]) == {"LOC", "PER"}
 
@@ -468,7 +469,10 @@ def test_words_are_for_segmentation(run: Run, tagger: Path) -> None:
 
 def test_labels_that_are_no_chunks_are_summed_up_by_accuracy(run: Run, place: Path) -> None:
     (place / "pos.txt").write_text("a x N\nb y V\n\na x N\n")
-    assert "pos.txt: accuracy 100.00\n" in run("train", "a.tpl", "pos.txt", "p.mtl", "--valid", "pos.txt").out
+    assert (
+        "pos.txt: accuracy 100.00 · temperature "
+        in run("train", "a.tpl", "pos.txt", "p.mtl", "--valid", "pos.txt").out
+    )
 
 
 # weights and templates --------------------------------------------------------------------------------------

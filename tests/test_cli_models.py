@@ -226,7 +226,7 @@ def test_refit_trains_again_on_the_heaviest(run: Run, place: Path) -> None:
     assert "valid" in numbers
     assert "valid" in numbers["first"]
     run("templates", "select", "m.mtl", "--top", 2, "-o", "two.tpl")
-    assert run("train", "two.tpl", "train.txt", "t.mtl", "-q").code == 0
+    assert run("train", "two.tpl", "train.txt", "t.mtl", "-q", "--valid", "train.txt").code == 0
     assert Path("t.mtl").read_bytes() == Path("r.mtl").read_bytes()
     log = [json.loads(line) for line in Path("r.mtl.log.jsonl").read_text().splitlines()]
     events = [line["event"] for line in log]

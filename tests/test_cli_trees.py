@@ -112,6 +112,8 @@ def test_refusals(folder: Path, run: Run) -> None:
     mira = "--method", "mira", "--solver", "coordinate"
     out = run("train", folder / "arcs.tpl", several, folder / "no.mtl", *trees, *mira, code=2)
     assert "method 'mira' has no solver 'coordinate'" in out
+    for option in ("--partial", "--scores"):
+        assert "for trees" in run("predict", folder / "model.mtl", folder / "blind.conll", option, code=2)
     other = folder / "words.conll"
     other.write_text(conll(["x/D/0"]))
     out = run("score", several, other, *trees, code=2)

@@ -339,3 +339,39 @@ def test_refuses_ids_without_a_label() -> None:
 def test_formats_by_name() -> None:
     assert FORMATS["columns"] is columns
     assert all(hasattr(module, "read") and hasattr(module, "write") for module in FORMATS.values())
+
+
+@given(sentences(), st.integers(1, 4), st.integers(1, 3), st.booleans())
+def test_sentences_know_their_lines(
+    found: list[list[list[str]]], batch_tokens: int, gap: int, leading: bool
+) -> None:
+    raw = "\n" * leading + ("\n" * (gap + 1)).join("\n".join(" ".join(row) for row in rows) for rows in found)
+    lines = raw.split("\n")
+    expected = [
+        number for number, line in enumerate(lines, 1) if line and (number == 1 or not lines[number - 2])
+    ]
+    got: list[int] = []
+    for batch in batches(raw, 2, batch_tokens):
+        assert batch.lines is not None
+        got += batch.lines.tolist()
+    assert got == expected
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 20000])
+def test_stream_of_partly_labelled_rows(batch_tokens: int) -> None:
+    def partly(raw: bytes) -> list[Corpus]:
+        return list(
+            columns.stream(
+                io.BytesIO(raw), columns=1, source="<stdin>", batch_tokens=batch_tokens, known={"X", "_"}
+            )
+        )
+
+    labels = [batch.labels[i] for batch in partly(b"a X\nb _\n\nc X\n") for i in batch.outputs.tolist()]  # type: ignore[union-attr]
+    assert labels == ["X", "_", "X"]
+    for raw, problem in (
+        (b"a X\nb _\n\nc Y\n", "<stdin>, line 4: expected a label in the last column (X, _), got 'Y'"),
+        (b"\na\n", "<stdin>, line 2: expected 2 columns, got 1"),
+    ):
+        with pytest.raises(FormatError) as caught:
+            partly(raw)
+        assert str(caught.value) == problem

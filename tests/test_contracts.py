@@ -10,7 +10,7 @@ from mtlstruct.formats import FORMATS
 from mtlstruct.learners import LEARNERS, Stop, check_needs
 from mtlstruct.losses import LOSSES
 from mtlstruct.masters import MASTERS
-from mtlstruct.recipes import RECIPES, learner
+from mtlstruct.recipes import RECIPES, learner, regularizer
 from mtlstruct.regularizers import L2, REGULARIZERS
 from mtlstruct.structures import STRUCTURES, Sites
 from mtlstruct.templates import TemplateSet
@@ -18,13 +18,13 @@ from mtlstruct.templates import TemplateSet
 
 def test_every_recipe_has_its_pieces():
     for name, row in RECIPES.items():
-        assert type(row.regularizer()) in REGULARIZERS.values()
+        assert type(regularizer(name)) in REGULARIZERS.values()
         assert type(row.loss()) in LOSSES.values()
         for solver in row.solvers:
             assert solver in LEARNERS
             assert isinstance(learner(name, solver, Stop()), LEARNERS[solver])
         if "cutting-plane" in row.solvers:
-            assert type(row.regularizer()) in MASTERS
+            assert type(regularizer(name)) in MASTERS
 
 
 @pytest.mark.parametrize("name", STRUCTURES)
@@ -34,8 +34,8 @@ def test_every_structure_has_what_the_learners_need(name):
     assert structure.labels == 3
     assert len(structure.widths()) == len(structure.sites(np.array([0, 2])))
     for make in LEARNERS.values():
-        for regularizer in REGULARIZERS.values():
-            check_needs(make(), structure, regularizer())
+        for norm in REGULARIZERS.values():
+            check_needs(make(), structure, norm())
 
 
 def test_a_learner_says_what_it_misses():

@@ -13,12 +13,13 @@ from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, generate
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
 NORMS = [BlockL1Squared(), L2()]
+OTHERS = [PBlock(4 / 3), PBlock(4.0), Mixed(1.5), GroupLasso()]
 
 
 def make_oracle(data, templates=TEMPLATES):
@@ -69,6 +70,37 @@ def test_all_solvers_reach_the_same_optimum(regularizer, c):
     for fit in fits:
         assert lowest <= fit.objective * (1 + 1e-6)
         assert fit.objective <= lowest * (1 + 5e-3)
+
+
+@pytest.mark.parametrize("regularizer", OTHERS, ids=str)
+def test_the_other_norms_have_one_optimum_and_true_certificates(regularizer):
+    oracle = make_oracle(random_corpus(np.random.default_rng(5), 15, 6, 8))
+    fits = [learner.fit(oracle, regularizer, 0.3, silent) for learner in LEARNERS.values()]
+    lowest = max(fit.dual for fit in fits)
+    for fit in fits:
+        assert fit.converged
+        assert fit.gap <= 2e-3
+        assert lowest <= fit.objective * (1 + 1e-6)
+        assert fit.objective <= lowest * (1 + 5e-3)
+        true = objective(oracle, fit.weights, fit.scale, regularizer, 0.3)
+        assert fit.objective == pytest.approx(true, rel=1e-4)
+
+
+def test_p_near_one_comes_to_mtl_and_p_two_to_svm_and_large_p_to_the_maximum():
+    oracle = make_oracle(random_corpus(np.random.default_rng(6), 15, 6, 8))
+
+    def optimum(regularizer):
+        return LEARNERS["coordinate"].fit(oracle, regularizer, 0.3, silent).objective
+
+    assert optimum(PBlock(1.01)) == pytest.approx(optimum(BlockL1Squared()), rel=0.03)
+    assert optimum(PBlock(2.0)) == pytest.approx(optimum(L2()), rel=5e-3)
+    loose = Coordinate(Stop(gap=1e-2, max_passes=300))
+    infinite = loose.fit(oracle, PBlock(100.0), 0.3, silent)
+    own = abs(infinite.scale) * np.sqrt(oracle.squared_norms(infinite.weights))
+    assert PBlock(100.0).value(own) == pytest.approx(0.5 * own.max() ** 2, rel=0.05)
+    assert loose.fit(oracle, PBlock(1e4), 0.3, silent).objective == pytest.approx(
+        infinite.objective, rel=0.05
+    )
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -192,6 +192,8 @@ HOSTILE = {
     "task": lambda h, a: h["facts"].pop("task"),
     "tags": lambda h, a: h["facts"].__setitem__("tags", "xyz"),
     "columns": lambda h, a: h["facts"].__setitem__("columns", 0),
+    "temperature": lambda h, a: h["facts"].__setitem__("temperature", 0),
+    "temperature of a truth": lambda h, a: h["facts"].__setitem__("temperature", True),
     "one column": lambda h, a: h["facts"].__setitem__("columns", 1),
     "nan weight": poke("weights/0", 0, np.nan),
     "infinite weight": poke("weights/0", 3, np.inf),

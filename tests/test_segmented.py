@@ -229,3 +229,33 @@ def test_a_line_comes_as_soon_as_it_is_typed() -> None:
 def test_one_very_long_line() -> None:
     (batch,) = streamed("语" * 100_000, batch_tokens=50)
     assert batch.tokens == 100_000
+
+
+# Words by their places -------------------------------------------------------------------------------------
+
+
+def test_lines_of_sentences_stretches_and_reaches() -> None:
+    first, second = streamed("ab c\n\n", spaced=True), streamed("\nab  c\n\nd\n", spaced=True)
+    assert [batch.lines.tolist() for batch in first if batch.lines is not None] == [[1]]
+    (batch,) = second
+    assert batch.lines is not None
+    assert batch.lines.tolist() == [2, 4]
+    assert segmented.stretches(batch).tolist() == [0, 2, 3]
+    labels = ["B", "B", "B", "S"]
+    words = segmented.words_of(batch, labels)
+    assert words == ([0, 1, 2, 3], [1, 2, 3, 4], [0, 0, 3, 3, 4])
+    # "a" is a word because "b" begins one; "b" and "c" end where their stretches do; S ends by itself
+    assert segmented.reaches(batch, words, labels) == [2, 2, 3, 4]
+    assert segmented.blocks(batch, words, ["/1", "/2", "/3", "/4"]) == [
+        "\n",
+        "a/1  b/2  c/3\n",
+        "\n",
+        "d/4\n",
+    ]
+
+
+def test_a_word_that_ends_by_its_label_reaches_no_further() -> None:
+    (batch,) = streamed("abcd\n")
+    for labels, reaches in (("BEBE", [2, 4]), ("BBIE", [2, 4]), ("SBME", [1, 4]), ("BIBB", [3, 4, 4])):
+        found = segmented.words_of(batch, list(labels))
+        assert segmented.reaches(batch, found, list(labels)) == reaches

@@ -42,6 +42,7 @@ class Corpus:
     outputs   int32[T] label ids (heads for trees, classes for items), UNKNOWN where not in `labels`; or None
     labels    the label set, sorted; ids in `outputs` point here
     names     column names for messages and named access; may be empty
+    lines     int64[S], the line of its file on which each sentence begins, for messages; or None
     extra     what a format needs to write its file back (blank runs, comments); opaque here
     """
 
@@ -50,6 +51,7 @@ class Corpus:
     outputs: NDArray[np.int32] | None = None
     labels: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    lines: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     extra: Any = field(default=None, compare=False, repr=False)
 
     def __len__(self) -> int:

@@ -4,6 +4,7 @@ MtlError
 ├── FormatError        a data file that cannot be read (path, line)
 ├── TemplateError      a template line that cannot be read (text, column)
 ├── IncompatibleError  pieces that do not fit together: a method and a structure, a model and its input
+├── InfeasibleError    constraints that leave a sentence without any labelling (sentence)
 ├── SolverError        an optimiser that could not certify its answer (gap)
 ├── ModelFileError     a model file that is damaged, foreign or of another version
 └── ResourceError      work that would not fit into memory or onto the disk
@@ -52,6 +53,14 @@ class TemplateError(MtlError):
 
 class IncompatibleError(MtlError):
     """Two things that were asked to work together cannot."""
+
+
+class InfeasibleError(MtlError):
+    """No labelling of a sentence keeps all constraints. `sentence` counts from 0 in its corpus."""
+
+    def __init__(self, sentence: int) -> None:
+        self.sentence = sentence
+        super().__init__(f"sentence {sentence + 1}: no labelling keeps all constraints")
 
 
 class SolverError(MtlError):

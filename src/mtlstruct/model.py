@@ -7,6 +7,7 @@ so they are the same before saving and after loading.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import archive, stored, threads
+from . import archive, stored
+from .constraints import Constraints
 from .corpus import Corpus
 from .errors import IncompatibleError, ModelFileError, MtlError
+from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
 from .stored import Index
 from .structures import STRUCTURES, Structure
@@ -30,7 +33,7 @@ TAGS = ("bie", "bmes")
 
 @dataclass(frozen=True)
 class TemplateWeight:
-    """One template as training left it. `relative` is mu·m: 1 is the average."""
+    """One template as training left it. `relative` is mu over its mean: 1 is the average."""
 
     rank: int
     index: int
@@ -73,21 +76,31 @@ class Model:
         """How many observation columns the training data had."""
         return int(self.facts["columns"])
 
-    def predict(self, corpus: Corpus) -> NDArray[np.int32]:
-        """The best labels of each token, as numbers into `labels`. int32[T]."""
+    @property
+    def temperature(self) -> float:
+        """What scores are divided by before they become probabilities; 1 where none is known."""
+        return float(self.facts.get("temperature", 1.0))
+
+    def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
+        """Encodes and scores a corpus, for any number of questions."""
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
                 f"the model was trained on {self.columns} observation columns, the input has {len(corpus.columns)}"
             )
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        outputs = np.zeros(corpus.tokens, np.int32)
-        values = np.zeros(len(corpus))
+        return Lattice(self.structure, parts, rows, corpus.ptr).restricted(constraints)
 
-        def work(first: int, last: int) -> None:
-            self.structure.decode(parts, rows, corpus.ptr, (first, last), outputs, values)
+    def predict(self, corpus: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]:
+        """The best labels of each token, as numbers into `labels`. int32[T]."""
+        return self.lattice(corpus, constraints).best()
 
-        threads.over_sentences(work, corpus.ptr)
-        return outputs
+    def nbest(self, corpus: Corpus, count: int, constraints: Constraints | None = None) -> Ranked:
+        """The `count` best labelings of each sentence, best first."""
+        return self.lattice(corpus, constraints).nbest(count)
+
+    def marginals(self, corpus: Corpus, constraints: Constraints | None = None) -> Marginals:
+        """How probable each label is at each token, at the model's temperature."""
+        return self.lattice(corpus, constraints).marginals(self.temperature)
 
     def template_weights(self) -> list[TemplateWeight]:
         """All templates, heaviest first; ties (the dropped ones) in file order."""
@@ -96,7 +109,7 @@ class Model:
             if self.facts["sparse"]
             else np.argsort(-self.norm, kind="stable")
         )
-        m = len(self.templates)
+        mean = float(self.mu.mean()) or 1.0
         return [
             TemplateWeight(
                 rank=rank,
@@ -104,7 +117,7 @@ class Model:
                 name=self.templates[int(j)].name,
                 text=self.templates[int(j)].text,
                 mu=float(self.mu[j]),
-                relative=float(self.mu[j]) * m if self.facts["sparse"] else float(self.mu[j]),
+                relative=float(self.mu[j]) / mean,
                 norm=float(self.norm[j]),
                 features=int(self.features[j]),
             )
@@ -206,6 +219,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     stored.require(header["normalize"] in NORMALIZERS, f"unknown normalisation {header['normalize']!r}")
     kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
     index = stored.load(arrays, templates.select(live), kind_of, header["normalize"])
+    _check_temperature(facts.get("temperature", 1.0))
     index.templates.check_columns(facts["columns"])
     model = Model(
         structure=structure,
@@ -222,6 +236,11 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     known = set(_arrays(model))
     stored.require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _check_temperature(value: Any) -> None:
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    stored.require(number and 0 < value < math.inf, "the temperature must be a positive number")
 
 
 def _check_left_out(facts: dict[str, Any], templates: int) -> None:

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from . import threads
 from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded
 from .errors import IncompatibleError, MtlError
+from .lattice import Lattice
 from .model import Model, TemplateWeight
-from .oracle import score_parts
 from .templates import TemplateSet
 from .templates.convert import line_in
 
@@ -106,15 +105,7 @@ class Trial:
         """What the model predicts when only these templates speak. int32[T]"""
         model, encoded = self.model, self.encoded
         scale = np.isin(np.array(model.live, np.int64), list(kept)).astype(np.float64)
-        parts = score_parts(encoded, model.structure, list(model.weights), scale)
-        outputs = np.zeros(int(encoded.ptr[-1]), np.int32)
-        values = np.zeros(len(encoded.ptr) - 1)
-
-        def work(first: int, last: int) -> None:
-            model.structure.decode(parts, encoded.rows, encoded.ptr, (first, last), outputs, values)
-
-        threads.over_sentences(work, encoded.ptr)
-        return outputs
+        return Lattice.of(encoded, model.structure, list(model.weights), scale).best()
 
 
 def lines_kept(templates: TemplateSet, kept: Sequence[int], dialect: str | None = None) -> str:

@@ -21,7 +21,7 @@ from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
 from .model import Model
 from .oracle import Oracle
-from .recipes import learner, recipe, solver_of
+from .recipes import exponent, learner, recipe, regularizer, solver_of
 from .stored import Index
 from .structures import STRUCTURES, Structure
 from .templates import TemplateSet
@@ -34,6 +34,7 @@ class Options:
     task: str = "sequence"
     method: str = "mtl"
     c: float = 1.0
+    p: float | None = None
     solver: str | None = None
     gap: float = 0.01
     epsilon: float | None = None
@@ -59,6 +60,7 @@ class Options:
                 raise MtlError(
                     f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
                 )
+        regularizer(self.method, self.p)
         solver_of(self.method, self.solver)
         for name in ("projective", "single_root", "all_arcs"):
             if getattr(self, name) and self.task != "dependency":
@@ -155,9 +157,9 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
         epochs=options.epochs,
     )
     oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
-    regularizer = row.regularizer()
-    check_needs(chosen, structure, regularizer)
-    return chosen.fit(oracle, regularizer, options.c, watch)
+    penalty = regularizer(options.method, options.p)
+    check_needs(chosen, structure, penalty)
+    return chosen.fit(oracle, penalty, options.c, watch)
 
 
 def build_model(
@@ -268,20 +270,19 @@ def _left_out(index: Index) -> dict[str, Any]:
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
-    regularizer = recipe(options.method).regularizer()
     return {
         "task": options.task,
         "tags": options.tags,
         "method": options.method,
         "solver": solver_of(options.method, options.solver),
         "c": options.c,
-        "p": None,
+        "p": exponent(options.method, options.p),
         "seed": options.seed,
         "min_count": options.min_count,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,
-        "sparse": regularizer.sparse,
+        "sparse": regularizer(options.method, options.p).sparse,
         "objective": fit.objective,
         "dual": fit.dual,
         "gap": fit.gap,

@@ -15,7 +15,18 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli import demo, evaluate, explain, export, predict, select, templates, train, weights
+from mtlstruct.cli import (
+    calibrate,
+    demo,
+    evaluate,
+    explain,
+    export,
+    predict,
+    select,
+    templates,
+    train,
+    weights,
+)
 from mtlstruct.cli.outcome import exit_code, tolerant
 
 app = typer.Typer(
@@ -30,6 +41,7 @@ app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)
+app.command()(calibrate.calibrate)
 app.command()(weights.weights)
 app.command()(explain.explain)
 app.command()(export.export)

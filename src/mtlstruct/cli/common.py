@@ -29,6 +29,9 @@ class Method(StrEnum):
     mtl = "mtl"
     svm = "svm"
     mira = "mira"
+    pmtl = "pmtl"
+    mixed = "mixed"
+    group_lasso = "group-lasso"
 
 
 class Solver(StrEnum):

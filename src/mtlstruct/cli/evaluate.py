@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +18,21 @@ from mtlstruct.cli.common import (
     print_json,
     use_threads,
 )
+from mtlstruct.cli.constraining import (
+    ForbidFileOption,
+    ForbidOption,
+    ValidOption,
+    constraints_of,
+    located,
+)
 from mtlstruct.cli.outcome import NO, complain
+from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
+    from mtlstruct.calibration import Trust
+    from mtlstruct.constraints import Constraints
     from mtlstruct.corpus import Corpus
+    from mtlstruct.lattice import Lattice
     from mtlstruct.model import Model
 
 
@@ -31,12 +43,23 @@ def evaluate(
     ],
     words: WordsOption = None,
     json: JsonOption = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", metavar="F.png|.svg|.pdf", help="Draw how often labels of a probability are right."
+        ),
+    ] = None,
+    forbid: ForbidOption = None,
+    forbid_file: ForbidFileOption = None,
+    valid_bio: ValidOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Predict labelled data and score the result.
 
-    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees. Beside
+    them stands what the model's probabilities are worth: the expected calibration error, and how improbable they
+    find the right labels.
     """
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
@@ -45,16 +68,24 @@ def evaluate(
     loaded = Model.load(model)
     vocabulary = scoring.vocabulary(words, loaded.task, encoding)
     corpus = scoring.read_for(loaded, gold, encoding)
-    _warm_up(loaded, corpus)
-    began = time.perf_counter()
-    predictions = loaded.predict(corpus)
-    seconds = time.perf_counter() - began
+    limits = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
+    with located(str(gold), corpus):
+        _warm_up(loaded, corpus, limits)
+        began = time.perf_counter()
+        lattice = loaded.lattice(corpus, limits)
+        predictions = lattice.best()
+        seconds = time.perf_counter() - began
     found = scoring.scores(loaded.task, corpus, predictions, loaded.labels, vocabulary)
+    worth = _worth(loaded, lattice, corpus) if lattice.probable else None
+    if plot is not None:
+        _draw(worth, plot)
     if json:
         speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
-        print_json(found.as_dict() | speed)
+        print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
     else:
         print(found.table(), end="")
+        if worth:
+            print(worth.line())
         print(
             f"predicted {corpus.tokens:,} tokens in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
         )
@@ -97,10 +128,28 @@ def score(
         raise typer.Exit(NO)
 
 
-def _warm_up(model: Model, corpus: Corpus) -> None:
+def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
+    """How far the model's probabilities can be trusted."""
+    from mtlstruct.calibration import trust
+
+    gold = corpus.relabelled(model.labels).outputs
+    assert gold is not None
+    return trust(lattice, gold, model.temperature)
+
+
+def _draw(worth: Trust | None, path: Path) -> None:
+    from mtlstruct.report.reliability import plot_reliability
+
+    if worth is None:
+        raise IncompatibleError("--plot draws probabilities, and models of this task have none")
+    plot_reliability(worth.reliability, path, temperature=worth.temperature)
+    print(f"drew {path}", file=sys.stderr)
+
+
+def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> None:
     """Predicts a few sentences, so that loading the kernels is not counted as predicting."""
     from mtlstruct.corpus import Column, Corpus
 
     ptr = corpus.ptr[:11]
     columns = tuple(Column(column.ids[: ptr[-1]], column.strings) for column in corpus.columns)
-    model.predict(Corpus(columns, ptr, names=corpus.names))
+    model.predict(Corpus(columns, ptr, names=corpus.names), constraints)

@@ -48,7 +48,7 @@ def explain(
     loaded = Model.load(model)
     shown = 0
     with reading(data) as source:
-        corpora = batches(loaded, source, False, str(data), encoding)
+        corpora = batches(loaded, source, False, data, encoding)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = _record(loaded, corpus, found, number, top)
             print_json(record) if json else print(_text(record))

@@ -71,6 +71,7 @@ class Job:
             first = Result(self, corpus, _outlined(training), self._score(training, valid))
             log.add_refit(first.numbers, chosen)
             training = self._train(corpus, chosen, log, quiet=quiet)
+        training = self._calibrated(training, valid)
         training.model.save(self.model)
         result = Result(self, corpus, training, self._score(training, valid), first)
         if self.log is not None:
@@ -115,6 +116,25 @@ class Job:
             width=width,
             single_root=options.single_root,
         )
+
+    def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
+        """The training whose model has a temperature, if there are held-out data to fit one on and it needs one."""
+        model = training.model
+        if valid is None or "temperature" in model.facts:
+            return training
+        from mtlstruct.calibration import fit_temperature
+
+        lattice = model.lattice(valid)
+        if not lattice.probable:
+            return training
+        gold = valid.relabelled(model.labels).outputs
+        assert gold is not None
+        try:
+            temperature = fit_temperature(lattice, gold)
+        except IncompatibleError as error:  # no reason to lose what was learned
+            complain(f"{self.valid}: {error}: the model has no temperature")
+            return training
+        return replace(training, model=replace(model, facts=model.facts | {"temperature": temperature}))
 
     def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
         from mtlstruct.cli import scoring
@@ -161,6 +181,8 @@ class Result:
         }
         if self.valid is not None:
             found["valid"] = self.valid.as_dict()
+        if "temperature" in self.training.model.facts:
+            found["temperature"] = self.training.model.temperature
         return found if self.first is None else found | {"first": self.first.numbers}
 
     def summary(self) -> str:
@@ -172,8 +194,12 @@ class Result:
             if result is not None:
                 lines += [result._ending(), result._learned()]
             if result is not None and result.valid is not None:
-                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}")
+                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}{result._temperature()}")
         return "\n".join([*lines, self._saved()])
+
+    def _temperature(self) -> str:
+        model = self.training.model
+        return f" · temperature {model.temperature:.3g}" if "temperature" in model.facts else ""
 
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""

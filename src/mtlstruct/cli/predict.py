@@ -12,14 +12,29 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TextIO
 import typer
 
 from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
+from mtlstruct.cli.constraining import (
+    ForbidFileOption,
+    ForbidOption,
+    ValidOption,
+    constraints_of,
+    located,
+)
+from mtlstruct.cli.outcome import complain
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 if TYPE_CHECKING:
+    from mtlstruct.constraints import Constraints
     from mtlstruct.corpus import Corpus
     from mtlstruct.model import Model
 
 STANDARD = Path("-")
 """The name of stdin and stdout."""
+
+UNKNOWN_LABELS = ("_", "?")
+"""What stands for a label that is to be found, unless the model has a label of that name."""
+
+BATCH = 20_000
+"""How many tokens are labelled at a time, if they come fast enough."""
 
 
 def predict(
@@ -34,51 +49,123 @@ def predict(
     raw: Annotated[
         bool, typer.Option("--raw", help="The input is plain text; its blanks stay word boundaries.")
     ] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Write how probable each label (or word) and each sentence is.")
+    ] = False,
+    all_labels: Annotated[
+        bool, typer.Option("--all-labels", help="The same for all labels of a token, not the best one alone.")
+    ] = False,
+    nbest: Annotated[
+        int | None,
+        typer.Option("--nbest", metavar="N", min=1, help="Write the N best labelings, best first."),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial",
+            help="Keep the labels of the input (_ or ? is no label), or its blanks as word ends; find the rest.",
+        ),
+    ] = False,
+    forbid: ForbidOption = None,
+    forbid_file: ForbidFileOption = None,
+    valid_bio: ValidOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Label text, from a file or a stream.
 
     Column data come back with the label as one more column, plain text as words with blanks between them, CoNLL
-    trees with new heads and all else as it was.
-    Output begins while input is still coming, in the same order.
+    trees with new heads and all else as it was. Output begins while input is still coming, in the same order.
+    Scores and N best are written as by crf_test.
     """
+    from mtlstruct.cli.annotating import Wishes, annotated
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model import Model
 
     use_threads(threads)
     check_encoding(encoding, data)
     if out != STANDARD:
-        refuse_overwriting([model, data], [out])
+        refuse_overwriting([model, data, forbid_file], [out])
     loaded = Model.load(model)
-    if raw and loaded.task != "segmentation":
+    segmenting = loaded.task == "segmentation"
+    if raw and not segmenting:
         raise IncompatibleError(
             f"--raw is for segmentation models: {model} is one for {loaded.task} labelling"
         )
+    if partial and loaded.task == "dependency":
+        raise IncompatibleError(f"--partial is for labels and words: {model} is for trees")
+    if all_labels and segmenting:
+        raise IncompatibleError(f"--all-labels is for labels in columns: {model} is for segmentation")
+    wishes = Wishes(scores or all_labels, all_labels, nbest)
+    if wishes.probabilities:
+        _say_if_uncalibrated(loaded, model)
+    # Two labelings that cut alike are one answer: only one of them is valid.
+    valid_bio |= segmenting and nbest is not None
+    pairs = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
     with reading(data) as source, _writing(out, encoding) as sink:
-        for batch in batches(loaded, source, raw, str(data), encoding):
-            _write(loaded, sink, batch, encoding)
+        size = max(200, BATCH // (nbest or 1))  # tokens: N labelings of each are in memory at a time
+        for batch in batches(loaded, source, raw, data, encoding, partial=partial, size=size):
+            limits = _and_given(loaded, batch, pairs) if partial else pairs
+            with located(_named(data), batch), _complaining(encoding):
+                sink.write(annotated(loaded, batch, limits, wishes))
             sink.flush()  # whoever waits at the other end of a pipe gets the answer now
 
 
-def batches(model: Model, source: BinaryIO, raw: bool, name: str, encoding: str) -> Iterator[Corpus]:
-    """Whole sentences in the format of the model's task, as they come in."""
+def batches(
+    model: Model,
+    source: BinaryIO,
+    raw: bool,
+    path: Path,
+    encoding: str,
+    *,
+    partial: bool = False,
+    size: int = BATCH,
+) -> Iterator[Corpus]:
+    """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
     from mtlstruct.formats import columns, conll, segmented
 
-    name = "standard input" if name == "-" else name
+    name = _named(path)
     if model.task == "segmentation":
-        return segmented.stream(source, raw=raw, source=name, encoding=encoding)
+        return segmented.stream(source, raw=raw or partial, source=name, encoding=encoding, batch_tokens=size)
     if model.task == "dependency":
-        return conll.stream(source, source=name, encoding=encoding)
-    return columns.stream(source, columns=model.columns, source=name, encoding=encoding)
+        return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
+    known = {*model.labels, *UNKNOWN_LABELS} if partial else None
+    return columns.stream(
+        source, columns=model.columns, source=name, encoding=encoding, batch_tokens=size, known=known
+    )
 
 
-def _write(model: Model, sink: TextIO, batch: Corpus, encoding: str) -> None:
-    from mtlstruct.formats import columns, conll, segmented
+def _named(path: Path) -> str:
+    """An input for messages."""
+    return "standard input" if path == STANDARD else str(path)
 
-    write = {"segmentation": segmented.write, "dependency": conll.write}.get(model.task, columns.write)
+
+def _and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constraints:
+    """Constraints that also keep what the input says of its labels, or of its words."""
+    from mtlstruct.constraints import Constraints, cutting, keeping
+    from mtlstruct.formats import segmented
+
+    if model.task == "segmentation":
+        given = cutting(segmented.stretches(batch), batch.tokens, model.labels)
+    else:
+        outputs = batch.relabelled(model.labels).outputs
+        assert outputs is not None
+        given = keeping(outputs, len(model.labels))
+    return given & (pairs or Constraints())
+
+
+def _say_if_uncalibrated(model: Model, path: Path) -> None:
+    if "temperature" not in model.facts:
+        complain(
+            f"note: {path} has scores that are no probabilities, and no temperature to turn them into some: "
+            f"what is written is not calibrated (mtlstruct calibrate {path} HELDOUT)"
+        )
+
+
+@contextmanager
+def _complaining(encoding: str) -> Iterator[None]:
     try:
-        write(sink, batch, model.labels, model.predict(batch))
+        yield
     except UnicodeEncodeError as error:
         letter = error.object[error.start : error.end]
         raise MtlError(f"{encoding} has no {letter!r}, which is in the model's labels") from None

@@ -42,8 +42,15 @@ def train(
     ] = False,
     method: Annotated[
         Method,
-        typer.Option("--method", help="mtl weighs and drops templates, svm keeps all alike; mira is online."),
+        typer.Option(
+            "--method",
+            help="mtl weighs and drops templates; svm keeps all alike; pmtl is between; mira is online.",
+        ),
     ] = Method.mtl,
+    p: Annotated[
+        float | None,
+        typer.Option("-p", help="The exponent of pmtl (default 4/3) or mixed (default 2): greater than 1."),
+    ] = None,
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
@@ -76,7 +83,8 @@ def train(
         typer.Option("--refit-top", metavar="N", min=1, help="Train again on the N heaviest templates."),
     ] = None,
     valid: Annotated[
-        Path | None, typer.Option("--valid", help="Labelled data to score the model on at the end.")
+        Path | None,
+        typer.Option("--valid", help="Labelled data to score the model on, and to fit its temperature on."),
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
@@ -110,6 +118,7 @@ def train(
         task=task,
         method=method,
         c=c,
+        p=p,
         solver=solver,
         gap=gap,
         epsilon=epsilon,

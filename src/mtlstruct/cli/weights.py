@@ -126,7 +126,7 @@ def _shares(model: Model, data: Path, encoding: str) -> list[float]:
 
     check_encoding(encoding, data)
     with reading(data) as source:
-        found = shares(model, batches(model, source, False, str(data), encoding))
+        found = shares(model, batches(model, source, False, data, encoding))
     return [float(share) for share in found]
 
 

@@ -215,7 +215,14 @@ def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags:
         text.labels,
         cells,
         [_rows(text, found, template.kind) for found, template in zip(ids, templates, strict=True)],
-        {"task": task, "tags": tags, "method": "imported from CRF++", "columns": text.xsize, "sparse": False},
+        {
+            "task": task,
+            "tags": tags,
+            "method": "imported from CRF++",
+            "columns": text.xsize,
+            "sparse": False,
+            "temperature": 1.0,  # its scores are logarithms of probabilities
+        },
     )
 
 

@@ -2,12 +2,12 @@
 
 Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
 space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths,
-a labelled file of one column, a file without sentences.
+a labelled file of one column, a file without sentences, labels that a partly labelled file cannot have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -36,26 +36,36 @@ def read(
 
 
 def stream(
-    lines: BinaryIO, *, columns: int, source: str, encoding: str = "utf-8", batch_tokens: int = 20000
+    lines: BinaryIO,
+    *,
+    columns: int,
+    source: str,
+    encoding: str = "utf-8",
+    batch_tokens: int = 20000,
+    known: Collection[str] | None = None,
 ) -> Iterator[Corpus]:
     """Batches of whole sentences, as soon as they have been read; see text.blocks for when that is.
 
-    Rows have `columns` cells, or one more, the label. No batch is empty; an empty input gives no batch.
+    Rows have `columns` cells, or one more, the label. With `known` they must have it, and it must be one of these, or
+    a mark for an unknown one. No batch is empty; an empty input gives no batch.
     """
-    ruler = _Ruler(source, columns, columns + 1)
+    ruler = _Ruler(source, columns + (known is not None), columns + 1)
     unfinished: list[str] = []
+    begin = 1  # the line of the first of them
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_ROW):
         fresh = text.tidy(block)
         ruler.check(fresh, first)
+        if known is not None:
+            _check_labels(fresh, first, source, known)
         end = _end_of_sentences(fresh)
         unfinished += fresh[:end]
         if end:
             if any(unfinished):
-                yield _corpus(unfinished, ruler.width, columns)
-            unfinished = []
+                yield _corpus(unfinished, ruler.width, columns, first=begin)
+            unfinished, begin = [], first + end
         unfinished += fresh[end:]  # in place: a long sentence that comes row by row must not cost its square
     if any(unfinished):
-        yield _corpus(unfinished, ruler.width, columns)
+        yield _corpus(unfinished, ruler.width, columns, first=begin)
 
 
 def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
@@ -64,10 +74,13 @@ def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions
     `predictions` int32[T] are ids into `labels` (None: the corpus's own). A blank line follows each sentence.
     """
     predicted = text.named(predictions, corpus.labels if labels is None else labels)
-    lines = [f"{row}\t{label}\n" for row, label in zip(rows(corpus), predicted, strict=True)]
-    for stop in corpus.ptr[1:].tolist():
-        lines[stop - 1] += "\n"
-    out.write("".join(lines))
+    out.write("".join(blocks(corpus, predicted)))
+
+
+def blocks(corpus: Corpus, cells: Sequence[str]) -> list[str]:
+    """Each sentence as it is written: its rows with one more cell each, and a blank line."""
+    lines = [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
+    return ["".join(lines[span]) + "\n" for span in corpus.sentences()]
 
 
 def rows(corpus: Corpus) -> list[str]:
@@ -75,23 +88,38 @@ def rows(corpus: Corpus) -> list[str]:
     return str(corpus.extra).split("\n") if corpus.tokens else []
 
 
-def _corpus(lines: list[str], width: int, observed: int, names: tuple[str, ...] = ()) -> Corpus:
-    """A corpus of tidy lines, all rows `width` cells; a cell after the `observed` ones is the label."""
+def _corpus(
+    lines: list[str], width: int, observed: int, names: tuple[str, ...] = (), first: int = 1
+) -> Corpus:
+    """A corpus of tidy lines, the first of them line `first` of its file.
+
+    All rows have `width` cells; a cell after the `observed` ones is the label.
+    """
     found = [line for line in lines if line]
     cells = " ".join(found).split(" ")
     columns = tuple(text.column(cells[c::width]) for c in range(observed))
     echo = "\n".join(found).replace(" ", "\t")  # one string, not T: a fifth of the memory
+    ptr, starts = _bounds(lines)
     if width == observed:
-        return Corpus(columns, _ptr(lines), names=names, extra=echo)
+        return Corpus(columns, ptr, names=names, lines=starts + first, extra=echo)
     outputs, labels = label_outputs(text.column(cells[observed::width]))
-    return Corpus(columns, _ptr(lines), outputs, labels, names, echo)
+    return Corpus(columns, ptr, outputs, labels, names, starts + first, echo)
 
 
-def _ptr(lines: list[str]) -> NDArray[np.int64]:
-    """Where sentences start, int64[S+1]: the rows before each blank line, where runs of them count once."""
-    blank = np.array([not line for line in lines])
-    before = np.flatnonzero(blank) - np.arange(blank.sum())
-    return np.unique(np.concatenate([[0], before, [len(lines) - blank.sum()]])).astype(np.int64)
+def _bounds(lines: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where sentences start: int64[S+1] as a number of rows, with the end, and int64[S] as a number of lines."""
+    filled = np.array([bool(line) for line in lines])
+    starts = np.flatnonzero(filled & ~np.concatenate([[False], filled[:-1]]))
+    rows_before = np.cumsum(filled) - filled
+    return np.append(rows_before[starts], filled.sum()).astype(np.int64), starts
+
+
+def _check_labels(lines: list[str], first: int, source: str | Path, known: Collection[str]) -> None:
+    """The last cells of tidy lines must be labels, or marks for unknown ones."""
+    for number, line in enumerate(lines, first):
+        if line and (label := line.rpartition(" ")[2]) not in known:
+            some = f"{', '.join(sorted(known)[:12])}{' …' if len(known) > 12 else ''}"
+            raise FormatError(source, number, f"expected a label in the last column ({some}), got {label!r}")
 
 
 def _end_of_sentences(lines: list[str]) -> int:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,10 +60,10 @@ def stream(
     Blanks in the input are dropped; if `raw`, they stay word boundaries in the output, whatever is predicted.
     A batch may hold empty lines and no sentence at all: it must still be written.
     """
-    for _, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_CHARACTER):
+    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_CHARACTER):
         fresh = text.tidy(block, BLANKS)
         pieces = [line.split(" ") if raw else [line.replace(" ", "")] for line in fresh]
-        yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces])
+        yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces], first=first)
 
 
 def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
@@ -72,16 +72,49 @@ def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions
     `predictions` int32[T] are ids into `labels` (None: the corpus's own).
     """
     predicted = text.named(predictions, corpus.labels if labels is None else labels)
+    out.write("".join(blocks(corpus, words_of(corpus, predicted))))
+
+
+def blocks(corpus: Corpus, found: Words, notes: Sequence[str] = ()) -> list[str]:
+    """Each line as it is written: its words, each with its note if there are any, and two blanks between."""
     characters = "".join(corpus.columns[0].cells())
-    lines, start = [], 0
+    words = [characters[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)]
+    if notes:
+        words = [word + note for word, note in zip(words, notes, strict=True)]
+    return ["  ".join(words[first:last]) + "\n" for first, last in pairwise(found.lines)]
+
+
+class Words(NamedTuple):
+    """Where the words of a corpus start and stop, in tokens; and the words before each line, and before the end."""
+
+    starts: list[int]
+    stops: list[int]
+    lines: list[int]
+
+
+def words_of(corpus: Corpus, labels: Sequence[str]) -> Words:
+    """The words that labels make, one label a token. No word reaches over a stretch that is cut on its own."""
+    found, at = Words([], [], [0]), 0
     for runs in corpus.extra:
-        found: list[str] = []
         for run in runs:
-            span = slice(start, start + run)
-            found += cut(characters[span], predicted[span])
-            start += run
-        lines.append("  ".join(found) + "\n")
-    out.write("".join(lines))
+            starts = [at + start for start in _starts(labels[at : at + run])]
+            at += run
+            found.starts.extend(starts)
+            found.stops.extend([*starts[1:], at] if starts else ())
+        found.lines.append(len(found.starts))
+    return found
+
+
+def stretches(corpus: Corpus) -> NDArray[np.int64]:
+    """Where the stretches begin that are cut on their own, in tokens; if read as raw, at every blank."""
+    runs = np.array([run for runs in corpus.extra for run in runs if run], np.int64)
+    return np.cumsum(runs) - runs
+
+
+def reaches(corpus: Corpus, words: Words, labels: Sequence[str]) -> list[int]:
+    """Where the labels stop that make each word: with it, or one later if only the next word's label ends it."""
+    ends = set(accumulate(run for runs in corpus.extra for run in runs))
+    return [stop + (labels[stop - 1] not in ENDS and stop not in ends) for stop in words.stops]
 
 
 def labels_of(word_lengths: Iterable[int], tags: str = "bie") -> list[str]:
@@ -103,9 +136,12 @@ def cut(characters: str, labels: Sequence[str]) -> list[str]:
     Any labels give words that join to the text: the first character starts a word, all others but these
     continue one.
     """
+    return [characters[start:stop] for start, stop in pairwise([*_starts(labels), len(characters)])]
+
+
+def _starts(labels: Sequence[str]) -> list[int]:
     before = ["E", *labels]
-    starts = [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
-    return [characters[start:stop] for start, stop in pairwise([*starts, len(characters)])]
+    return [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
 
 
 def _lines(path: str | Path, encoding: str) -> list[str]:
@@ -121,11 +157,14 @@ def _corpus(
     runs: list[list[int]],
     outputs: NDArray[np.int32] | None = None,
     labels: tuple[str, ...] = (),
+    first: int = 1,
 ) -> Corpus:
-    """A corpus of tidy lines. runs: for each line, the lengths of the stretches that are cut on their own."""
-    sizes = [size for line in runs if (size := sum(line))]
-    ptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int64)
-    return Corpus((_column("".join(lines).replace(" ", "")),), ptr, outputs, labels, extra=runs)
+    """A corpus of tidy lines from line `first` on; runs: for each, the lengths of the stretches cut on their own."""
+    sizes = np.array([sum(line) for line in runs], np.int64)
+    filled = np.flatnonzero(sizes)
+    ptr = np.concatenate([[0], np.cumsum(sizes[filled])]).astype(np.int64)
+    column = _column("".join(lines).replace(" ", ""))
+    return Corpus((column,), ptr, outputs, labels, lines=filled + first, extra=runs)
 
 
 def _column(characters: str) -> Column:

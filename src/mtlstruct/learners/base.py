@@ -110,5 +110,5 @@ def relative(objective: float, dual: float) -> float:
 
 
 def active_templates(mu: NDArray[np.float64]) -> int:
-    """How many templates have a weight worth speaking of: above 1e-5, as the paper counts."""
-    return int(np.count_nonzero(mu > 1e-5))
+    """How many templates have a weight worth speaking of: above 1e-5 of the total, as the paper counts."""
+    return int(np.count_nonzero(mu > 1e-5 * mu.sum()))

@@ -92,19 +92,25 @@ class _Ascent:
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
-        # Large c wants more work on what has moved before everything is looked at again (measured up to 100).
-        self.decades = float(np.clip(np.log10(c), 0.0, 2.0))
-        self.active_passes = round(2 * 2**self.decades)
-        self.hot_passes = round(10 * 4 ** (self.decades - 1)) if self.decades > 0 else 0
+
+    @property
+    def decades(self) -> float:
+        """How large c is, from 0 (at most 1) to 2 (100 and more), by what it does: mu scales the step it allows."""
+        return float(np.clip(np.log10(self.c * self.mu.mu.sum()), 0.0, 2.0))
 
     def cycle(self, passes: int) -> _Bounds:
-        """A full pass, then the active and hot passes; returns the bounds as estimated in the full pass."""
+        """A full pass, then the active and hot passes; returns the bounds as estimated in the full pass.
+
+        Large c wants more work on what has moved before everything is looked at again (measured up to 100).
+        """
         self.mu.adaptive = passes > WARMUP
+        decades = self.decades
         guess = self._full_pass()
-        for _ in range(self.active_passes):
+        for _ in range(round(2 * 2**decades)):
             self._active_pass()
-            for _ in range(self.hot_passes):
+            for _ in range(round(10 * 4 ** (decades - 1)) if decades > 0 else 0):
                 self._hot_pass()
+        self.mu.settle(self.N)
         return guess
 
     def sharpen(self, asked: float) -> None:
@@ -119,10 +125,11 @@ class _Ascent:
         before = self._dual_value()
         gaps = self._visit(self.state.spans(order, shift))
         self._remember(order, gaps)
-        # Gaps were measured before each visit, so this overestimates what is left now.
-        spread = self.regularizer.conjugate(self._norms()) - self._quadratic()
         dual = max(before, self._dual_value())
-        objective = dual + self.c * float(self.gaps[np.isfinite(self.gaps)].sum()) + max(0.0, spread)
+        # Gaps were measured before each visit, so this overestimates what is left now.
+        gap = float(self.gaps[np.isfinite(self.gaps)].sum())
+        own = self.regularizer.value(self.mu.mu * self._norms())
+        objective = max(dual, own + self.c * (self.loss + gap) - float(self.mu.mu @ self.N))
         return _Bounds(objective, dual, self._risk(objective))
 
     def _active_pass(self) -> None:
@@ -170,8 +177,8 @@ class _Ascent:
 
         def primal(scale: float) -> tuple[float, float]:
             hinge = self.oracle.hinge(parts, scale)
-            slope = 2 * self.regularizer.value(scale * norms) / scale + self.c * hinge.slope
-            return self.regularizer.value(scale * norms) + self.c * hinge.total, slope
+            own = self.regularizer.value(scale * norms)
+            return own + self.c * hinge.total, self.regularizer.degree * own / scale + self.c * hinge.slope
 
         objective, scale = minimise_over_scale(primal)
         self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
@@ -199,20 +206,14 @@ class _Ascent:
 
     def _kept(self) -> NDArray[np.float64]:
         """mu without the templates that are all but dropped: the certificate is for what is kept in the model."""
-        return np.where(self.mu.mu < self.drop, 0.0, self.mu.mu)
+        return np.where(self.mu.mu < self.drop * self.mu.mu.sum(), 0.0, self.mu.mu)
 
     def _norms(self) -> NDArray[np.float64]:
         return np.sqrt(np.maximum(self.N, 0.0))
 
     def _dual_value(self) -> float:
-        """The dual at the best shrinking s·α + (1 − s)·gold: max over s ≤ 1 of s·c·loss − Ω*(s·norms)."""
-        curve = self.regularizer.conjugate(self._norms())
-        gain = self.c * self.loss
-        s = min(1.0, gain / (2 * curve)) if curve > 0 else 1.0
-        return s * gain - s * s * curve
-
-    def _quadratic(self) -> float:
-        return 0.5 * float(self.mu.mu @ self.N)
+        """The dual at the best shrinking of α towards gold."""
+        return self.regularizer.lower_bound(self.c * self.loss, self._norms())
 
     def _risk(self, objective: float, scale: float = 1.0) -> float:
         value = self.regularizer.value(scale * self.mu.mu * self._norms())
@@ -222,11 +223,12 @@ class _Ascent:
 class TemplateWeights:
     """mu, following the block norms between visits.
 
-    Where the regularizer has a closed form (mu is not learned sparse) that is all. Otherwise mu_j moves along
-    g_j = ½·log(N_j / Σ mu N): up where a template's norm is above the mean that the dual wants equal, down below.
-    After the warm-up each template has its own rate, which grows while g_j keeps its sign and halves on a flip.
-    The dual answers a change of mu only after a pass, that is UPDATES updates: growth must stay below what one
-    flip takes back in that time, or mu and the norms chase each other (with 1.1 and 0.6 they do on small data).
+    Where templates cannot drop out, the regularizer's own next mu is taken as it is. Where they can, that would be
+    slow: mu_j moves a multiple (its rate) of the logarithmic step g_j instead, and the total goes where the
+    regularizer puts it. After the warm-up each template has its own rate, which grows while g_j keeps its sign and
+    halves on a flip. The dual answers a change of mu only after a pass, that is UPDATES updates: growth must stay
+    below what one flip takes back in that time, or mu and the norms chase each other (with 1.1 and 0.6 they do on
+    small data). For the same reason a total that depends on the norms (degree 1) moves once a pass.
     """
 
     FLOOR = 1e-9
@@ -241,22 +243,34 @@ class TemplateWeights:
 
     def follow(self, N: NDArray[np.float64]) -> None:
         """One update from the squared norms."""
-        if self.regularizer.sparse and self.adaptive:
-            self._adaptive_step(N)
-        else:
-            self.mu = self.regularizer.weights(self.mu, np.sqrt(np.maximum(N, 0.0)))
+        if not self.regularizer.sparse:
+            self.mu = self._next(N)
+        elif N.max(initial=0.0) > 0:
+            self._step(self._next(N))
 
-    def _adaptive_step(self, N: NDArray[np.float64]) -> None:
-        mean = float(self.mu @ np.maximum(N, 0.0))
-        if mean <= 0:
-            return
-        g = 0.5 * np.log(np.maximum(np.maximum(N, 1e-30) / mean, 1e-12))
-        same = g * self.previous > 0
-        rate = self.rate * np.where(same, self.GROW, self.SHRINK)
-        self.rate = np.clip(rate, self.SLOWEST, self.FASTEST)
+    def settle(self, N: NDArray[np.float64]) -> None:
+        """At the end of a pass, even one without a visit: a total that no regularizer fixes takes a step, too."""
+        self.follow(N)
+        if self.regularizer.degree == 1:
+            self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
+
+    def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
+
+    def _step(self, target: NDArray[np.float64]) -> None:
+        total = self.mu.sum() if self.regularizer.degree == 1 else target.sum()
+        g = np.log(np.maximum(target / self.mu, 1e-6))
+        if self.adaptive:
+            same = g * self.previous > 0
+            self.rate = np.clip(
+                self.rate * np.where(same, self.GROW, self.SHRINK), self.SLOWEST, self.FASTEST
+            )
+            step = np.clip(self.rate * g, -1.0, 0.4)
+        else:
+            step = self.rate * g
         self.previous = g
-        mu = np.maximum(self.mu, self.FLOOR) * np.exp(np.clip(self.rate * g, -1.0, 0.4))
-        self.mu = mu / mu.sum()
+        mu = self.mu * np.exp(step)
+        self.mu = np.maximum(mu / mu.sum(), self.FLOOR) * total  # a template at zero could never come back
 
 
 def minimise_over_scale(primal: Any, steps: int = 8) -> tuple[float, float]:

@@ -107,7 +107,7 @@ class _Run:
     def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
         """The last w and its certificate, both without the templates that the master left at next to nothing."""
         if self.regularizer.sparse:
-            self.mu = np.where(self.mu < stop.drop, 0.0, self.mu)
+            self.mu = np.where(self.mu < stop.drop * self.mu.sum(), 0.0, self.mu)
             self.objective = self._value(
                 self._norms(), self.oracle.hinge(self.oracle.score(self.weights, -self.mu))
             )
@@ -176,9 +176,11 @@ class _LineSearch(_Run):
     def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
         """The best point. Its norms, not the last master's mu, say what each template weighs."""
         norms, scale = np.sqrt(self.best_squares), np.ones(self.oracle.templates)
-        if self.regularizer.sparse and norms.sum() > 0:
-            mu = norms / norms.sum()
-            self.mu, scale = np.where(mu < stop.drop, 0.0, mu), np.where(mu < stop.drop, 0.0, 1.0)
+        if norms.any():
+            self.mu = self.regularizer.weights(norms)
+        if self.regularizer.sparse and norms.any():
+            kept = self.mu >= stop.drop * self.mu.sum()
+            self.mu, scale = np.where(kept, self.mu, 0.0), np.where(kept, 1.0, 0.0)
             hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
             self.objective = self._value(scale * norms, hinge)
         return self._fit(self.best, scale, passes, converged)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.masters import conic
+from mtlstruct.masters import conic, lasso, smooth
 from mtlstruct.masters.base import Dual, Master, certify
-from mtlstruct.regularizers import L2, BlockL1Squared, Regularizer
+from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
 
 __all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
 
-MASTERS: dict[type[Regularizer], Master] = {L2: conic.solve, BlockL1Squared: conic.solve}
+MASTERS: dict[type[Regularizer], Master] = {
+    L2: conic.solve,
+    BlockL1Squared: conic.solve,
+    PBlock: smooth.solve,
+    Mixed: smooth.solve,
+    GroupLasso: lasso.solve,
+}
 """Regularizer -> the master that solves its subproblem."""
 
 

@@ -80,3 +80,21 @@ def bounds(dots: Array, q: Array, C: float, alpha: Array, mu: Array, regularizer
     objective = float(q @ alpha) - regularizer.conjugate(norms)
     gap = (primal - objective) / max(abs(primal), np.finfo(np.float64).tiny)
     return Dual(alpha, mu, objective, primal, gap)
+
+
+MARGIN = 1e-12
+"""Relative room for rounding where a cut must hold exactly."""
+
+
+def stretched(dots: Array, q: Array, C: float, alpha: Array, mu: Array, regularizer: Regularizer) -> Dual:
+    """The certificate, also at the multiple of w that just satisfies every cut: the better one.
+
+    Where C is huge the hinge must be zero and not nearly so, hence a margin beyond what rounding could undo.
+    """
+    plain = bounds(dots, q, C, alpha, mu, regularizer)
+    reach = mu @ dots
+    if not reach[q > 0].min(initial=np.inf) > 0:
+        return plain
+    needed = float((q[q > 0] / reach[q > 0]).max(initial=0.0)) * (1 + MARGIN)
+    more = bounds(dots, q, C, alpha, needed * mu, regularizer) if needed > 1 else plain
+    return more if more.gap < plain.gap else plain

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, lapack
 
 from mtlstruct.errors import SolverError
-from mtlstruct.masters.base import Array, Dual, bounds, products
+from mtlstruct.masters.base import MARGIN, Array, Dual, bounds, products
 from mtlstruct.regularizers import BlockL1Squared, Regularizer
 
 LIMIT, GOOD = 1e-3, 1e-5
@@ -42,8 +42,8 @@ CENTRE, BOUNDARY = 0.3, 0.995
 RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 """Added to the unit diagonal of the scaled Newton matrix; the later ones only where Cholesky fails."""
 
-MARGIN, TINY = 1e-12, float(np.finfo(np.float64).tiny)
-"""Relative room for rounding where a cut must hold exactly; the least divisor."""
+TINY = float(np.finfo(np.float64).tiny)
+"""The least divisor."""
 
 CONES = BlockL1Squared()
 """In what follows every block is a cone; L2 has just one."""
@@ -53,7 +53,7 @@ def solve(
     gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
 ) -> Dual:
     """The master for L2 and BlockL1Squared; see `base.Master`. Raises SolverError beyond a gap of LIMIT."""
-    blocks = gram if regularizer.sparse else gram.sum(axis=0)[None]
+    blocks = gram if isinstance(regularizer, BlockL1Squared) else gram.sum(axis=0)[None]
     program = Program(np.ascontiguousarray(blocks), q, C)  # a corner of a larger buffer is copied once, here
     with np.errstate(all="ignore"):  # whatever overflows shows in the gap
         best = _working_set(program, _reference(program, start), tol)
@@ -61,7 +61,7 @@ def solve(
             best = _pairwise(program, best, tol)
     if not best.gap <= LIMIT:
         raise SolverError(f"the master: expected a gap of at most {LIMIT:.0e}, got {best.gap:.1e}", best.gap)
-    return best if regularizer.sparse else replace(best, mu=regularizer.start(len(gram)))
+    return best if len(blocks) == len(gram) else replace(best, mu=regularizer.start(len(gram)))
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class View:
         return View(self.alpha, self.mu[cones] / self.mu[cones].sum(), self.dots[cones])
 
 
-def _better(one: Dual, other: Dual) -> Dual:
+def better(one: Dual, other: Dual) -> Dual:
     """The one with the smaller gap; a NaN loses."""
     return other if other.gap < one.gap or np.isnan(one.gap) else one
 
@@ -126,7 +126,7 @@ def _working_set(program: Program, alpha: Array, tol: float) -> Dual:
         answer = _interior(small, _near(small, view.on(cones), room), max(0.3 * tol, HASTE * here.gap))
         steps += answer.iterations
         view = program.view(answer.alpha, _spread(answer.mu, inside))
-        best, last, here = _better(best, _certified(program, view)), here, view.measured(capped)
+        best, last, here = better(best, _certified(program, view)), here, view.measured(capped)
         if _admit(inside, view.half):
             continue
         if capped.C < program.C and _crowded(here, capped.C, tol):
@@ -169,7 +169,7 @@ def _certified(program: Program, view: View) -> Dual:
     needed = float((program.q / np.maximum(view.mu @ view.dots, TINY)).max(initial=0.0)) * (1.0 + MARGIN)
     factor = min(needed, program.C / max(float(view.alpha.sum()), TINY))
     plain = view.measured(program)
-    return _better(plain, view.scaled(factor).measured(program)) if factor > 1.0 else plain
+    return better(plain, view.scaled(factor).measured(program)) if factor > 1.0 else plain
 
 
 def _spread(mu: Array, inside: NDArray[np.bool_]) -> Array:
@@ -238,7 +238,7 @@ def _interior(program: Program, point: Point, tol: float) -> Dual:
         now = _normalised(program, point)
         moves = 0.01 * tol * abs(now.primal) < point.eta < 0.9 * least or now.gap < 0.9 * best.gap
         vain = 0 if moves else vain + 1
-        best, least, steps = _better(best, now), min(least, point.eta), steps + 1
+        best, least, steps = better(best, now), min(least, point.eta), steps + 1
     return replace(best, iterations=steps)
 
 
@@ -355,10 +355,10 @@ def _pairwise(program: Program, best: Dual, tol: float) -> Dual:
         steps += 1
         _transfer(np.tensordot(mu, program.blocks, 1), program.q, mass)
         view = program.view(mass[:-1].copy(), mu)
-        best = _better(best, _certified(program, view))
+        best = better(best, _certified(program, view))
         if best.gap <= tol:
             break
-        mu = CONES.weights(mu, np.sqrt(np.sqrt(view.half)))  # it squares, and any common factor is the same
+        mu = CONES.follow(mu, np.sqrt(2 * view.half))
     return replace(best, iterations=steps)
 
 

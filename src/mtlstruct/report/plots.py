@@ -34,21 +34,36 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
 
     Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn instead.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
-    figure_class = _matplotlib()
     ordered = sorted(weights, key=lambda weight: weight.index)
     heights = _heights(ordered, learned)
-    figure = figure_class(
-        figsize=(min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8), layout="constrained"
-    )
+    figure = new_figure(path, (min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8))
     axes = figure.add_subplot()
     _bars(axes, ordered, heights)
     _frame(axes, len(ordered), heights, learned)
     _names(axes, ordered, heights)
     _captions(axes, heights)
+    save(figure, path)
+
+
+def new_figure(path: Path, inches: tuple[float, float]) -> Any:
+    """An empty figure for a file; refuses, before any work, a file that it could not be saved to."""
+    if path.suffix.lower() not in FORMATS:
+        raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
+    return _matplotlib()(figsize=inches, layout="constrained")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Writes a figure: the same bytes for the same picture."""
     with replacing(path) as out:
         figure.savefig(out, format=path.suffix[1:].lower(), dpi=160, metadata=_metadata(path))
+
+
+def quiet(axes: Any, grid: str) -> None:
+    """Pale axes, without those on top and on the right, and a grid along one direction."""
+    axes.grid(axis=grid, color="#eef1f3", zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(PALE)
+    axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
 
 
 def _matplotlib() -> Any:
@@ -105,10 +120,7 @@ def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> No
     axes.set_xlim(-0.8, count - 0.2)
     axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
     axes.set_xlabel("template, in the order of the file", color=INK)
-    axes.grid(axis="y", color="#eef1f3", zorder=0)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(PALE)
-    axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
+    quiet(axes, "y")
     axes.axhline(1.0, color=LINE, lw=0.9, zorder=4)
     axes.text(
         1.005, 1.0, "average", color=LINE, va="center", fontsize=8, transform=axes.get_yaxis_transform()

@@ -12,13 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..constraints import Constraints
+
 Parts = tuple[NDArray[np.float32], ...]
 """Scores or counts over parts: for each kind float32[rows, width]."""
+
+
+FORBIDDEN = np.float32(-1e30)
+"""The score of a part that may not be used: below any sum of scores, and finite, as fast kernels want."""
+
+IMPOSSIBLE = -1e29
+"""Outputs that score less than this use a forbidden part."""
 
 
 @dataclass(frozen=True)
@@ -170,4 +179,33 @@ class Structure(Protocol):
 
     def dual(self, problem: DualProblem) -> Any:
         """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
+        ...
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """A structure that can list its best outputs."""
+
+    def nbest(
+        self,
+        parts: Parts,
+        rows: Sequence[NDArray[np.int32] | None],
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """The best outputs of each sentence in falling order, as many as there are rows in `outputs`.
+
+        outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more.
+        """
+        ...
+
+
+@runtime_checkable
+class Restrictable(Protocol):
+    """A structure whose outputs can be kept to constraints."""
+
+    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+        """A copy of the scores in which parts that the constraints rule out are FORBIDDEN."""
         ...

@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
-from .base import DualProblem, Parts, RowCounts, Sites, Triplets
+from ..constraints import Constraints
+from .base import FORBIDDEN, DualProblem, Parts, RowCounts, Sites, Triplets
 from .sequence_marginals import marginals
+from .sequence_nbest import nbest
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -139,6 +141,32 @@ class SequenceStructure:
     ) -> tuple[RowCounts, ...]:
         """Forward-backward: probabilities of labels at tokens and of pairs at edges, and log Z."""
         return marginals(parts, edge_rows(rows), ptr, span, self.labels, log_partition, scale, gold)
+
+    def nbest(
+        self,
+        parts: Parts,
+        rows: Rows,
+        ptr: NDArray[np.int64],
+        span: tuple[int, int],
+        outputs: NDArray[np.int32],
+        values: NDArray[np.float64],
+    ) -> None:
+        """Viterbi, and on from there by recursive enumeration."""
+        nbest(parts, edge_rows(rows), ptr, span, self.labels, outputs, values)
+
+    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+        """Pairs at edges, labels at the first and the last token of a sentence, and labels at any token."""
+        L = self.labels
+        nodes, edges = parts
+        if constraints.labels is not None:
+            nodes = np.where(constraints.labels, nodes, FORBIDDEN)
+        if constraints.pairs is not None:
+            may_start, may_end = constraints.pairs[L, :L], constraints.pairs[:L, L]
+            nodes = nodes.copy()
+            for tokens, may in ((ptr[:-1], may_start), (ptr[1:] - 1, may_end)):
+                nodes[tokens] = np.where(may, nodes[tokens], FORBIDDEN)
+            edges = np.where(constraints.pairs[:L, :L].ravel(), edges, FORBIDDEN)
+        return nodes, edges
 
     def dual_memory(self, tokens: int) -> int:
         """The flow."""

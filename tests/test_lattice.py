@@ -1,0 +1,165 @@
+"""What is asked of part scores, by enumeration: N best, constraints, probabilities of labels, spans and sequences."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import all_labelings, path_score
+from test_sequence import problem, shapes, tables
+
+from mtlstruct import threads
+from mtlstruct.constraints import Constraints
+from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError, ResourceError
+from mtlstruct.lattice import Lattice
+from mtlstruct.structures import SequenceStructure
+
+pytestmark = pytest.mark.jitless
+
+limits = st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 0.5]))
+
+
+def lattice_of(shape):
+    ptr, parts, rows, gold = problem(*shape)
+    return Lattice(SequenceStructure(shape[1]), parts, rows, ptr), gold
+
+
+def drawn(limit, L, tokens):
+    """Random constraints: each pair and each choice is forbidden with the same chance."""
+    rng, chance = np.random.default_rng(limit[0]), limit[1]
+    return Constraints(rng.random((L + 1, L + 1)) >= chance, rng.random((tokens, L)) >= chance)
+
+
+def keeps(path, allowed, pairs):
+    steps = itertools.pairwise([-1, *path, -1])  # row and column −1 are the edges of the sentence
+    return all(pairs[a, b] for a, b in steps) and all(allowed[t, y] for t, y in enumerate(path))
+
+
+def sorted_paths(lattice, i, constraints=None):
+    """All labelings of a sentence that keep the constraints, by falling score, then by their last labels."""
+    L, (a, b) = lattice.structure.labels, lattice.ptr[i : i + 2]
+    nodes, edges = tables(lattice.parts, lattice.rows, lattice.ptr, i, L)
+    found = [
+        (path_score(nodes, edges, path), path)
+        for path in all_labelings(b - a, L)
+        if constraints is None or keeps(path, constraints.labels[a:b], constraints.pairs)
+    ]
+    return sorted(found, key=lambda pair: (-pair[0], pair[1][::-1]))
+
+
+def sentences(lattice):
+    return range(len(lattice.ptr) - 1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(shapes, limits, st.sampled_from([1, 2, 5, 300]))
+def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
+    """With whole numbers as scores sums are exact and ties many: their order is fixed, and Viterbi's is its first."""
+    lattice, _ = lattice_of(shape)
+    constraints = drawn(limit, shape[1], int(lattice.ptr[-1]))
+    expected = [sorted_paths(lattice, i, constraints)[:count] for i in sentences(lattice)]
+    lattice = lattice.restricted(constraints)
+    if not all(expected):
+        for ask in (lattice.best, lattice.marginals, lambda: lattice.nbest(count)):
+            with pytest.raises(InfeasibleError) as caught:
+                ask()
+            assert caught.value.sentence == next(i for i, found in enumerate(expected) if not found)
+        return
+    ranked = lattice.nbest(count)
+    for i, found in enumerate(expected):
+        span = slice(*lattice.ptr[i : i + 2])
+        assert np.isneginf(ranked.values[i, len(found) :]).all()
+        np.testing.assert_allclose(ranked.values[i, : len(found)], [value for value, _ in found], atol=1e-5)
+        paths = ranked.outputs[: len(found), span]
+        assert len({tuple(path) for path in paths.tolist()}) == len(found)
+        if shape[-1]:
+            assert paths.tolist() == [list(path) for _, path in found]
+            assert lattice.best()[span].tolist() == list(found[0][1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(shapes, limits, st.sampled_from([0.3, 1.0, 4.0]))
+def test_probabilities_are_those_of_all_labelings_allowed(shape, limit, temperature):
+    lattice, _ = lattice_of(shape)
+    constraints = drawn(limit, shape[1], int(lattice.ptr[-1]))
+    expected = [sorted_paths(lattice, i, constraints) for i in sentences(lattice)]
+    if not all(expected):
+        return
+    lattice = lattice.restricted(constraints)
+    marginals, ranked = lattice.marginals(temperature), lattice.nbest(3)
+    sequence = marginals.sequence(ranked.values)
+    best = lattice.best()
+    np.testing.assert_allclose(marginals.sequence(lattice.evaluate(best)), sequence[:, 0], atol=1e-6)
+    np.testing.assert_allclose(marginals.chosen(best), marginals.node[np.arange(len(best)), best])
+    for i, found in enumerate(expected):
+        weight = np.exp(np.array([value for value, _ in found]) / temperature)
+        p = weight / weight.sum()
+        paths = np.array([path for _, path in found])
+        a, b = lattice.ptr[i : i + 2]
+        for t in range(b - a):
+            wanted = np.bincount(paths[:, t], p, shape[1])
+            np.testing.assert_allclose(marginals.node[a + t], wanted, atol=1e-5)
+        np.testing.assert_allclose(sequence[i, : len(p)], p[:3], atol=1e-5)
+        assert not sequence[i, len(p) :].any()
+        spans = [(s, e) for s in range(a, b) for e in range(s + 1, b + 1)]
+        starts, stops = np.array(spans).T
+        together = lattice.spans(best, starts, stops, marginals)
+        for (start, stop), probability in zip(spans, together, strict=True):
+            same = (paths[:, start - a : stop - a] == best[start:stop]).all(axis=1)
+            assert probability == pytest.approx(p[same].sum(), abs=1e-5)
+
+
+def test_more_results_than_the_first_room_for_candidates():
+    """Long enough that lists of candidates are made for more than 64 labels at tokens."""
+    lattice, _ = lattice_of((5, 3, [40], 2, False))
+    ranked = lattice.nbest(200)
+    assert np.all(np.diff(ranked.values[0]) <= 0)
+    assert len({tuple(path) for path in ranked.outputs.tolist()}) == 200
+    for k in (0, 60, 199):
+        assert lattice.evaluate(ranked.outputs[k])[0] == pytest.approx(ranked.values[0, k], abs=1e-9)
+
+
+def test_what_cannot_be_listed():
+    lattice, _ = lattice_of((5, 3, [40], 2, False))
+    with pytest.raises(MtlError, match="expected at least 1 best output to list, got 0"):
+        lattice.nbest(0)
+    with pytest.raises(ResourceError, match="listing the 1,000,000,000,000 best outputs needs about"):
+        lattice.nbest(10**12)
+
+
+def test_threads_do_not_change_a_bit():
+    lattice, _ = lattice_of((7, 3, [30] * 120, 4, False))
+    assert len(threads.chunks(lattice.ptr)) > 2
+    found = []
+    before = threads.get_threads()
+    for count in (1, 2):
+        threads.set_threads(count)
+        ranked, marginals = lattice.nbest(3), lattice.marginals(2.0)
+        found.append([ranked.outputs, ranked.values, marginals.node, marginals.log_partition])
+    threads.set_threads(before)
+    for one, two in zip(*found, strict=True):
+        assert one.tobytes() == two.tobytes()
+
+
+def test_no_sentences():
+    lattice = Lattice(
+        SequenceStructure(2),
+        (np.zeros((0, 2), np.float32), np.zeros((1, 4), np.float32)),
+        (None, np.zeros(0, np.int32)),
+        np.zeros(1, np.int64),
+    ).restricted(Constraints(np.ones((3, 3), bool), np.ones((0, 2), bool)))
+    assert lattice.best().shape == (0,)
+    assert lattice.nbest(2).values.shape == (0, 2)
+    assert lattice.marginals().node.shape == (0, 2)
+
+
+def test_a_structure_may_lack_an_answer():
+    class Tree:
+        name = "tree"
+        labels = 2
+
+    lattice = Lattice(Tree(), (), (), np.zeros(1, np.int64))
+    for ask in (lattice.marginals, lambda: lattice.nbest(2), lambda: lattice.restricted(Constraints())):
+        with pytest.raises(IncompatibleError, match="structure 'tree' has no way to"):
+            ask()
