@@ -14,7 +14,7 @@ from mtlstruct import stored, threads
 from mtlstruct.arcs import encode_trees
 from mtlstruct.compaction import compact
 from mtlstruct.corpus import Column, Corpus
-from mtlstruct.errors import IncompatibleError, TemplateError
+from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
 from mtlstruct.templates import TemplateSet, preset
 from mtlstruct.templates.arcs import Arc, expand_arc
 
@@ -276,3 +276,42 @@ def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, oth
         for one in (small, back):
             (scores,), _ = one.score(text, (), [left])
             np.testing.assert_allclose(scores, wanted, atol=1e-4)
+
+
+def _stored_index():
+    corpus = corpus_of([[("a", "N", "_", 2), ("b", "V", "x|y", 0), ("c", "N", "_", 2), ("d", "A", "x", 3)]])
+    templates = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]" + SITE + "\nA:%x[l,pos]/%x[b@1,pos]\n")
+    _, index = encode_trees(corpus, templates.resolved(NAMES))
+    return index.templates, stored.arrays(index)
+
+
+def _first_row(table):
+    return int(np.flatnonzero(table[:, 0] >= 0)[0])
+
+
+DAMAGES = {
+    "an attribute beyond its template": lambda a: a["arcs/table"].__setitem__(
+        (_first_row(a["arcs/table"]), 1), 1 << 40 | 1
+    ),
+    "classes that there are not": lambda a: a["arcs/table"].__setitem__(
+        (_first_row(a["arcs/table"]), 1), 1 << 15
+    ),
+    "no free row": lambda a: a["arcs/table"][:, 0].__setitem__(slice(None), 7),
+    "a key below all": lambda a: a["arcs/table"][:, 0].__setitem__(0, -5),
+    "tables out of place": lambda a: a["arcs/first"].__setitem__(-1, 3),
+    "a table of an odd size": lambda a: a["arcs/first"].__setitem__(1, 5),
+    "a narrow table": lambda a: a.update({"arcs/table": a["arcs/table"][:, :1].copy()}),
+    "a table of another type": lambda a: a.update({"arcs/table": a["arcs/table"].astype(np.float64)}),
+    "a size below 0": lambda a: a["index/sizes"].__setitem__(0, -1),
+    "too few sizes of words": lambda a: a.update({"words/sizes": a["words/sizes"][:-1].copy()}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_arrays_are_refused(damage):
+    templates, found = _stored_index()
+    found = {name: array.copy() for name, array in found.items()}
+    stored.load(found, templates, {"A": "arc"}, "none")
+    DAMAGES[damage](found)
+    with pytest.raises(ModelFileError):
+        stored.load(found, templates, {"A": "arc"}, "none")
