@@ -174,7 +174,7 @@ def test_a_file_may_be_called_debug(run: Run, place: Path) -> None:
 
 
 def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("oh [red]no[/red]")
 
     monkeypatch.setattr("mtlstruct.templates.preset", broken)
