@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from benchmarks import crfsuite, machine, predict, report, solvers, threads, train
+from benchmarks import crfsuite, machine, masters, norms, predict, report, solvers, threads, train
 from benchmarks.places import RESULTS, Missing
 from benchmarks.tasks import warm_up
 
@@ -20,6 +20,8 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "train": train.measure_all,
     "crfsuite": crfsuite.measure_all,
     "solvers": solvers.measure_all,
+    "masters": masters.measure_all,
+    "norms": norms.measure_all,
     "predict": predict.measure_all,
     "threads": threads.measure_all,
 }

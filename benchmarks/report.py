@@ -19,6 +19,8 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "crfsuite": ("crfsuite", tables.crfsuite),
     "crfsuite_note": ("crfsuite", tables.crfsuite_note),
     "solvers": ("solvers", tables.solvers),
+    "masters": ("masters", tables.masters),
+    "norms": ("norms", tables.norms),
     "predict": ("predict", tables.predict),
     "start_up": ("predict", tables.start_up),
     "threads": ("threads", tables.threads),

@@ -112,6 +112,32 @@ def _bound(goal: dict[str, Any]) -> str:
     return f"{100 * goal['not_reached']:.1f} %" if goal["of"] == "gap" else f"{goal['not_reached']:.2f}"
 
 
+def masters(rows: Rows) -> str:
+    """Seconds by norm and number of cuts."""
+    if "missing" in rows[0]:
+        return str(rows[0]["missing"])
+    cuts = sorted({row["cuts"] for row in rows})
+    found = {(row["norm"], row["cuts"]): row for row in rows}
+    names = dict.fromkeys(row["norm"] for row in rows)
+    titles = ("norm", *(f"{s} cuts" for s in cuts))
+    return markdown(titles, ([name, *(_solve(found[name, s]) for s in cuts)] for name in names))
+
+
+def _solve(row: dict[str, Any]) -> str:
+    return f"{row['seconds']:.2f} s" + ("" if row["gap"] <= 1e-6 else f" (gap {row['gap']:.0e})")
+
+
+def norms(rows: Rows) -> str:
+    """Scores by p."""
+    titles = ("corpus", "p", "c", "certified gap", "F1 dev", "F1 test", "paper", "learning")
+    return markdown(titles, (_or_missing(row, "data", _norm, len(titles)) for row in rows))
+
+
+def _norm(row: dict[str, Any]) -> list[str]:
+    scores = [_score(row.get("dev")), _score(row["test"]), _score(row["paper"])]
+    return [row["p"], f"{row['c']:.3g}", f"{100 * row['gap']:.2f} %", *scores, f"{row['cpu_learning']:.1f} s"]
+
+
 def predict(rows: Rows) -> str:
     """Tokens a second."""
     titles = ("program", "attributes ready", "attributes made on the way")

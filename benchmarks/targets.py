@@ -68,6 +68,14 @@ def _start_up(results: Results) -> float:
     return float(results["predict"][0]["start_up"])
 
 
+def _norm_master(results: Results) -> float:
+    return next(
+        row["seconds"]
+        for row in results["masters"]
+        if (row["cuts"], row["norm"]) == (100, "pmtl p = 4/3") and row["gap"] <= 1e-6
+    )
+
+
 TARGETS = (
     Target("ESP c=1: F1 dev ≥ 70.0", of("ESP mtl c=1", "dev"), least=70.0),
     Target("ESP c=1: F1 test ≥ 74.0", of("ESP mtl c=1", "test"), least=74.0),
@@ -92,6 +100,9 @@ TARGETS = (
     Target("≥ 20 times less CPU than python-crfsuite", _peer("times_ours"), least=20.0, form="{:.1f} times"),
     Target("F1 test above python-crfsuite's", _above_peer, least=1e-9, form="{:+.2f}"),
     Target("start-up of predict < 1.5 s", _start_up, most=1.5, form="{:.2f} s"),
+    Target(
+        "p-norm master, 100 cuts, 134 templates, to 1e-6: ≤ 1.0 s", _norm_master, most=1.0, form="{:.2f} s"
+    ),
 )
 
 
