@@ -73,8 +73,7 @@ class Lattice:
     @property
     def probable(self) -> bool:
         """Whether the structure can sum over its outputs and these are labels, so that labels have probabilities."""
-        labelled = self.structure.widths()[0] == self.structure.labels
-        return labelled and hasattr(self.structure, "marginals")
+        return hasattr(self.structure, "marginals") and self.structure.widths()[0] == self.structure.labels
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
         """The same lattice, where outputs that break a constraint cannot be found and have no probability."""
