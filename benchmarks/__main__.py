@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from benchmarks import crfsuite, machine, masters, norms, predict, report, solvers, threads, train
+from benchmarks import bound, crfsuite, machine, masters, norms, predict, report, solvers, threads, train
 from benchmarks.places import RESULTS, Missing
 from benchmarks.tasks import warm_up
 
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "solvers": solvers.measure_all,
     "masters": masters.measure_all,
     "norms": norms.measure_all,
+    "bound": bound.measure_all,
     "predict": predict.measure_all,
     "threads": threads.measure_all,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import tables
+from benchmarks import bound, tables
 from benchmarks.places import PAGE, RESULTS
 
 TEXT = Path(__file__).with_name("page.md")
@@ -21,6 +21,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "solvers": ("solvers", tables.solvers),
     "masters": ("masters", tables.masters),
     "norms": ("norms", tables.norms),
+    "bound": ("bound", tables.bound),
     "predict": ("predict", tables.predict),
     "start_up": ("predict", tables.start_up),
     "threads": ("threads", tables.threads),
@@ -31,6 +32,8 @@ def write() -> None:
     """Writes the page from whatever results there are."""
     found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))}
     rows = {name: result["rows"] for name, result in found.items()}
+    if "goals" in rows.get("bound", [{}])[0]:
+        bound.draw(rows["bound"])
     filled = {name: _table(rows, *source) for name, source in TABLES.items()}
     page = TEXT.read_text("utf-8").format(
         **filled, reached=tables.reached(rows), machine=_machine(found), commands=_commands(found)

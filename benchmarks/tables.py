@@ -100,6 +100,21 @@ def solvers(rows: Rows) -> str:
     return markdown(titles, ([f"`{row['solver']}`", *map(_goal, row["goals"].values())] for row in rows))
 
 
+def bound(rows: Rows) -> str:
+    """Iterations measured, and the bound."""
+    if "goals" not in rows[0]:
+        return str(rows[0]["missing"])
+    titles = ("ε", *(f"c = {row['c']:g}{word}" for row in rows for word in ("", ", bound")))
+    lines = zip(*(row["goals"] for row in rows), strict=True)
+    return markdown(titles, ([f"{goals[0]['epsilon']:g}", *_iterations(goals)] for goals in lines))
+
+
+def _iterations(goals: Iterable[dict[str, Any]]) -> list[str]:
+    return [
+        cell for goal in goals for cell in (f"{goal['iterations'] or 'not reached'}", f"{goal['bound']:,}")
+    ]
+
+
 def _goal(goal: dict[str, Any]) -> str:
     if "not_reached" in goal:
         return f"not reached in {goal['after']:.0f} s, at {_bound(goal)}"

@@ -64,6 +64,14 @@ def expansions(data: Corpus, templates: TemplateSet):
     return out
 
 
+def random_items(rng, items=30, words=8, labels=4):
+    """Items that stand alone, with repeated words and labels that depend on them a little."""
+    word = rng.integers(0, words, items)
+    noise = rng.integers(0, labels, items) * (rng.random(items) < 0.3)
+    rows = [[(f"w{a}", f"p{a % 3}")] for a in word]
+    return corpus(rows, [[f"L{y}"] for y in (word + noise) % labels])
+
+
 def all_labelings(n, L):
     return itertools.product(range(L), repeat=n)
 
@@ -104,15 +112,16 @@ def objective(oracle, weights, scale, regularizer, c):
     """Ω(w) + c·Σξ_i with every labeling of every sentence looked at."""
     structure, encoded = oracle.structure, oracle.encoded
     nodes = score(encoded.designs[0], weights[0].astype(float), scale)[:, : structure.labels]
-    rows = score(encoded.designs[1], weights[1].astype(float), scale).reshape(
-        -1, structure.labels, structure.labels
-    )
+    linked = len(encoded.designs) > 1
+    if linked:
+        rows = score(encoded.designs[1], weights[1].astype(float), scale)
+        rows = rows.reshape(-1, structure.labels, structure.labels)
     total = 0.0
     site = 0
     for i in range(oracle.sentences):
         a, b = encoded.ptr[i], encoded.ptr[i + 1]
         edges = np.zeros((b - a, structure.labels, structure.labels))
-        for t in range(1, b - a):
+        for t in range(1, b - a if linked else 0):
             edges[t] = rows[encoded.rows[1][site]]
             site += 1
         gold = oracle.gold[a:b]

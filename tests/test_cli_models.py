@@ -259,12 +259,53 @@ def test_import_for_segmentation(run: Run, place: Path) -> None:
     refused(run("import", "m.txt", "b.mtl", "--task", "segmentation"), "--tags bie", "'B-LOC'")
 
 
+def test_wapiti_formats_predict_the_same(run: Run, place: Path) -> None:
+    same = run("predict", "m.mtl", "train.txt").out
+    got = run("export", "m.mtl", "m.txt", "--format", "wapiti-text")
+    assert (got.code, got.out) == (0, "")
+    assert got.err.startswith("wrote m.txt: 4 labels")
+    assert run("import", "m.txt", "back.mtl", "--format", "wapiti-text").code == 0
+    assert run("predict", "back.mtl", "train.txt").out == same
+    assert run("export", "m.mtl", "m.dump", "--format", "wapiti-dump").code == 0
+    assert run("templates", "convert", "a.tpl", "--to", "wapiti", "-o", "a.pat").code == 0
+    got = run("import", "m.dump", "back.mtl", "--format", "wapiti-dump", "--templates", "a.pat")
+    assert (got.code, got.err.count("warning")) == (0, 0)
+    assert run("predict", "back.mtl", "train.txt").out == same
+    refused(run("import", "m.dump", "b.mtl", "--format", "wapiti-dump"), "--templates")
+    refused(run("import", "m.txt", "b.mtl", "--format", "wapiti-text", "--templates", "a.pat"), "no other")
+
+
+def test_letters_that_wapiti_reads_otherwise_are_said(run: Run, place: Path) -> None:
+    Path("l.tpl").write_text("U0:%lower[0,0]\nB\n")
+    assert run("train", "l.tpl", "train.txt", "l.mtl").code == 0
+    got = run("export", "l.mtl", "l.txt", "--format", "wapiti-text")
+    assert got.code == 0
+    assert "warning: the model's templates, line 1: Wapiti's %X sees bytes" in got.err
+    got = run("import", "l.txt", "b.mtl", "--format", "wapiti-text")
+    assert "warning: l.txt, line 1: Wapiti's %X sees bytes" in got.err
+
+
 def test_exchange_refuses_in_a_sentence(run: Run, place: Path) -> None:
     refused(run("export", "m.mtl", "m.mtl"), "needs that file")
     refused(run("export", "m.mtl", "no/m.txt"), "does not exist")
     refused(run("import", "a.tpl", "b.mtl"), "a.tpl, line 1", "header")
     refused(run("import", "no.txt", "b.mtl"), "cannot be read")
     assert not Path("b.mtl").exists()
+
+
+def test_lines_that_expand_alike_share_parameters(run: Run, place: Path) -> None:
+    Path("bag.tpl").write_text("# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\nB\n")
+    got = run("train", "bag.tpl", "train.txt", "bag.mtl", "--share-identical", "--json")
+    assert json.loads(got.out)["templates"] == 3
+    texts = [row["text"] for row in json.loads(run("weights", "bag.mtl", "--json").out)]
+    assert "U:%x[-1,0] + U:%x[1,0]" in texts
+    assert run("explain", "bag.mtl", "train.txt").code == 0
+    kept = run("templates", "select", "bag.mtl", "--top", 2, "--templates", "bag.tpl").out
+    assert kept == "# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\n"  # B has no weight here
+    assert run("export", "bag.mtl", "bag.txt").code == 0
+    assert run("import", "bag.txt", "back.mtl").code == 0
+    assert run("predict", "back.mtl", "train.txt").out == run("predict", "bag.mtl", "train.txt").out
+    assert run("train", "bag.tpl", "train.txt", "r.mtl", "--share-identical", "--refit-top", 2).code == 0
 
 
 # weights ----------------------------------------------------------------------------------------------------

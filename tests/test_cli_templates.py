@@ -97,6 +97,19 @@ def test_columns_beyond_the_data(run: Run, place: Path) -> None:
     assert found["findings"][0]["problem"] == "names column 2, but the data has 2 observation columns (0..1)"
 
 
+def test_data_is_counted_for_the_lines_that_can_be_read(run: Run, place: Path) -> None:
+    (place / "a.tpl").write_text("U1:%x[0,1]\nU2:%x[0,7]\nU3:%q[0,0]\nU4:%x[9,0]\nB\n")
+    code, found = checked(run, "a.tpl", "--data", "train.txt")
+    assert code == 1
+    assert [(f["line"], f["code"]) for f in found["findings"]] == [
+        (2, "column"),
+        (3, "syntax"),
+        (4, "outside"),
+    ]
+    (place / "a.tpl").write_text("U3:%q[0,0]\n")
+    assert checked(run, "a.tpl", "--data", "train.txt")[1]["errors"] == 1
+
+
 def test_segmented_data_and_dialects(run: Run, place: Path) -> None:
     (place / "words.txt").write_text("ab c ab\nc ab\n")
     (place / "a.tpl").write_text("u:%X[0,0] # c\n*\n")

@@ -43,7 +43,7 @@ def test_a_learner_says_what_it_misses():
         name = "bare"
         labels = 2
 
-    with pytest.raises(IncompatibleError, match="needs `dual`, which neither Bare nor L2 offers"):
+    with pytest.raises(IncompatibleError, match="needs `decode`, which neither Bare nor L2 offers"):
         check_needs(LEARNERS["coordinate"](), Bare(), L2())
 
 

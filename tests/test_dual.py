@@ -13,14 +13,17 @@ from mtlstruct.oracle import Oracle
 from mtlstruct.structures import SequenceStructure, sequence_dual
 from mtlstruct.templates import TemplateSet
 
-BARE = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
-OBSERVED = BARE + "\nB1:%x[0,1]\nB2:%x[-1,0]/%x[0,0]"
+LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
+BAGS = "U0:%x[0,0]\nU1:%x[-1,0]\nU1:%x[0,0]\nU1:%x[1,0]\nB\nB1:%x[0,0]\nB1:%x[-1,0]\nB2:%x[0,1]"
+BARE = TemplateSet.parse(LINES)
+OBSERVED = TemplateSet.parse(LINES + "\nB1:%x[0,1]\nB2:%x[-1,0]/%x[0,0]")
+SHARED = TemplateSet.parse(BAGS).shared()
 
 
 def setting(seed, templates=BARE, **sizes):
     data = random_corpus(np.random.default_rng(seed), **sizes)
     structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
+    encoded, _ = encode_training(data, templates, structure.sites(data.ptr))
     oracle = Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
     return oracle, V, N, oracle.dual(V, N)
@@ -42,7 +45,7 @@ def rebuilt(oracle, state, c):
     return V, oracle.squared_norms(V), state.loss(node)
 
 
-@pytest.mark.parametrize("templates", [BARE, OBSERVED])
+@pytest.mark.parametrize("templates", [BARE, OBSERVED, SHARED], ids=["bare", "observed", "shared"])
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
 def test_visits_raise_the_dual_and_keep_the_books(templates, c):
     oracle, V, N, state = setting(1, templates)
@@ -62,9 +65,10 @@ def test_visits_raise_the_dual_and_keep_the_books(templates, c):
     assert fresh_loss == pytest.approx(loss, rel=1e-4, abs=1e-4)
 
 
-def test_many_visits_close_the_gap_for_fixed_weights():
+@pytest.mark.parametrize("templates", [OBSERVED, SHARED], ids=["observed", "shared"])
+def test_many_visits_close_the_gap_for_fixed_weights(templates):
     """With mu fixed the problem is a plain structural SVM: gaps of all sentences go to zero."""
-    oracle, _, _, state = setting(3, OBSERVED)
+    oracle, _, _, state = setting(3, templates)
     mu = np.full(oracle.templates, 1 / oracle.templates)
     for _ in range(200):
         visits = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)

@@ -9,6 +9,7 @@ from naive import all_labelings, corpus, expansions, random_corpus
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.exchange import crfpp
 from mtlstruct.exchange.features import cells_of, index_of
+from mtlstruct.exchange.spelling import divisions
 from mtlstruct.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import Options, train
@@ -189,7 +190,7 @@ def test_a_feature_of_several_templates_goes_to_all_of_them(tmp_path):
 
 def test_divisions():
     def ways(line, feature):
-        return crfpp.divisions(TemplateSet.parse(line)[0], feature)
+        return divisions(TemplateSet.parse(line)[0], feature)
 
     assert ways("U:%x[0,0]", "U:a") == [("a",)]
     assert ways("U:%x[0,0]", "U:") == []

@@ -11,6 +11,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.errors import SolverError
 from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.learners.coordinate import TemplateWeights
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
 from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
@@ -22,9 +23,10 @@ NORMS = [BlockL1Squared(), L2()]
 OTHERS = [PBlock(4 / 3), PBlock(4.0), Mixed(1.5), GroupLasso()]
 
 
-def make_oracle(data, templates=TEMPLATES):
+def make_oracle(data, templates=TEMPLATES, *, shared=False):
     structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
+    lines = TemplateSet.parse(templates)
+    encoded, _ = encode_training(data, lines.shared() if shared else lines, structure.sites(data.ptr))
     return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
 
 
@@ -219,3 +221,22 @@ def objective_small(oracle, fit):
     parts = oracle.score(fit.weights, fit.scale)
     norms = np.abs(fit.scale) * np.sqrt(oracle.squared_norms(fit.weights))
     return BlockL1Squared().value(norms) + oracle.hinge(parts).total
+
+
+def test_rates_of_mu_fall_while_the_gap_grows():
+    weights = TemplateWeights(BlockL1Squared(), 3)
+    weights.calm(0.9)
+    weights.calm(1.0)
+    assert weights.fastest == TemplateWeights.FASTEST  # the warm-up is left alone
+    weights.adaptive = True
+    for gap in (0.3, 0.1, 0.12):
+        weights.calm(gap)
+    assert weights.fastest == TemplateWeights.FASTEST  # 0.12 is still near the best
+    for _ in range(2):
+        weights.calm(0.2)
+    assert weights.fastest == TemplateWeights.FASTEST / 4
+    weights.follow(np.array([4.0, 1.0, 1.0]))
+    assert weights.rate.max() <= weights.fastest
+    for _ in range(20):
+        weights.calm(0.2)
+    assert weights.fastest == TemplateWeights.SLOWEST

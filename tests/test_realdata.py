@@ -6,9 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlstruct import metrics, threads
+from mtlstruct import metrics, studies, threads, tuning
 from mtlstruct.arcs import encode_trees
-from mtlstruct.corpus import Column, Corpus
+from mtlstruct.classification import class_scores
+from mtlstruct.cli import scoring
+from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.encoding import encode_training
 from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
@@ -17,8 +19,8 @@ from mtlstruct.model import Model
 from mtlstruct.oracle import Oracle
 from mtlstruct.regularizers import L2, BlockL1Squared
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import preset
-from mtlstruct.train import Options, train
+from mtlstruct.templates import TemplateSet, preset
+from mtlstruct.train import Options, encode, train
 
 pytestmark = pytest.mark.realdata
 
@@ -192,3 +194,65 @@ def test_danish_models_are_byte_identical_on_1_and_3_threads(tmp_path):
         train(corpus, preset("dependency", 20), options, silent).model.save(tmp_path / f"{n}.mtl")
     threads.set_threads(None)
     assert (tmp_path / "1.mtl").read_bytes() == (tmp_path / "3.mtl").read_bytes()
+
+
+AFFIXES = "\n".join(
+    ["U00:%x[0,0]", "U01:%lower[0,0]", "U02:%shape[0,0]", "U03:%type[0,0]", "U04:%len[0,0]"]
+    + [f"U1{n}:%prefix[0,0,{n}]" for n in range(1, 5)]
+    + [f"U2{n}:%suffix[0,0,{n}]" for n in range(1, 6)]
+)
+
+
+def words_alone(part):
+    """Spanish words as items, their parts of speech as classes."""
+    corpus = ner("esp", part)
+    words, pos = corpus.columns
+    outputs, labels = label_outputs(pos)
+    return Corpus((words,), np.arange(corpus.tokens + 1), outputs, labels)
+
+
+def test_parts_of_speech_of_words_that_stand_alone():
+    data, gold = words_alone("train"), words_alone("test")
+    assert (data.tokens, len(data.labels)) == (264_715, 59)
+    training = train(data, TemplateSet.parse(AFFIXES), Options(task="multiclass"), silent)
+    assert training.fit.converged
+    predicted = [training.model.labels[y] for y in training.model.predict(gold)]
+    accuracy = class_scores([gold.labels[y] for y in gold.outputs], predicted).accuracy
+    print(f"\nclasses of 264,715 words: {training.fit.passes} passes, accuracy {accuracy:.2f}")
+    assert accuracy >= 93.5
+
+
+def test_cached_outputs_reach_the_objective_of_edge_marginals():
+    class Plain(SequenceStructure):
+        dual = dual_memory = None
+
+    corpus = head(ner("esp", "train"), 200)
+    fits = []
+    for structure in (SequenceStructure(len(corpus.labels)), Plain(len(corpus.labels))):
+        encoded, _ = encode_training(corpus, preset("ner-134"), structure.sites(corpus.ptr))
+        oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(corpus.labels))
+        fits.append(Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, silent))
+    own, cached = fits
+    print(
+        f"\nflow {own.passes} passes {own.objective:.2f}, cached {cached.passes} passes {cached.objective:.2f}"
+    )
+    assert own.converged
+    assert cached.converged
+    assert max(own.dual, cached.dual) <= min(own.objective, cached.objective) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+def test_a_fold_of_spanish_equals_a_separate_training(method):
+    corpus = head(ner("esp", "train"), 1500)
+    options = Options(method=method, c=1.0 if method == "mtl" else 0.01, min_count=2)
+    split = studies.folds(len(corpus), 3, seed=0)[0]
+    study = studies.Study(corpus, preset("ner-134"), (options,), (split,))
+    material = encode(corpus, study.templates, options)
+    result = tuning.run_trial(study, material, scoring.scores, study.trials[0])
+    alone = train(corpus.take(split.train), study.templates, options, silent)
+    expected = chunk_f1(alone.model, corpus.take(split.test))
+    print(
+        f"\nfold {result['scores']['f1']:.4f} {result['objective']:.6f}, {expected:.4f} {alone.fit.objective:.6f}"
+    )
+    assert result["scores"]["f1"] == pytest.approx(expected, abs=0.05)
+    assert result["objective"] == pytest.approx(alone.fit.objective, rel=1e-6)

@@ -26,7 +26,7 @@ def weights_of(templates: TemplateSet) -> list[TemplateWeight]:
             rank=rank,
             index=number,
             name=templates[number].name,
-            text=templates[number].text,
+            text=templates[number].title,
             mu=raw[number] / total,
             relative=m * raw[number] / total,
             norm=3 * raw[number],
@@ -91,6 +91,16 @@ def test_names_of_templates_are_in_the_picture(tmp_path: Path) -> None:
     drawn = (tmp_path / "w.svg").read_text()
     assert "<!-- U05 [-2,0]/[-1,0]/[0,0] -->" in drawn
     assert "<!-- 12 of 18 templates have a weight -->" in drawn
+
+
+def test_a_few_decades_have_plain_numbers_between_them(tmp_path: Path) -> None:
+    bag = TemplateSet.parse("U:%x[-1,0]\nU:%x[0,0]\nU:%x[1,0]\nU1:%x[0,0]\n").shared()
+    plots.plot_weights(weights_of(bag), tmp_path / "w.svg")
+    drawn = (tmp_path / "w.svg").read_text()
+    assert "<!-- U [-1,0] +2 -->" in drawn
+    assert "<!-- one cell -->" in drawn
+    assert "<!-- 0.5 -->" in drawn
+    assert "10^" not in drawn
 
 
 def test_without_matplotlib_the_cure_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from .arcs import ArcIndex
 from .arcs.compact import Smaller
-from .encoding import FeatureIndex, Plan, make_plan
+from .encoding import FeatureIndex
 from .numbering import ABSENT, PairTable, Vocabulary
+from .plan import Plan, make_plan
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -42,7 +43,7 @@ def compact(
 
 def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
     """The templates `live`, in that order, with the attributes that are used."""
-    maps = {j: _renumbered(index.maps[j], used[j]) for j in live}
+    maps = {r: _renumbered(index.maps[r], used[j]) for j in live for r in index.plan.readings(j)}
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
@@ -57,13 +58,13 @@ def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[in
         normalize=index.normalize,
         vocabularies=tuple(_subset(index.vocabularies[n], needed[n]) for n in streams),
         tables=tuple(_smaller_table(index, n, needed, numbers) for n in joins),
-        maps=tuple(_smaller_map(index, j, maps[j], needed) for j in live),
+        maps=tuple(_smaller_map(index, r, map_, needed) for r, map_ in maps.items()),
         sizes=np.array([int(used[j].sum()) for j in live], np.int64),
     )
 
 
 def _renumbered(map_: Int32, used: Bool) -> Int32:
-    """The template's map with unused attributes gone and the rest numbered without gaps."""
+    """The map of a reading with unused attributes gone and the rest numbered without gaps."""
     numbers = np.append(_renumbering(used), np.int32(ABSENT))
     return numbers[map_]  # ABSENT = -1 points at the appended entry
 
@@ -80,9 +81,9 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
     streams = len(plan.streams)
     needed = [np.zeros(len(v), bool) for v in index.vocabularies]
     needed += [np.zeros(len(t), bool) for t in index.tables]
-    for j, map_ in maps.items():
-        if plan.uses[j].node != ABSENT:
-            needed[plan.uses[j].node] |= map_[:-1] != ABSENT
+    for r, map_ in maps.items():
+        if plan.uses[r].node != ABSENT:
+            needed[plan.uses[r].node] |= map_[:-1] != ABSENT
     for number in range(len(plan.joins) - 1, -1, -1):
         join, table, mask = plan.joins[number], index.tables[number], needed[streams + number]
         needed[join.left][table.left()[mask]] = True
@@ -113,8 +114,8 @@ def _smaller_table(
     return PairTable.of(left << 32 | right)
 
 
-def _smaller_map(index: FeatureIndex, j: int, map_: Int32, needed: list[Bool]) -> Int32:
-    node = index.plan.uses[j].node
+def _smaller_map(index: FeatureIndex, r: int, map_: Int32, needed: list[Bool]) -> Int32:
+    node = index.plan.uses[r].node
     if node == ABSENT:
         return map_
     return np.append(map_[:-1][needed[node]], np.int32(ABSENT))

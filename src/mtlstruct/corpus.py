@@ -72,10 +72,26 @@ class Corpus:
             outputs = known[self.outputs]
         return replace(self, outputs=outputs, labels=tuple(labels))
 
+    def take(self, sentences: NDArray[np.int64]) -> Corpus:
+        """Some of the sentences, in the order given. Strings and labels stay those of the whole; `extra` goes."""
+        tokens, ptr = entries(self.ptr, sentences)
+        columns = tuple(Column(column.ids[tokens], column.strings) for column in self.columns)
+        outputs = None if self.outputs is None else self.outputs[tokens]
+        lines = None if self.lines is None else self.lines[sentences]
+        return replace(self, columns=columns, ptr=ptr, outputs=outputs, lines=lines, extra=None)
+
     def sentences(self) -> Iterator[slice]:
         """The token range of each sentence."""
         for start, stop in zip(self.ptr[:-1].tolist(), self.ptr[1:].tolist(), strict=True):
             yield slice(start, stop)
+
+
+def entries(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The entries ptr[r]:ptr[r+1] of some rows one after the other, and where each of these rows then starts."""
+    lengths = ptr[rows + 1] - ptr[rows]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    found = np.repeat(ptr[rows] - starts[:-1], lengths) + np.arange(starts[-1], dtype=np.int64)
+    return found, starts
 
 
 def label_outputs(cells: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:

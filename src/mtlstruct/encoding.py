@@ -7,6 +7,9 @@ the 21 word bigrams of a window of seven share six joins, and each is computed o
 Only the last arrow, from a join's value to the attribute of template j, belongs to the template.
 
     column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
+
+A template that stands for several lines (TemplateSet.shared) has a *reading* for each: a value and a map of its own,
+into the same attributes. Elsewhere a reading is a template.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,11 +25,12 @@ from numpy.typing import NDArray
 
 from . import threads
 from .corpus import Corpus
-from .errors import TemplateError
 from .linear import LOOKAHEAD, Design, score
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
+from .plan import Join, Plan, Stream, Use, make_plan
+from .sharing import Known, joint_numbers, widened
 from .structures.base import Parts, Sites
-from .templates import Template, TemplateSet, Term, boundary
+from .templates import TemplateSet, boundary
 from .templates.functions import bound
 
 if TYPE_CHECKING:
@@ -34,82 +39,6 @@ if TYPE_CHECKING:
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Normalizer = Callable[[str], str]
-
-
-@dataclass(frozen=True, order=True)
-class Stream:
-    """A column as one word function sees it.
-
-    absolute: not 0 for the one cell at that place of the sentence (1 the first, -1 the last), seen from everywhere
-    """
-
-    column: int
-    function: str
-    arguments: tuple[str, ...]
-    absolute: int = 0
-
-
-@dataclass(frozen=True)
-class Join:
-    """Pairs of a value so far (`left`: a node) and the cell of `stream` that stands `gap` right of its first cell."""
-
-    left: int
-    stream: int
-    gap: int
-
-
-@dataclass(frozen=True)
-class Use:
-    """How template j reads its value: at `anchor` from the site, from `node` (ABSENT: it looks at nothing)."""
-
-    node: int
-    anchor: int
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What must be computed for a template set. Nodes 0..len(streams)-1 are streams, the rest are joins in order."""
-
-    streams: tuple[Stream, ...]
-    joins: tuple[Join, ...]
-    uses: tuple[Use, ...]
-    before: int
-    after: int
-
-    def marks(self, stream: Stream) -> list[int]:
-        """The boundary marks that a stream may show, as distances from the edge."""
-        if stream.absolute:
-            return [k if stream.absolute > 0 else -k for k in range(1, abs(stream.absolute) + 1)]
-        return [k for k in range(-self.before, self.after + 1) if k != 0]
-
-
-def make_plan(templates: TemplateSet) -> Plan:
-    """Finds the streams and joins that templates share."""
-    streams: dict[Stream, int] = {}
-    for template in templates:
-        for term in template.terms:
-            streams.setdefault(_stream(term), len(streams))
-    joins: dict[Join, int] = {}
-    uses = [_use(template, streams, joins) for template in templates]
-    before, after = templates.reach()
-    return Plan(tuple(streams), tuple(joins), tuple(uses), before, after)
-
-
-def _stream(term: Term) -> Stream:
-    return Stream(term.column, term.function, term.arguments, term.row if term.absolute else 0)
-
-
-def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int]) -> Use:
-    # A cell at an absolute place looks the same from everywhere, so it may stand in row 0. The order must not
-    # depend on how streams are numbered: a selection of the templates numbers them anew, and needs the same joins.
-    cells = sorted((0 if t.absolute else t.row, _stream(t)) for t in template.terms)
-    if not cells:
-        return Use(ABSENT, 0)
-    anchor, node = cells[0][0], streams[cells[0][1]]
-    for row, stream in cells[1:]:
-        gap = row - anchor
-        node = len(streams) + joins.setdefault(Join(node, streams[stream], gap), len(joins))
-    return Use(node, anchor)
 
 
 @dataclass(frozen=True)
@@ -151,9 +80,9 @@ class Encoded:
 
 @dataclass(frozen=True)
 class FeatureIndex:
-    """All that maps text to attributes: locked vocabularies, join tables, and a map a template.
+    """All that maps text to attributes: locked vocabularies, join tables, and a map a reading.
 
-    maps[j]    int32[values of its node + 1]: attribute within template j, ABSENT where not kept; the last entry
+    maps[r]    int32[values of its node + 1]: attribute within its template, ABSENT where not kept; the last entry
                stands for a value that is not known
     sizes      int64[m]: attributes of each template
     kinds      the kind of each template
@@ -251,6 +180,12 @@ def encode_tokens(
     """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
+    kind_of = {site.letter: site for site in sites}
+    for template in templates:
+        if template.kind not in kind_of:
+            known = ", ".join(kind_of)
+            problem = f"this task has no sites for {template.kind} templates, expected {known}"
+            raise templates.error(template, problem)
     plan = make_plan(templates)
     grid = _Grid(corpus, plan.before, plan.after)
     functions = stream_functions(plan, templates, normalize)
@@ -263,18 +198,10 @@ def encode_tokens(
         for stream, seen, vocabulary in zip(plan.streams, strings, vocabularies, strict=True)
     ]
     tables, values = _build_joins(plan, grid, cells)
-    kind_of = {site.letter: site for site in sites}
-    for template in templates:
-        if template.kind not in kind_of:
-            known = ", ".join(kind_of)
-            raise TemplateError(
-                f"this task has no sites for {template.kind} templates, expected {known}",
-                text=template.text,
-                line=template.line,
-                path=templates.path,
-            )
-    counts = [*map(len, vocabularies), *map(len, tables)]
-    maps, sizes = _number_attributes(templates, plan, grid, values, counts, kind_of, min_count)
+    vocabularies, tables = widened(templates, plan, (vocabularies, tables))
+    maps, sizes = _number_attributes(
+        templates, plan, grid, values, (vocabularies, tables), kind_of, min_count
+    )
     index = FeatureIndex(
         templates=templates,
         kinds=tuple(kind_of[t.kind].kind for t in templates),
@@ -385,19 +312,26 @@ def _number_attributes(
     plan: Plan,
     grid: _Grid,
     values: list[Int32],
-    counts: list[int],
+    known: Known,
     kind_of: Mapping[str, Sites],
     min_count: int,
 ) -> tuple[tuple[Int32, ...], Int64]:
-    def work(j: int) -> tuple[Int32, int]:
-        seen = _values_at(plan.uses[j], grid, values, kind_of[templates[j].kind].tokens)
-        node = plan.uses[j].node
-        size = 1 if node == ABSENT else counts[node]
-        ranks, kept = rank_by_count(np.bincount(seen, minlength=size), min_count)
-        return np.append(ranks, np.int32(ABSENT)), kept
+    def work(j: int) -> tuple[list[Int32], int]:
+        readings = plan.readings(j)
+        tokens = kind_of[templates[j].kind].tokens
+        seen = [_values_at(plan.uses[r], grid, values, tokens) for r in readings]
+        numbers = joint_numbers(templates[j], plan, readings, known)
+        if len(readings) > 1:
+            seen = [number[some] for number, some in zip(numbers, seen, strict=True)]
+        counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
+        for some in seen:
+            counts += np.bincount(some, minlength=len(counts))
+        ranks, kept = rank_by_count(counts, min_count)
+        return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], kept
 
     results = threads.in_order(work, range(len(templates)))
-    return tuple(ranks for ranks, _ in results), np.array([kept for _, kept in results], np.int64)
+    maps = (map_ for found, _ in results for map_ in found)
+    return tuple(maps), np.array([kept for _, kept in results], np.int64)
 
 
 def _values_at(use: Use, grid: _Grid, values: Sequence[Int32], tokens: Int64 | None) -> Int32:
@@ -427,16 +361,20 @@ def _design(
     null = int(block_ptr[-1])
     count = len(grid.place) if site.tokens is None else len(site.tokens)
     dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
-    slots = len(templates)
+    place = {int(j): n for n, j in enumerate(templates)}
+    readings = [r for r, j in enumerate(index.plan.owners) if j in place]
+    blocks = np.array([index.plan.owners[r] for r in readings], np.int32)
+    slots = len(readings)
     ids: NDArray[Any] = np.full(count * slots + LOOKAHEAD, null, dtype)
     table = ids[: count * slots].reshape(count, slots)
 
     def work(slot: int) -> None:
-        j = int(templates[slot])
-        local = index.maps[j][_values_at(index.plan.uses[j], grid, values, site.tokens)]
-        table[:, slot] = np.where(local == ABSENT, null, local + block_ptr[slot])
+        r = readings[slot]
+        local = index.maps[r][_values_at(index.plan.uses[r], grid, values, site.tokens)]
+        table[:, slot] = np.where(local == ABSENT, null, local + block_ptr[place[int(blocks[slot])]])
 
     threads.in_order(work, range(slots))
+    _sort_within(table, blocks)
     row_of = None
     if site.shared:
         table, row_of = _distinct_rows(table)
@@ -444,7 +382,15 @@ def _design(
         ids[: table.size] = table.ravel()
     ptr = np.arange(len(table) + 1, dtype=np.int64) * slots
     empty = np.zeros(0, np.float32)
-    return Design(ids, ptr, templates, empty, block_ptr, templates), row_of
+    return Design(ids, ptr, blocks, empty, block_ptr, templates), row_of
+
+
+def _sort_within(table: NDArray[np.integer], blocks: Int32) -> None:
+    """Sorts the entries of each block in each row: rows can then be merged, whichever reading found an entry."""
+    cuts = np.flatnonzero(np.diff(blocks, prepend=-1, append=-1))
+    for first, last in pairwise(cuts.tolist()):
+        if last - first > 1:
+            table[:, first:last].sort(axis=1)
 
 
 def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int32]:

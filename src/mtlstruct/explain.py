@@ -7,7 +7,8 @@ edges give is listed by template; what the two paths differ in elsewhere is one 
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Sums are in double over the float32 weights of the model. Trees are explained by explain_trees.py.
+Items that stand alone are sequences of one token: all that speaks for a class is there. Sums are in double over the
+float32 weights of the model. Trees are explained by explain_trees.py; other structures are refused.
 """
 
 from __future__ import annotations
@@ -97,10 +98,12 @@ def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> li
     """For each kind the rows and parts that the outputs use."""
     if of_arcs(model):
         return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
-    tokens = model.structure.sites(corpus.ptr)[1].tokens
-    assert tokens is not None
-    pairs = outputs[tokens - 1] * len(model.labels) + outputs[tokens]
-    return [(np.arange(corpus.tokens), outputs), (edge_rows(encoded.rows).astype(np.int64), pairs)]
+    chosen = [(np.arange(corpus.tokens), outputs)]
+    for edges in model.structure.sites(corpus.ptr)[1:]:
+        assert edges.tokens is not None
+        pairs = outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens]
+        chosen.append((edge_rows(encoded.rows).astype(np.int64), pairs))
+    return chosen
 
 
 def _loudness(model: Model, corpus: Corpus) -> Floats:
@@ -119,6 +122,10 @@ def _loudness(model: Model, corpus: Corpus) -> Floats:
 
 
 def _check(model: Model) -> None:
+    if model.structure.name not in ("sequence", "multiclass"):
+        raise IncompatibleError(
+            f"only label sequences and classes can be explained: the model is for {model.structure.name}"
+        )
     if len(model.labels) < 2:
         raise IncompatibleError(
             f"the model has one label only ({model.labels[0]!r}): there is no other to compare it with"
@@ -166,12 +173,14 @@ def _explain_sentence(sentence: _Sentence, chosen: Ints) -> Explanation:
     n, L = len(chosen), len(sentence.model.labels)
     every, later = np.arange(n), np.arange(1, n)
     nodes = sentence.table(0, sentence.nodes(every))
+    linked = n > 1 and len(sentence.encoded.designs) > 1
     edges = np.zeros((n, L, L))
-    edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
+    if linked:
+        edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
     paths = runners_up(nodes, edges, chosen)
     rivals = paths[every, every]
     values = sentence.say(0, sentence.nodes(every), chosen) - sentence.say(0, sentence.nodes(every), rivals)
-    if n > 1:
+    if linked:
         mine = sentence.say(1, sentence.edges(later), chosen[:-1] * L + chosen[1:])
         entering = paths[later, later - 1] * L + paths[later, later]
         leaving = paths[later - 1, later - 1] * L + paths[later - 1, later]

@@ -11,7 +11,7 @@ Weights come as w_j = scale_j · u_j, so a learner that rescales templates never
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from . import threads
 from ._kernels import fast_kernel, kernel, make_prefetch
+from .corpus import entries
 
 LOOKAHEAD = 24
 """How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
@@ -77,6 +78,25 @@ class Design:
         """Whether entry k of every row is the one feature of one template: rows can be compared slot by slot."""
         uniform = not self.ragged and len(self.values) == 0
         return uniform and len(np.unique(self.blocks)) == len(self.blocks)
+
+    def take(self, rows: NDArray[np.integer]) -> Design:
+        """Some of the rows, in the order given; attributes keep their numbers."""
+        if not self.ragged:
+            width = len(self.blocks)  # by whole rows: a list of single entries would be as large as A
+            table = self.ids[: self.ptr[-1]].reshape(self.rows, width)[rows]
+            values = self.values.reshape(self.rows, width)[rows].ravel() if len(self.values) else self.values
+            ptr = np.arange(len(rows) + 1, dtype=np.int64) * width
+            return replace(self, ids=self._readable_ahead(table.ravel()), ptr=ptr, values=values)
+        found, ptr = entries(self.ptr, rows.astype(np.int64))
+        values = self.values[found] if len(self.values) else self.values
+        ids = self._readable_ahead(self.ids[found])
+        return replace(self, ids=ids, ptr=ptr, blocks=self.blocks[found], values=values)
+
+    def _readable_ahead(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
+        """The ids and the padding that prefetching reads."""
+        padded: NDArray[np.integer] = np.full(len(ids) + LOOKAHEAD, self.attributes, ids.dtype)
+        padded[: len(ids)] = ids
+        return padded
 
     def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
         """The scale of each entry's template, in the order of `blocks`."""

@@ -30,12 +30,12 @@ class Counts:
     @property
     def precision(self) -> float:
         """Of the predicted ones, how many are right; 0 if there are none."""
-        return _percent(self.correct, self.predicted)
+        return percent(self.correct, self.predicted)
 
     @property
     def recall(self) -> float:
         """Of the gold ones, how many were found; 0 if there are none."""
-        return _percent(self.correct, self.gold)
+        return percent(self.correct, self.gold)
 
     @property
     def f1(self) -> float:
@@ -52,7 +52,7 @@ def token_accuracy(gold: Sentences, predicted: Sentences, *, source: str = "pred
     """The percent of tokens whose label is right, for tasks without chunks."""
     _check_tokens(gold, predicted, source)
     right = sum(g == p for pair in zip(gold, predicted, strict=True) for g, p in zip(*pair, strict=True))
-    return _percent(right, sum(map(len, gold)))
+    return percent(right, sum(map(len, gold)))
 
 
 # Chunks ----------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class ChunkScores:
     @property
     def accuracy(self) -> float:
         """The percent of tokens whose tag and type are right."""
-        return _percent(self.correct_tokens, self.tokens)
+        return percent(self.correct_tokens, self.tokens)
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
@@ -89,13 +89,14 @@ class ChunkScores:
         head = f"processed {self.tokens} tokens {found}; correct: {self.chunks.correct}."
         lines = [head]
         if self.tokens:
-            lines.append(f"accuracy: {self.accuracy:6.2f}%; {_conlleval_line(self.chunks)}")
+            lines.append(f"accuracy: {self.accuracy:6.2f}%; {conlleval_line(self.chunks)}")
         for name, counts in self.types.items():
-            lines.append(f"{name:>17}: {_conlleval_line(counts)}  {counts.predicted}")
+            lines.append(f"{name:>17}: {conlleval_line(counts)}  {counts.predicted}")
         return "\n".join(lines) + "\n"
 
 
-def _conlleval_line(counts: Counts) -> str:
+def conlleval_line(counts: Counts) -> str:
+    """Precision, recall and F1 as conlleval prints them."""
     scores = f"precision: {counts.precision:6.2f}%; recall: {counts.recall:6.2f}%; "
     return scores + f"FB1: {counts.f1:6.2f}"
 
@@ -233,7 +234,7 @@ class WordScores:
     @property
     def oov_rate(self) -> float | None:
         """The percent of gold words that are not in the vocabulary."""
-        return None if self.oov is None else _percent(self.oov.total, self.words.gold)
+        return None if self.oov is None else percent(self.oov.total, self.words.gold)
 
     def as_dict(self) -> dict[str, Any]:
         """The scores under the names that `score --json` prints; a recall of no words at all is None."""
@@ -330,7 +331,8 @@ def _part(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
-def _percent(count: int, total: int) -> float:
+def percent(count: int, total: int) -> float:
+    """How much of the total; 0 of nothing."""
     return 100 * count / total if total else 0.0
 
 

@@ -22,12 +22,11 @@ from .errors import IncompatibleError, ModelFileError, MtlError
 from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
 from .stored import Index
-from .structures import STRUCTURES, Structure
+from .structures import STRUCTURES, Structure, structures_of
 from .templates import TemplateSet
 
 FORMAT = "mtlstruct model"
 VERSION = 1
-TASKS = ("sequence", "segmentation", "dependency")
 TAGS = ("bie", "bmes")
 
 
@@ -68,7 +67,7 @@ class Model:
 
     @property
     def task(self) -> str:
-        """sequence or segmentation."""
+        """sequence, segmentation, multiclass ..."""
         return str(self.facts["task"])
 
     @property
@@ -115,7 +114,7 @@ class Model:
                 rank=rank,
                 index=int(j),
                 name=self.templates[int(j)].name,
-                text=self.templates[int(j)].text,
+                text=self.templates[int(j)].title,
                 mu=float(self.mu[j]),
                 relative=float(self.mu[j]) / mean,
                 norm=float(self.norm[j]),
@@ -160,6 +159,10 @@ class Model:
             raise ModelFileError(
                 f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
             )
+        if (name := header.get("structure")) not in STRUCTURES:
+            raise ModelFileError(
+                f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
+            )
         try:
             return _assemble(header, arrays)
         except ModelFileError as error:
@@ -202,14 +205,20 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     structure = STRUCTURES[header["structure"]](len(labels))
     facts = header["facts"]
     stored.require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
-    stored.require(facts.get("task") in TASKS and facts.get("tags") in TAGS, "unknown task or tags")
-    stored.require(bool(labels) or facts["task"] == "dependency", "no labels")
+    task = facts.get("task")
+    stored.require(
+        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
+    )
+    stored.require(facts.get("tags") in TAGS, "unknown tags")
+    stored.require(bool(labels) or task == "dependency", "no labels")
     stored.require(
         type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number"
     )
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
     ).resolved(_load_names(facts))
+    if facts.get("share_identical"):
+        templates = templates.shared()
     _check_left_out(facts, len(templates))
     live = tuple(header["live"])
     stored.require(

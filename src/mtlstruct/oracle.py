@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from . import linear, threads
 from .encoding import Encoded
-from .structures.base import Parts, RowCounts, Structure, Triplets
+from .structures.base import DualState, Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
 """For each kind an array [attributes + 1, width ≥ parts]; the last row, the null attribute's, stays zero."""
@@ -186,9 +186,21 @@ class Oracle:
         """‖u_j‖² of each template."""
         return linear.squared_norms(self.encoded.designs, weights, self.templates)
 
-    def dual(self, V: Weights, N: NDArray[np.float64]) -> Any:
-        """The structure's dual state, working on V and its squared norms N."""
-        return self.structure.dual(_Problem(self.structure, self.encoded, self.gold, self.cost, V, N))
+    def dual(self, V: Weights, N: NDArray[np.float64]) -> DualState:
+        """A dual state working on V and its squared norms N: the structure's own, or the one that serves all."""
+        from .structures.cached_dual import CachedDual
+
+        make = getattr(self.structure, "dual", None) or CachedDual
+        state: DualState = make(_Problem(self.structure, self.encoded, self.gold, self.cost, V, N))
+        return state
+
+
+def dual_memory(structure: Structure, tokens: int) -> int:
+    """Bytes that the dual state of a structure takes."""
+    from .structures.cached_dual import CachedDual
+
+    own = getattr(structure, "dual_memory", None)
+    return int(own(tokens)) if own else CachedDual.memory(tokens)
 
 
 def _score_rows(

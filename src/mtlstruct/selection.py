@@ -19,7 +19,7 @@ from .encoding import Encoded
 from .errors import IncompatibleError, MtlError
 from .lattice import Lattice
 from .model import Model, TemplateWeight
-from .templates import TemplateSet
+from .templates import Template, TemplateSet
 from .templates.convert import line_in
 
 
@@ -115,17 +115,20 @@ def lines_kept(templates: TemplateSet, kept: Sequence[int], dialect: str | None 
     that a line of Wapiti's can make is to go; TemplateError names a line that the dialect cannot express.
     """
     dialect = dialect or templates.dialect
-    at: dict[int, list[int]] = {}
+    at: dict[int, list[tuple[int, Template]]] = {}
     for j, template in enumerate(templates):
-        at.setdefault(template.line, []).append(j)
+        for reading in template.readings:
+            at.setdefault(reading.line, []).append((j, reading))
     lines: list[str] = []
     for number, line in enumerate(templates.lines, 1):
         lines += _kept_line(templates, line, at.get(number, []), set(kept), dialect)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _kept_line(templates: TemplateSet, line: str, here: list[int], kept: set[int], dialect: str) -> list[str]:
-    staying = [templates[j] for j in here if j in kept]
+def _kept_line(
+    templates: TemplateSet, line: str, here: list[tuple[int, Template]], kept: set[int], dialect: str
+) -> list[str]:
+    staying = [reading for j, reading in here if j in kept]
     if len(staying) == len(here) and (dialect == templates.dialect or not here):
         return [line]
     return [line_in(template, dialect, templates) for template in staying]

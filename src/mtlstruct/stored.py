@@ -80,7 +80,9 @@ def _load_tokens(
         tables.append(table)
         counts.append(len(table))
     sizes = [1 if use.node < 0 else counts[use.node] for use in plan.uses]
-    maps = tuple(_load_map(arrays[f"maps/{j}"], sizes[j], int(attributes[j])) for j in range(len(templates)))
+    maps = tuple(
+        _load_map(arrays[f"maps/{r}"], sizes[r], int(attributes[j])) for r, j in enumerate(plan.owners)
+    )
     return FeatureIndex(templates, kinds, normalize, vocabularies, tuple(tables), maps, attributes)
 
 

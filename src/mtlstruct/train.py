@@ -19,11 +19,12 @@ from .corpus import Corpus
 from .encoding import Encoded, encode_training
 from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
+from .losses import Hamming, LossWeights, WeightedHamming, tabulate
 from .model import Model
-from .oracle import Oracle
+from .oracle import Oracle, dual_memory
 from .recipes import exponent, learner, recipe, regularizer, solver_of
 from .stored import Index
-from .structures import STRUCTURES, Structure
+from .structures import Structure, structure_for, structures_of
 from .templates import TemplateSet
 
 
@@ -48,6 +49,8 @@ class Options:
     projective: bool = False
     single_root: bool = False
     tags: str = "bie"
+    loss_weights: LossWeights = ()
+    share_identical: bool = False
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -65,6 +68,8 @@ class Options:
         for name in ("projective", "single_root", "all_arcs"):
             if getattr(self, name) and self.task != "dependency":
                 raise IncompatibleError(f"--{name.replace('_', '-')} is for --task dependency")
+        if self.share_identical and self.task == "dependency":
+            raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
         return self
 
     @property
@@ -72,7 +77,7 @@ class Options:
         """The name of the structure in structures.STRUCTURES."""
         if self.task == "dependency":
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
-        return "sequence" if self.task == "segmentation" else self.task
+        return structures_of(self.task)[0]
 
 
 @dataclass(frozen=True)
@@ -102,31 +107,47 @@ class Prepared:
     identical: int = 0
 
 
+@dataclass(frozen=True)
+class Material:
+    """Training data in features, from which any number of models can be learned; `seconds` is what that took."""
+
+    structure: Structure
+    encoded: Encoded
+    index: Index
+    seconds: float
+
+    @property
+    def weights(self) -> int:
+        """How many features there are."""
+        widths = self.structure.widths()
+        return sum(d.attributes * w for d, w in zip(self.encoded.designs, widths, strict=True))
+
+
 def train(
     corpus: Corpus,
     templates: TemplateSet,
     options: Options,
     watch: Watch,
     notify: Callable[[Prepared], None] | None = None,
+    material: Material | None = None,
 ) -> Training:
-    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass."""
+    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
+
+    material: what `encode` made of this corpus and these templates, if that has been done already.
+    """
     options.checked()
     began = time.perf_counter()
-    structure = _structure(corpus, options)
-    templates = templates.resolved(corpus.names)
-    _check_memory_of_ids(corpus, templates)
-    encoded, index = encode_training(
-        corpus,
-        templates,
-        structure.sites(corpus.ptr),
-        min_count=options.min_count,
-        normalize=options.normalize,
-        all_arcs=options.all_arcs,
-    )
-    weights = sum(d.attributes * w for d, w in zip(encoded.designs, structure.widths(), strict=True))
+    if material is None:
+        material = encode(corpus, templates, options)
+    cost_table(corpus, material.structure, options)  # refuses before learning what it would refuse after it
+    structure, encoded, index = material.structure, material.encoded, material.index
+    templates = index.templates  # lines that are shared have become one
     needed = memory_needed(encoded, structure)
     gone = {name: len(found) for name, found in _left_out(index).items()}
-    ready = Prepared(observed_attributes(index), weights, needed, time.perf_counter() - began, **gone)
+    ready = Prepared(
+        observed_attributes(index), material.weights, needed, time.perf_counter() - began, **gone
+    )
+    del material  # A is not to be held beyond learning
     if notify is not None:
         notify(ready)
     memory.ensure(needed, "training")
@@ -143,9 +164,29 @@ def train(
     )
 
 
+def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
+    """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
+    began = time.perf_counter()
+    templates = templates.resolved(corpus.names)
+    if options.share_identical:
+        templates = templates.shared()
+    structure = _structure(corpus, options)
+    if options.task == "multiclass":
+        _check_rows(templates)
+    _check_memory_of_ids(corpus, templates)
+    encoded, index = encode_training(
+        corpus,
+        templates,
+        structure.sites(corpus.ptr),
+        min_count=options.min_count,
+        normalize=options.normalize,
+        all_arcs=options.all_arcs,
+    )
+    return Material(structure, encoded, index, time.perf_counter() - began)
+
+
 def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:
     """Runs the method on encoded data."""
-    row = recipe(options.method)
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
     chosen = learner(
@@ -156,10 +197,21 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
         line_search=options.line_search,
         epochs=options.epochs,
     )
-    oracle = Oracle(structure, encoded, corpus.outputs, row.loss().table(structure.choices(corpus.labels)))
+    oracle = Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
     penalty = regularizer(options.method, options.p)
     check_needs(chosen, structure, penalty)
     return chosen.fit(oracle, penalty, options.c, watch)
+
+
+def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArray[np.float32]:
+    """What a wrong choice costs: the loss of the method, weighted if so asked. float32[choices, choices]"""
+    loss = recipe(options.method).loss
+    if options.loss_weights and loss is not Hamming:
+        raise IncompatibleError(
+            f"loss weights are for methods with the Hamming loss, {options.method} has another"
+        )
+    weighted = WeightedHamming(options.loss_weights)
+    return tabulate(weighted if options.loss_weights else loss(), structure.choices(corpus.labels))
 
 
 def build_model(
@@ -202,8 +254,8 @@ def memory_needed(encoded: Encoded, structure: Structure) -> int:
     node, *rest = structure.widths()
     V = encoded.designs[0].attributes * linear.padded(node) * 4
     V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
-    parts = 3 * sum(d.rows * w * 4 for d, w in zip(encoded.designs, structure.widths(), strict=True))
-    return V + structure.dual_memory(int(encoded.ptr[-1])) + parts
+    parts = 3 * encoded.designs[0].rows * node * 4
+    return V + dual_memory(structure, int(encoded.ptr[-1])) + parts
 
 
 def observed_attributes(index: Index) -> int:
@@ -214,13 +266,19 @@ def observed_attributes(index: Index) -> int:
 def _structure(corpus: Corpus, options: Options) -> Structure:
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
-    if options.structure not in STRUCTURES:
-        known = [*STRUCTURES, "segmentation", "dependency"]
-        raise IncompatibleError(f"unknown task {options.task!r}: expected one of {', '.join(known)}")
+    structure = structure_for(options.task, options.structure)
     if len(corpus.labels) < 2 and options.task != "dependency":
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
-    return STRUCTURES[options.structure](len(corpus.labels))
+    return structure(len(corpus.labels))
+
+
+def _check_rows(templates: TemplateSet) -> None:
+    """Items stand alone: a template that looks at another row would see nothing but the edge."""
+    for template in templates:
+        for term in template.terms:
+            if abs(term.row) != int(term.absolute):
+                raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
@@ -230,7 +288,8 @@ def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
         # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
         memory.ensure(arcs * (2 * near + 16), f"encoding {arcs:,} arcs")
         return
-    memory.ensure(corpus.tokens * (4 * len(templates) + 64), f"encoding {corpus.tokens:,} tokens")
+    readings = sum(len(template.readings) for template in templates)
+    memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
 
 
 def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:
@@ -279,6 +338,8 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "p": exponent(options.method, options.p),
         "seed": options.seed,
         "min_count": options.min_count,
+        "loss_weights": dict(options.loss_weights),
+        "share_identical": options.share_identical,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

@@ -3,8 +3,8 @@
 Nothing heavy is imported before a command runs: `--help` does not wait for numba, and `predict` loads neither
 a learner nor scipy's solvers. Results go to stdout, everything else to stderr.
 
-Exit codes: 0 done · 1 the answer is no (`score --min`) · 2 bad usage or bad input, one sentence on stderr ·
-3 a fault of ours · 130 interrupted. Whatever is raised ends in `run`, and nowhere else.
+Exit codes: 0 done · 1 the answer is no (`score --min`), or part of the work failed (`tune`) · 2 bad usage or bad
+input, one sentence on stderr · 3 a fault of ours · 130 interrupted. Whatever is raised ends in `run`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from mtlstruct.cli import (
     select,
     templates,
     train,
+    tune,
     weights,
 )
 from mtlstruct.cli.outcome import exit_code, tolerant
@@ -38,6 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(train.train)
+app.command()(tune.tune)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)

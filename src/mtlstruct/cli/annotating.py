@@ -1,7 +1,7 @@
 """Predictions as they are written: labels alone, or with probabilities and the N best, in the form of crf_test.
 
 Before each labelling that has a probability stands a line, "# PROBABILITY" or, among N best, "# RANK PROBABILITY".
-A label becomes LABEL/PROBABILITY, a word WORD/PROBABILITY.
+A label becomes LABEL/PROBABILITY, a word WORD/PROBABILITY. Items that stand alone have such lines for N best only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from mtlstruct.constraints import Constraints
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.formats import columns, conll, segmented, text
+from mtlstruct.formats import columns, conll, items, segmented, text
 from mtlstruct.lattice import Floats, Lattice, Marginals, Outputs, Ranked
 from mtlstruct.model import Model
 
@@ -48,6 +48,8 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
     else:
         ranked = lattice.nbest(wishes.nbest)
     heads = _heads(marginals.sequence(ranked.values), ranks=wishes.nbest is not None)
+    if model.task == "multiclass" and wishes.nbest is None:
+        heads = [[""] for _ in heads]  # what a sentence of one item is worth stands beside its class
     counts = (ranked.values > -np.inf).sum(axis=1)
     labelings = ranked.outputs[: max(1, counts.max(initial=0))]
     if not wishes.scores:
@@ -98,7 +100,7 @@ def _plain(model: Model, batch: Corpus, outputs: Outputs) -> list[str]:
     labels = text.named(outputs, model.labels)
     if model.task == "segmentation":
         return segmented.blocks(batch, segmented.words_of(batch, labels))
-    return columns.blocks(batch, labels)
+    return _rows(model, batch, labels)
 
 
 def _labels(
@@ -108,7 +110,11 @@ def _labels(
     cells = [f"{label}/{p:f}" for label, p in chosen]
     if others is not None:
         cells = [cell + other for cell, other in zip(cells, others, strict=True)]
-    return columns.blocks(batch, cells)
+    return _rows(model, batch, cells)
+
+
+def _rows(model: Model, batch: Corpus, cells: Sequence[str]) -> list[str]:
+    return items.blocks(batch, cells) if model.task == "multiclass" else columns.blocks(batch, cells)
 
 
 def _others(model: Model, marginals: Marginals) -> list[str]:

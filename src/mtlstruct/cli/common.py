@@ -21,6 +21,7 @@ class Task(StrEnum):
     sequence = "sequence"
     segmentation = "segmentation"
     dependency = "dependency"
+    multiclass = "multiclass"
 
 
 class Method(StrEnum):

@@ -57,9 +57,9 @@ def evaluate(
 ) -> None:
     """Predict labelled data and score the result.
 
-    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees. Beside
-    them stands what the model's probabilities are worth: the expected calibration error, and how improbable they
-    find the right labels.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes. Beside them stands what the
+    model's probabilities are worth: the expected calibration error, and how improbable they find the right labels.
     """
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
@@ -86,8 +86,9 @@ def evaluate(
         print(found.table(), end="")
         if worth:
             print(worth.line())
+        word = "items" if loaded.task == "multiclass" else "tokens"
         print(
-            f"predicted {corpus.tokens:,} tokens in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
+            f"predicted {corpus.tokens:,} {word} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
         )
 
 
@@ -97,7 +98,7 @@ def score(
         Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
     ],
     task: Annotated[
-        Task, typer.Option("--task", help="Labels in the last column, segmented text, or CoNLL trees.")
+        Task, typer.Option("--task", help="Labels or classes in the last column, words, or CoNLL trees.")
     ],
     words: WordsOption = None,
     json: JsonOption = False,
@@ -111,7 +112,8 @@ def score(
 ) -> None:
     """Score one file against another.
 
-    The figures are those of conlleval for labels, of SIGHAN's script for words, and of CoNLL-X's for trees.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes, which --min then looks at.
     """
     from mtlstruct.cli import scoring
 

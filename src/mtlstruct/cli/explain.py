@@ -51,7 +51,7 @@ def explain(
         corpora = batches(loaded, source, False, data, encoding)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = _record(loaded, corpus, found, number, top)
-            print_json(record) if json else print(_text(record))
+            print_json(record) if json else print(_text(record, loaded.task))
             shown += 1
     if sentence is not None and not shown:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
@@ -123,7 +123,7 @@ def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
         {
             "index": j,
             "name": model.templates[j].name,
-            "text": model.templates[j].text,
+            "text": model.templates[j].title,
             "value": float(values[j]),
         }
         for j in loudest
@@ -131,9 +131,10 @@ def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
     return {"templates": named, "others": float(values.sum() - values[loudest].sum())}
 
 
-def _text(record: dict[str, Any]) -> str:
+def _text(record: dict[str, Any], task: str) -> str:
     """A sentence for people: a paragraph a token."""
-    return f"sentence {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
+    word = "item" if task == "multiclass" else "sentence"
+    return f"{word} {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
 
 
 def _paragraph(token: dict[str, Any]) -> str:

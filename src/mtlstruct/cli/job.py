@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.outcome import complain
-from mtlstruct.cli.progress import Progress, TimeLeft, clock, figure, progress
+from mtlstruct.cli.progress import Progress, TimeLeft, clock, figure
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record
     from mtlstruct.templates import TemplateSet
-    from mtlstruct.train import Options, Prepared, Training
+    from mtlstruct.train import Material, Options, Prepared, Training
 
 LOG_SUFFIX = ".log.jsonl"
 
@@ -26,6 +27,15 @@ LOG_SUFFIX = ".log.jsonl"
 def log_beside(model: Path) -> Path:
     """Where the log of a model is looked for."""
     return Path(f"{model}{LOG_SUFFIX}")
+
+
+class Data(NamedTuple):
+    """What a run works on; `material` if it is encoded already."""
+
+    templates: TemplateSet
+    corpus: Corpus
+    valid: Corpus | None
+    material: Material | None = None
 
 
 @dataclass(frozen=True)
@@ -48,29 +58,27 @@ class Job:
         """Refuses, before any work, what could only fail after it."""
         from mtlstruct.files import check_writable
 
-        self.options.checked()
-        if self.options.line_search and self.options.solver != "cutting-plane":
-            raise IncompatibleError("--line-search is for --solver cutting-plane")
+        check_options(self.options)
         refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
         refuse_overwriting([self.model], [self.log])
         for path in (self.model, self.log):
             if path is not None:
                 check_writable(path)
 
-    def run(self, *, quiet: bool) -> Result:
-        """Reads, learns, saves. Whatever goes wrong before the model is saved, files stay as they are."""
+    def run(self, *, quiet: bool, data: Data | None = None) -> Result:
+        """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
         from mtlstruct.cli.runlog import RunLog
         from mtlstruct.selection import top
 
-        templates, corpus, valid = self._read()
+        templates, corpus, valid, material = data or self.read()
         log = RunLog(self, corpus, templates)
-        training = self._train(corpus, templates, log, quiet=quiet)
+        training = self._train(corpus, templates, log, material, quiet=quiet)
         first = None
         if self.refit_top is not None:
             chosen = templates.select(top(training.model, self.refit_top))
             first = Result(self, corpus, _outlined(training), self._score(training, valid))
             log.add_refit(first.numbers, chosen)
-            training = self._train(corpus, chosen, log, quiet=quiet)
+            training = self._train(corpus, chosen, log, None, quiet=quiet)
         training = self._calibrated(training, valid)
         training.model.save(self.model)
         result = Result(self, corpus, training, self._score(training, valid), first)
@@ -78,31 +86,41 @@ class Job:
             log.write(self.log, result.numbers)
         return result
 
-    def _train(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
+    def _train(
+        self, corpus: Corpus, templates: TemplateSet, log: RunLog, material: Material | None, *, quiet: bool
+    ) -> Training:
         """One training with the progress in sight."""
         from mtlstruct.learners import Stop
         from mtlstruct.train import train
 
         stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
         left = TimeLeft(stop, self.options.c * len(corpus))
-        with progress(quiet=quiet, templates=len(templates), left=left) as shown:
-            _say_what_was_read(shown, corpus, templates)
+        with Progress(len(templates), left, quiet=quiet) as shown:
+            if material is None:  # else it has been said
+                say_what_was_read(shown.say, self.options.task, corpus, templates)
 
             def watch(record: Record) -> bool:
                 log.add_pass(record, shown.seconds)
                 shown.see(record)
                 return False
 
-            return train(corpus, templates, self.options, watch, lambda ready: _say_prepared(shown, ready))
+            def notify(ready: Prepared) -> None:
+                if material is None:
+                    _say_prepared(shown, ready)
 
-    def _read(self) -> tuple[TemplateSet, Corpus, Corpus | None]:
+            return train(corpus, templates, self.options, watch, notify, material)
+
+    def read(self) -> Data:
+        """Templates and data, which fit each other."""
         from mtlstruct.cli.templates import read_templates
 
         templates = read_templates(self.templates, self.dialect, self.compat)
+        if self.options.share_identical:
+            templates = templates.shared()
         corpus = self._corpus(self.data)
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
-        return templates, corpus, valid
+        return Data(templates, corpus, valid)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         from mtlstruct.cli import scoring
@@ -243,17 +261,27 @@ class Result:
         return f"saved {self.job.model} ({size}){log}"
 
 
+def check_options(options: Options) -> None:
+    """Refuses options that make no sense, or not together."""
+    options.checked()
+    if options.line_search and options.solver != "cutting-plane":
+        raise IncompatibleError("--line-search is for --solver cutting-plane")
+
+
 def _outlined(training: Training) -> Training:
     """The same without the weights of the fit, whose memory the next training wants."""
     return replace(training, fit=replace(training.fit, weights=[]))
 
 
-def _say_what_was_read(shown: Progress, corpus: Corpus, templates: TemplateSet) -> None:
+def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
+    """How much there is, and what looks odd about it."""
     labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
-    shown.say(f"read {len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}; {len(templates)} templates")
+    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}"
+    items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
+    say(f"read {items if task == 'multiclass' else sentences}; {len(templates)} templates")
     if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
-        shown.say(f"note: all {some}; the last column is taken for the label")
+        say(f"note: all {some}; the last column is taken for the label")
 
 
 def _say_prepared(shown: Progress, ready: Prepared) -> None:

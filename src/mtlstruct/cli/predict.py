@@ -122,7 +122,7 @@ def batches(
     size: int = BATCH,
 ) -> Iterator[Corpus]:
     """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
-    from mtlstruct.formats import columns, conll, segmented
+    from mtlstruct.formats import columns, conll, items, segmented
 
     name = _named(path)
     if model.task == "segmentation":
@@ -130,7 +130,8 @@ def batches(
     if model.task == "dependency":
         return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
     known = {*model.labels, *UNKNOWN_LABELS} if partial else None
-    return columns.stream(
+    stream = items.stream if model.task == "multiclass" else columns.stream
+    return stream(
         source, columns=model.columns, source=name, encoding=encoding, batch_tokens=size, known=known
     )
 

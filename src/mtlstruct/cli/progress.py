@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -54,13 +55,11 @@ class TimeLeft:
         return record.gap / self.stop.gap
 
 
-class Progress:
-    """Says nothing: what `--quiet` wants. The base of those that do."""
+class Screen:
+    """Says nothing: what `--quiet` wants. The base of those that do. `line` tells the state of the work."""
 
-    def __init__(self, templates: int, left: TimeLeft) -> None:
-        self.templates, self.left = templates, left
-        self.began = time.perf_counter()
-        self.record: Record | None = None
+    def __init__(self, line: Callable[[], str]) -> None:
+        self.line = line
 
     def __enter__(self) -> Self:
         return self
@@ -70,57 +69,34 @@ class Progress:
     ) -> None:
         return None
 
-    @property
-    def seconds(self) -> float:
-        """Since the start."""
-        return time.perf_counter() - self.began
-
     def say(self, sentence: str) -> None:
         """Something worth a line of its own."""
 
-    def see(self, record: Record) -> None:
-        """A pass has ended."""
-        self.record = record
-        self.left.see(record, self.seconds)
-
-    def line(self) -> str:
-        """The state of the run."""
-        if self.record is None:
-            return f"preparing … {clock(self.seconds)}"
-        left = self.left.at(self.seconds)
-        coming = "" if left is None else f", {clock(left)} left"
-        return f"pass {self.record.passes}  {clock(self.seconds)}{coming}  {self._figures(self.record)}"
-
-    def _figures(self, record: Record) -> str:
-        """A gap that is estimated, not proved, is marked with ~. Short: all must fit into 80 columns."""
-        return (
-            f"gap {'' if record.certified else '~'}{record.gap:.2%}  objective {figure(record.objective)}  "
-            f"risk {record.risk:.3g}  active {record.active}/{self.templates}"
-        )
+    def tick(self) -> None:
+        """The state has changed."""
 
 
-class Lines(Progress):
-    """A line a pass, for log files and pipes."""
+class Lines(Screen):
+    """A line a change, for log files and pipes."""
 
     def say(self, sentence: str) -> None:
         """A line on stderr."""
         with suppress(OSError):
             print(sentence, file=sys.stderr, flush=True)
 
-    def see(self, record: Record) -> None:
-        """A line for the pass."""
-        super().see(record)
+    def tick(self) -> None:
+        """A line for the change."""
         self.say(self.line())
 
 
-class LiveLine(Progress):
+class LiveLine(Screen):
     """One line that is drawn again and again, for terminals. rich reads the state through __rich__."""
 
-    def __init__(self, templates: int, left: TimeLeft) -> None:
+    def __init__(self, line: Callable[[], str]) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        super().__init__(templates, left)
+        super().__init__(line)
         console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self.live = Live(self, console=console, refresh_per_second=4, redirect_stdout=False)
 
@@ -143,10 +119,59 @@ class LiveLine(Progress):
         return Text(self.line(), no_wrap=True, overflow="ellipsis")
 
 
-def progress(*, quiet: bool, templates: int, left: TimeLeft) -> Progress:
+def screen(line: Callable[[], str], *, quiet: bool) -> Screen:
     """The kind that suits the reader."""
-    kind = Progress if quiet else LiveLine if sys.stderr.isatty() else Lines
-    return kind(templates, left)
+    kind = Screen if quiet else LiveLine if sys.stderr.isatty() else Lines
+    return kind(line)
+
+
+class Progress:
+    """The passes of one training."""
+
+    def __init__(self, templates: int, left: TimeLeft, *, quiet: bool) -> None:
+        self.templates, self.left = templates, left
+        self.began = time.perf_counter()
+        self.record: Record | None = None
+        self.screen = screen(self.line, quiet=quiet)
+
+    def __enter__(self) -> Self:
+        self.screen.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.screen.__exit__(kind, error, trace)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return time.perf_counter() - self.began
+
+    def say(self, sentence: str) -> None:
+        """Something worth a line of its own."""
+        self.screen.say(sentence)
+
+    def see(self, record: Record) -> None:
+        """A pass has ended."""
+        self.record = record
+        self.left.see(record, self.seconds)
+        self.screen.tick()
+
+    def line(self) -> str:
+        """The state of the run."""
+        if self.record is None:
+            return f"preparing … {clock(self.seconds)}"
+        left = self.left.at(self.seconds)
+        coming = "" if left is None else f", {clock(left)} left"
+        return f"pass {self.record.passes}  {clock(self.seconds)}{coming}  {self._figures(self.record)}"
+
+    def _figures(self, record: Record) -> str:
+        """A gap that is estimated, not proved, is marked with ~. Short: all must fit into 80 columns."""
+        return (
+            f"gap {'' if record.certified else '~'}{record.gap:.2%}  objective {figure(record.objective)}  "
+            f"risk {record.risk:.3g}  active {record.active}/{self.templates}"
+        )
 
 
 def figure(value: float) -> str:

@@ -36,7 +36,7 @@ class RunLog:
 
     def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
         """The end of a first training, and the templates that the second one is given; its passes follow."""
-        self.lines.append({"event": "refit", **numbers, "chosen": [template.text for template in chosen]})
+        self.lines.append({"event": "refit", **numbers, "chosen": [template.title for template in chosen]})
 
     def write(self, path: Path, summary: dict[str, Any]) -> None:
         """The whole log, with the summary as its last line."""

@@ -10,15 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.attachment import AttachmentScores, attachment_scores
+from mtlstruct.classification import ClassScores, class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.formats import columns, conll, segmented, text
+from mtlstruct.formats import columns, conll, items, segmented, text
 from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
 
 if TYPE_CHECKING:
     from mtlstruct.model import Model
 
-Scores = ChunkScores | WordScores | AttachmentScores
+Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 
 
 def read(
@@ -35,7 +36,10 @@ def read(
         return conll.read(path, single_root=single_root, encoding=encoding)
     if task == "segmentation":
         return segmented.read(path, tags=tags, encoding=encoding)
-    return columns.read(path, encoding=encoding, names=[str(number) for number in range(width)])
+    names = [str(number) for number in range(width)]
+    if task == "multiclass":
+        return items.read(path, encoding=encoding, names=names)
+    return columns.read(path, encoding=encoding, names=names)
 
 
 def read_for(model: Model, path: Path, encoding: str) -> Corpus:
@@ -58,6 +62,8 @@ def scores(
     theirs = text.named(gold.outputs, gold.labels)
     if task == "segmentation":
         return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
+    if task == "multiclass":
+        return class_scores(theirs, ours)
     return chunk_scores(_by_sentence(gold, theirs), _by_sentence(gold, ours))
 
 
@@ -70,9 +76,12 @@ def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | N
         return word_scores(right_words, our_words, vocabulary, source=str(predicted))
     if task == "dependency":
         return _score_trees(gold, predicted, encoding)
-    right, ours = (columns.read(path, encoding=encoding) for path in (gold, predicted))
+    right, ours = (read(path, task, encoding=encoding) for path in (gold, predicted))
     _check_same_words(right, ours, gold, predicted, encoding)
-    return chunk_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
+    if task == "multiclass":
+        return class_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
+    theirs, mine = (_by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
+    return chunk_scores(theirs, mine, source=str(predicted))
 
 
 def _score_trees(gold: Path, predicted: Path, encoding: str) -> Scores:
@@ -113,17 +122,20 @@ def headline(found: Scores) -> str:
     names: tuple[str, ...] = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
     if isinstance(found, AttachmentScores):
         names = tuple(name for name in ("uas", "uasp", "acc", "las") if name in values)
-    return " · ".join(f"{name} {values[name]:.2f}" for name in names)
+    macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
+    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro
 
 
 def without_chunks(found: Scores) -> bool:
-    """Whether the labels are no chunks (parts of speech, say), so that only the accuracy means something."""
-    return isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+    """Whether the labels are no chunks (parts of speech, classes), so that the accuracy says most."""
+    return isinstance(found, ClassScores) or (
+        isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
+    )
 
 
-def _gold_labels(corpus: Corpus) -> list[list[str]]:
+def _gold_labels(corpus: Corpus) -> list[str]:
     assert corpus.outputs is not None
-    return _by_sentence(corpus, text.named(corpus.outputs, corpus.labels))
+    return text.named(corpus.outputs, corpus.labels)
 
 
 def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
@@ -131,14 +143,8 @@ def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
 
 
 def _words(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    """The words of each line, of empty lines too, so that messages can name the line."""
     characters = "".join(corpus.columns[0].cells())
-    found, start = [], 0
-    for runs in corpus.extra:
-        span = slice(start, start + sum(runs))
-        found.append(segmented.cut(characters[span], labels[span]))
-        start = span.stop
-    return found
+    return [segmented.cut(characters[span], labels[span]) for span in corpus.sentences()]
 
 
 def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:

@@ -88,6 +88,8 @@ def _original(path: Path, dialect: str, model: Model, name: Path) -> TemplateSet
     from mtlstruct.templates import TemplateSet
 
     templates = TemplateSet.read(path, dialect=dialect)
+    if model.facts.get("share_identical"):
+        templates = templates.shared()
     if templates.text() != model.templates.text():
         raise IncompatibleError(f"{path}: these are not the templates that {name} was trained with")
     return templates

@@ -283,7 +283,7 @@ def _count(number: int, word: str) -> str:
 
 def _findings(path: Path, dialect: str, compat: bool, corpus: Corpus | None, task: str) -> list[Finding]:
     from mtlstruct.templates import TemplateSet, lint
-    from mtlstruct.templates.lines import read_text
+    from mtlstruct.templates.lines import read_text, split_lines
 
     text = read_text(path, "template file")
     columns = None if corpus is None else len(corpus.columns)
@@ -291,10 +291,13 @@ def _findings(path: Path, dialect: str, compat: bool, corpus: Corpus | None, tas
     found = lint.check(
         text, path, dialect=dialect, compat=compat, folder=path.parent, columns=columns, names=names
     )
-    if corpus is None or any(finding.severity == lint.ERROR for finding in found):
-        return found  # counting values takes a file that can be read
-    templates = TemplateSet.parse(text, path, dialect=dialect, compat=compat, folder=path.parent)
-    found += lint.check_data(templates, _facts(templates, corpus, task))
+    if corpus is None:
+        return found
+    broken = {finding.line for finding in found if finding.severity == lint.ERROR}
+    sound = "\n".join("" if n in broken else line for n, line in enumerate(split_lines(text), 1))
+    if lint.readable(sound, path, dialect=dialect, compat=compat)[0]:
+        templates = TemplateSet.parse(sound, path, dialect=dialect, compat=compat, folder=path.parent)
+        found += lint.check_data(templates, _facts(templates, corpus, task))
     return sorted(found, key=lambda finding: finding.line)
 
 

@@ -12,7 +12,6 @@ from mtlstruct.cli.common import (
     JsonOption,
     Method,
     Normalize,
-    Solver,
     Tags,
     Task,
     ThreadsOption,
@@ -20,6 +19,17 @@ from mtlstruct.cli.common import (
     use_threads,
 )
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
+from mtlstruct.cli.options import (
+    EpsilonOption,
+    GapOption,
+    LineSearchOption,
+    MaxIterOption,
+    MinCountOption,
+    NormalizeOption,
+    SolverOption,
+    TagsOption,
+    TaskOption,
+)
 from mtlstruct.cli.templates import CompatOption, Dialect, DialectOption
 
 
@@ -28,9 +38,7 @@ def train(
     templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
-    task: Annotated[
-        Task, typer.Option("--task", help="A column file with labels, segmented text, or CoNLL trees.")
-    ] = Task.sequence,
+    task: TaskOption = Task.sequence,
     projective: Annotated[
         bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
     ] = False,
@@ -54,28 +62,31 @@ def train(
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
-    solver: Annotated[
-        Solver | None,
-        typer.Option(
-            "--solver", help="The fast dual, or the paper's algorithm.", show_default="the method's first"
-        ),
-    ] = None,
+    solver: SolverOption = None,
     epochs: Annotated[
         int, typer.Option("--epochs", metavar="N", help="Passes of an online method (mira).")
     ] = 10,
-    line_search: Annotated[
-        bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
+    line_search: LineSearchOption = False,
+    gap: GapOption = 0.01,
+    epsilon: EpsilonOption = None,
+    max_iter: MaxIterOption = 1000,
+    loss_weights: Annotated[
+        str,
+        typer.Option(
+            "--loss-weights",
+            metavar="L=W,…",
+            help="What missing a label costs; 1 where not said.",
+            show_default=False,
+        ),
+    ] = "",
+    min_count: MinCountOption = 1,
+    share_identical: Annotated[
+        bool,
+        typer.Option(
+            "--share-identical",
+            help="Lines that expand alike share their parameters, as in CRF++: one template.",
+        ),
     ] = False,
-    gap: Annotated[float, typer.Option("--gap", help="Stop at this relative duality gap.")] = 0.01,
-    epsilon: Annotated[
-        float | None, typer.Option("--epsilon", help="Stop at this R_emp - R_s instead, as the paper does.")
-    ] = None,
-    max_iter: Annotated[
-        int, typer.Option("--max-iter", metavar="N", help="Stop after so many passes anyway.")
-    ] = 1000,
-    min_count: Annotated[
-        int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
-    ] = 1,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     refit_top: Annotated[
@@ -90,12 +101,8 @@ def train(
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
     ] = 0,
     threads: ThreadsOption = None,
-    normalize: Annotated[
-        Normalize, typer.Option("--normalize", help="Look cells up in this Unicode form.")
-    ] = Normalize.none,
-    tags: Annotated[
-        Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")
-    ] = Tags.bie,
+    normalize: NormalizeOption = Normalize.none,
+    tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     log: Annotated[
         Path | None,
@@ -112,6 +119,7 @@ def train(
     Training ends with a proof of how near the optimum it is, the duality gap. Progress goes to stderr, the
     summary to stdout. The same data, options and seed give the same model file, on any number of threads.
     """
+    from mtlstruct.losses import parse_weights
     from mtlstruct.train import Options
 
     options = Options(
@@ -132,6 +140,8 @@ def train(
         projective=projective,
         single_root=single_root,
         tags=tags,
+        loss_weights=parse_weights(loss_weights),
+        share_identical=share_identical,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlstruct.cli.common import EncodingOption, print_json, refuse_overwriting
+from mtlstruct.cli.path import Along, show_paths
 from mtlstruct.cli.predict import batches, reading
 from mtlstruct.errors import IncompatibleError
 
@@ -37,7 +38,10 @@ Row = dict[str, Any]
 
 
 def weights(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    models: Annotated[
+        list[Path],
+        typer.Argument(metavar="MODEL", help="A model that `train` has saved; several with --path."),
+    ],
     json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
     plot: Annotated[
@@ -54,6 +58,16 @@ def weights(
     compare: Annotated[
         Path | None, typer.Option("--compare", metavar="MODEL", help="Another model, set beside this one.")
     ] = None,
+    path: Annotated[
+        bool,
+        typer.Option(
+            "--path", help="How weights move along c or p: models, or folders that `tune` has filled."
+        ),
+    ] = False,
+    along: Annotated[
+        Along | None,
+        typer.Option("--along", help="What --path runs along.", show_default="what varies, c first"),
+    ] = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Show what each template is worth.
@@ -66,7 +80,14 @@ def weights(
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
-    refuse_overwriting([model, data, compare], [plot])
+    refuse_overwriting([*models, data, compare], [plot])
+    if path:
+        if data is not None or compare is not None:
+            raise IncompatibleError("--path goes with neither --data nor --compare")
+        return show_paths(models, along, plot, top, as_json=json, as_csv=csv)
+    if len(models) > 1 or along is not None:
+        raise IncompatibleError("expected one model: several, and --along, are for --path")
+    model = models[0]
     loaded = Model.load(model)
     other = None if compare is None else Model.load(compare)
     found = loaded.template_weights()
@@ -80,6 +101,7 @@ def weights(
         _print_csv([*rows[:top], *strangers])
     else:
         _print_table(found, rows, strangers, top, _remark(loaded))
+    return None
 
 
 def _remark(model: Model) -> str:

@@ -49,3 +49,15 @@ def model_of(
         features=np.array([np.count_nonzero(block) for block in kept], np.int64),
         facts=facts,
     )
+
+
+def facts_of(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:
+    """What a model says of itself whose weights come from a CRF of another program."""
+    return {
+        "task": task,
+        "tags": tags,
+        "method": f"imported from {program}",
+        "columns": columns,
+        "sparse": False,
+        "temperature": 1.0,  # its scores are logarithms of probabilities
+    }

@@ -21,7 +21,7 @@ template, and to every division into cells, that CRF++ would find it by.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +31,14 @@ from numpy.typing import NDArray
 
 from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
-from mtlstruct.exchange.build import model_of
-from mtlstruct.exchange.features import Cells, cells_of
+from mtlstruct.exchange.build import facts_of, model_of
+from mtlstruct.exchange.features import cells_of
+from mtlstruct.exchange.spelling import check_apart, divided, has_blank, renamed, spell, summed
 from mtlstruct.files import replacing
 from mtlstruct.formats.text import load
 from mtlstruct.model import Model
 from mtlstruct.selection import blocks
+from mtlstruct.structures import structures_of
 from mtlstruct.templates import Template, TemplateSet
 
 FARTHEST = 8
@@ -47,10 +49,6 @@ LONGEST = 8000
 """Bytes of a feature; CRF++ reads lines into 8192."""
 
 MOST_WEIGHTS = 2**31 - 1
-MOST_DIVISIONS = 10_000
-"""Ways to cut one feature into cells; more than any real feature has."""
-
-_CELL = "[^ \t]+"
 
 
 @dataclass(frozen=True)
@@ -79,18 +77,17 @@ def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
 def text_model(model: Model, *, rename: bool = False) -> TextModel:
     """The model as CRF++ would hold it."""
     index = _checked(model)
-    lines = [_renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
-    spelled = [[_spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
-    _check_apart(lines, spelled)
-    weights: dict[str, NDArray[np.float64]] = {}
-    for features, block in zip(spelled, blocks(model), strict=True):
-        for feature, row in zip(features, block.astype(np.float64), strict=True):
-            weights[feature] = weights[feature] + row if feature in weights else row
+    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    spelled = [[spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
+    check_apart("CRF++", lines, spelled)
+    weights = summed(spelled, blocks(model))
     _check_sizes(weights)
     names = sorted(weights, key=str.encode)
     sizes = [len(weights[name]) for name in names]
     ids = np.cumsum([0, *sizes[:-1]]).tolist()
-    written = dict.fromkeys(line.text for line in sorted(lines, key=lambda t: t.kind != "U"))
+    ordered = sorted(lines, key=lambda t: t.kind != "U")
+    # Equal templates are written once; equal lines of one template fire twice, here and there.
+    written = [reading.text for line in dict.fromkeys(ordered) for reading in line.readings]
     alpha = np.concatenate([weights[name] for name in names])
     return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
 
@@ -104,7 +101,7 @@ def check_template(template: Template, path: str) -> None:
             raise _cannot(template, path, "CRF++ has no cells counted from an edge of the sentence")
         if abs(term.row) > FARTHEST:
             raise _cannot(template, path, f"CRF++ looks at rows within ±{FARTHEST} only, got {term.row}")
-    if re.search("[ \t]", template.text):
+    if has_blank(template.text):
         raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
 
 
@@ -125,23 +122,9 @@ def _checked(model: Model) -> FeatureIndex:
             "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
         )
     for template in model.index.templates:
-        check_template(template, model.templates.path)
+        for reading in template.readings:
+            check_template(reading, model.templates.path)
     return model.index
-
-
-def _check_apart(lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
-    """No feature of a template may be what another one could expand to: CRF++ would take one for the other."""
-    for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
-        for other in (*lines[:number], *lines[number + 1 :]):
-            if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
-                continue
-            pattern = re.compile(_CELL.join(map(re.escape, other.pieces)))
-            clash = next(filter(pattern.fullmatch, features), None)
-            if clash is not None:
-                raise IncompatibleError(
-                    f"CRF++ cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
-                    "--rename gives each template a name of its own"
-                )
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
@@ -151,29 +134,12 @@ def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
     for feature in weights:
         if len(feature) > LONGEST // 4 and len(feature.encode()) > LONGEST:
             raise IncompatibleError(f"CRF++ reads features of up to {LONGEST} bytes, got {feature[:60]!r}…")
-        if " " in feature or "\t" in feature:
+        if has_blank(feature):
             raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
 
 
 def _cannot(template: Template, path: str, problem: str) -> TemplateError:
     return TemplateError(problem, text=template.text, line=template.line, path=path)
-
-
-def _overlap(a: str, b: str) -> bool:
-    return a.startswith(b) or b.startswith(a)
-
-
-def _renamed(template: Template, number: int, count: int) -> Template:
-    """A name that begins with the template's number: no two can be mistaken. A line without cells stays."""
-    if not template.terms:
-        return template
-    text = f"{template.kind}{number:0{len(str(count))}}.{template.text[1:]}"
-    return TemplateSet.parse(text)[0]
-
-
-def _spell(template: Template, cells: Cells) -> str:
-    first, *rest = template.pieces
-    return first + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
 
 
 def _blocks(text: TextModel) -> Iterator[str]:
@@ -205,75 +171,21 @@ def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
 
 def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
     """A model that predicts what CRF++ does with this text model."""
+    if "sequence" not in structures_of(task):
+        raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
     templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
     for template in templates:
         check_template(template, str(path))
     templates.check_columns(text.xsize)
-    cells, ids = _divided(text, templates, path)
+    found = divided(text.features, templates, path)
     return model_of(
         templates,
         text.labels,
-        cells,
-        [_rows(text, found, template.kind) for found, template in zip(ids, templates, strict=True)],
-        {
-            "task": task,
-            "tags": tags,
-            "method": "imported from CRF++",
-            "columns": text.xsize,
-            "sparse": False,
-            "temperature": 1.0,  # its scores are logarithms of probabilities
-        },
-    )
-
-
-def _divided(
-    text: TextModel, templates: TemplateSet, path: str | Path
-) -> tuple[list[list[Cells]], list[list[int]]]:
-    """For each template the cells of its features, and where their weights begin."""
-    cells: list[list[Cells]] = [[] for _ in templates]
-    ids: list[list[int]] = [[] for _ in templates]
-    by_prefix: dict[str, list[int]] = {}
-    for j, template in enumerate(templates):
-        by_prefix.setdefault(template.pieces[0], []).append(j)
-    lengths = sorted({len(prefix) for prefix in by_prefix})
-    for feature, id_ in text.features.items():
-        for length in lengths:
-            for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
-                ways = divisions(templates[j], feature)
-                if len(ways) > MOST_DIVISIONS:
-                    problem = f"{feature[:60]!r} can be cut into the cells of {templates[j].text!r} in too many ways"
-                    raise FormatError(path, None, problem)
-                cells[j] += ways
-                ids[j] += [id_] * len(ways)
-    return cells, ids
-
-
-def divisions(template: Template, feature: str) -> list[Cells]:
-    """All ways to cut a feature into cells that the template expands to it."""
-    first, *rest = template.pieces
-    if not feature.startswith(first):
-        return []
-    ways = _cuts(feature[len(first) :], rest)
-    places = [(term.row, term.column) for term in template.terms]
-    if len(set(places)) == len(places):
-        return ways
-    same = [places.index(place) for place in places]  # a cell that is named twice must read the same twice
-    return [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
-
-
-def _cuts(text: str, pieces: Sequence[str]) -> list[Cells]:
-    """All ways to read text as cell, piece, cell, piece …; cells have at least one character."""
-    if not pieces:
-        return [] if text else [()]
-    piece, *rest = pieces
-    if not rest:
-        return [(text[: len(text) - len(piece)],)] if len(text) > len(piece) and text.endswith(piece) else []
-    out: list[Cells] = []
-    at = text.find(piece, 1)
-    while at >= 0 and len(out) <= MOST_DIVISIONS:
-        out += [(text[:at], *more) for more in _cuts(text[at + len(piece) :], rest)]
-        at = text.find(piece, at + 1) if at < len(text) else -1
-    return out
+        [[cells for cells, _ in ways] for ways in found],
+        [_rows(text, [text.features[feature] for _, feature in ways], template.kind)
+         for ways, template in zip(found, templates, strict=True)],
+        facts_of("CRF++", task, tags, text.xsize),
+    )  # fmt: skip
 
 
 def _rows(text: TextModel, ids: list[int], kind: str) -> NDArray[np.float32]:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.encoding import FeatureIndex, Plan, make_plan
+from mtlstruct.encoding import FeatureIndex
 from mtlstruct.numbering import ABSENT, PairTable, Vocabulary
-from mtlstruct.templates import Template, TemplateSet, Term
+from mtlstruct.plan import Plan, make_plan, step_of
+from mtlstruct.sharing import cells_by_term
+from mtlstruct.templates import Template, TemplateSet
 
 Cells = tuple[str, ...]
 """The cells of an attribute, in the order of its template's terms."""
@@ -21,18 +23,21 @@ Cells = tuple[str, ...]
 
 def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
     """The cells of each attribute of template j, by attribute number."""
-    map_ = index.maps[j]
-    values = np.flatnonzero(map_[:-1] != ABSENT)
-    order = values[np.argsort(map_[values], kind="stable")]
-    steps = _steps(index.plan, j)
-    if not steps:
-        return [()] * len(order)
-    read = dict(zip(steps, _step_strings(index, j, order), strict=True))
-    return list(zip(*(read[_place(term)] for term in index.templates[j].terms), strict=True))
+    cells: dict[int, Cells] = {}
+    for reading, r in zip(index.templates[j].readings, index.plan.readings(j), strict=True):
+        map_ = index.maps[r]
+        values = np.flatnonzero(map_[:-1] != ABSENT)
+        known = (index.vocabularies, index.tables)
+        found = cells_by_term(index.plan, r, reading, values, known)
+        cells |= zip(map_[values].tolist(), found, strict=True)
+    return [cells[a] for a in range(len(cells))]
 
 
 def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
-    """An index in which attribute a of template j stands for cells[j][a]; the cells of a template are distinct."""
+    """An index in which attribute a of template j stands for cells[j][a]; the cells of a template are distinct.
+
+    No template may stand for several lines.
+    """
     plan = make_plan(templates)
     nodes: list[dict[str | tuple[int, int], int]] = [{} for _ in (*plan.streams, *plan.joins)]
     values = [_numbered(plan, templates[j], j, cells[j], nodes) for j in range(len(templates))]
@@ -48,44 +53,6 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
     )
 
 
-def _place(term: Term) -> tuple[int, int]:
-    return (term.row, term.column)
-
-
-def _steps(plan: Plan, j: int) -> list[tuple[int, int]]:
-    """The (row, column) that each step of template j's chain reads."""
-    return [(row, plan.streams[stream].column) for row, stream, _ in _chain(plan, j)]
-
-
-def _chain(plan: Plan, j: int) -> list[tuple[int, int, int]]:
-    """The steps from the first cell to the template's value: row, stream, and the node that is reached."""
-    use, out = plan.uses[j], []
-    node = use.node
-    if node == ABSENT:
-        return []
-    while node >= len(plan.streams):
-        join = plan.joins[node - len(plan.streams)]
-        out.append((use.anchor + join.gap, join.stream, node))
-        node = join.left
-    out.append((use.anchor, node, node))
-    return out[::-1]
-
-
-def _step_strings(index: FeatureIndex, j: int, values: NDArray[np.int64]) -> list[list[str]]:
-    """For each step of the chain, the string it reads for each of these values of the last node."""
-    out = []
-    for _, stream, node in reversed(_chain(index.plan, j)):
-        numbers = values
-        if node >= len(index.plan.streams):
-            table = index.tables[node - len(index.plan.streams)]
-            numbers, values = table.right()[values], table.left()[values]
-        strings = index.vocabularies[stream]
-        distinct, where = np.unique(numbers, return_inverse=True)
-        known = [strings[n] for n in distinct.tolist()]
-        out.append([known[k] for k in where.tolist()])
-    return out[::-1]
-
-
 def _numbered(
     plan: Plan,
     template: Template,
@@ -94,9 +61,8 @@ def _numbered(
     nodes: list[dict[str | tuple[int, int], int]],
 ) -> list[int]:
     """The value of the template's node for each attribute; new strings and pairs get the next number."""
-    places = [_place(term) for term in template.terms]
-    chain = [(places.index(step), stream, node) for step, (_, stream, node) in
-             zip(_steps(plan, j), _chain(plan, j), strict=True)]  # fmt: skip
+    places = [step_of(term) for term in template.terms]
+    chain = [(places.index((row, plan.streams[stream])), stream, node) for row, stream, node in plan.chain(j)]
     out = []
     for found in cells:
         value = 0

@@ -23,16 +23,24 @@ BYTES_A_ROW = 16
 
 
 def read(
-    path: str | Path, *, labelled: bool = True, encoding: str = "utf-8", names: Sequence[str] = ()
+    path: str | Path,
+    *,
+    labelled: bool = True,
+    encoding: str = "utf-8",
+    names: Sequence[str] = (),
+    alone: bool = False,
 ) -> Corpus:
-    """A whole file. `names` are for the observation columns; if given, the file must have just these."""
+    """A whole file. `names` are for the observation columns; if given, the file must have just these.
+
+    `alone`: each row is a sentence, and blank lines mean nothing.
+    """
     lines = text.tidy(text.load(path, encoding))
     least = int(labelled) + max(1, len(names))
     ruler = _Ruler(path, least, least if names else None)
     ruler.check(lines, 1)
     if not ruler.width:
         raise FormatError(path, None, "no sentences: expected rows of columns, got only blank lines")
-    return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names))
+    return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names), alone=alone)
 
 
 def stream(
@@ -43,11 +51,12 @@ def stream(
     encoding: str = "utf-8",
     batch_tokens: int = 20000,
     known: Collection[str] | None = None,
+    alone: bool = False,
 ) -> Iterator[Corpus]:
     """Batches of whole sentences, as soon as they have been read; see text.blocks for when that is.
 
     Rows have `columns` cells, or one more, the label. With `known` they must have it, and it must be one of these, or
-    a mark for an unknown one. No batch is empty; an empty input gives no batch.
+    a mark for an unknown one. No batch is empty; an empty input gives no batch. `alone`: each row is a sentence.
     """
     ruler = _Ruler(source, columns + (known is not None), columns + 1)
     unfinished: list[str] = []
@@ -57,15 +66,15 @@ def stream(
         ruler.check(fresh, first)
         if known is not None:
             _check_labels(fresh, first, source, known)
-        end = _end_of_sentences(fresh)
+        end = len(fresh) if alone else _end_of_sentences(fresh)
         unfinished += fresh[:end]
         if end:
             if any(unfinished):
-                yield _corpus(unfinished, ruler.width, columns, first=begin)
+                yield _corpus(unfinished, ruler.width, columns, first=begin, alone=alone)
             unfinished, begin = [], first + end
         unfinished += fresh[end:]  # in place: a long sentence that comes row by row must not cost its square
     if any(unfinished):
-        yield _corpus(unfinished, ruler.width, columns, first=begin)
+        yield _corpus(unfinished, ruler.width, columns, first=begin, alone=alone)
 
 
 def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
@@ -79,8 +88,13 @@ def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions
 
 def blocks(corpus: Corpus, cells: Sequence[str]) -> list[str]:
     """Each sentence as it is written: its rows with one more cell each, and a blank line."""
-    lines = [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
+    lines = longer_rows(corpus, cells)
     return ["".join(lines[span]) + "\n" for span in corpus.sentences()]
+
+
+def longer_rows(corpus: Corpus, cells: Sequence[str]) -> list[str]:
+    """The rows with one more cell each, as lines."""
+    return [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
 
 
 def rows(corpus: Corpus) -> list[str]:
@@ -89,7 +103,12 @@ def rows(corpus: Corpus) -> list[str]:
 
 
 def _corpus(
-    lines: list[str], width: int, observed: int, names: tuple[str, ...] = (), first: int = 1
+    lines: list[str],
+    width: int,
+    observed: int,
+    names: tuple[str, ...] = (),
+    first: int = 1,
+    alone: bool = False,
 ) -> Corpus:
     """A corpus of tidy lines, the first of them line `first` of its file.
 
@@ -99,17 +118,17 @@ def _corpus(
     cells = " ".join(found).split(" ")
     columns = tuple(text.column(cells[c::width]) for c in range(observed))
     echo = "\n".join(found).replace(" ", "\t")  # one string, not T: a fifth of the memory
-    ptr, starts = _bounds(lines)
+    ptr, starts = _bounds(lines, alone)
     if width == observed:
         return Corpus(columns, ptr, names=names, lines=starts + first, extra=echo)
     outputs, labels = label_outputs(text.column(cells[observed::width]))
     return Corpus(columns, ptr, outputs, labels, names, starts + first, echo)
 
 
-def _bounds(lines: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _bounds(lines: list[str], alone: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where sentences start: int64[S+1] as a number of rows, with the end, and int64[S] as a number of lines."""
     filled = np.array([bool(line) for line in lines])
-    starts = np.flatnonzero(filled & ~np.concatenate([[False], filled[:-1]]))
+    starts = np.flatnonzero(filled if alone else filled & ~np.concatenate([[False], filled[:-1]]))
     rows_before = np.cumsum(filled) - filled
     return np.append(rows_before[starts], filled.sum()).astype(np.int64), starts
 

@@ -42,7 +42,7 @@ class Coordinate:
 
     stop: Stop = field(default_factory=Stop)
     seed: int = 0
-    needs: tuple[str, ...] = ("dual", "weights")
+    needs: tuple[str, ...] = ("decode", "indicator", "weights")
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """Passes until the certified gap is small enough."""
@@ -51,6 +51,7 @@ class Coordinate:
         for passes in range(1, self.stop.max_passes + 1):
             bounds = ascent.cycle(passes)
             ascent.sharpen(self.stop.asked(bounds.objective, C))
+            ascent.mu.calm(relative(bounds.objective, bounds.dual))
             near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE * 3**ascent.decades)
             certified = near or passes == self.stop.max_passes
             if certified:
@@ -226,9 +227,11 @@ class TemplateWeights:
     Where templates cannot drop out, the regularizer's own next mu is taken as it is. Where they can, that would be
     slow: mu_j moves a multiple (its rate) of the logarithmic step g_j instead, and the total goes where the
     regularizer puts it. After the warm-up each template has its own rate, which grows while g_j keeps its sign and
-    halves on a flip. The dual answers a change of mu only after a pass, that is UPDATES updates: growth must stay
-    below what one flip takes back in that time, or mu and the norms chase each other (with 1.1 and 0.6 they do on
-    small data). For the same reason a total that depends on the norms (degree 1) moves once a pass.
+    halves on a flip. The dual answers a change of mu only after a pass, that is UPDATES updates: rates that grow too
+    fast for that let mu and the norms chase each other (with 1.1 and 0.6 they do on small data, with many templates
+    that can stand in for each other even so). It shows in a gap that grows again, and `calm` then lowers the ceiling
+    of all rates, until the chase ends. For the same reason a total that depends on the norms (degree 1) moves once
+    a pass.
     """
 
     FLOOR = 1e-9
@@ -239,6 +242,8 @@ class TemplateWeights:
         self.mu = regularizer.start(m)
         self.adaptive = False
         self.rate = np.full(m, 2.0)
+        self.fastest = self.FASTEST
+        self.best = np.inf
         self.previous = np.zeros(m)
 
     def follow(self, N: NDArray[np.float64]) -> None:
@@ -254,6 +259,12 @@ class TemplateWeights:
         if self.regularizer.degree == 1:
             self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
 
+    def calm(self, gap: float) -> None:
+        """Halves the highest rate after a pass whose gap is well above the best so far."""
+        if self.adaptive and gap > 1.5 * self.best:
+            self.fastest = max(self.SLOWEST, 0.5 * self.fastest)
+        self.best = min(self.best, gap)
+
     def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
 
@@ -263,7 +274,7 @@ class TemplateWeights:
         if self.adaptive:
             same = g * self.previous > 0
             self.rate = np.clip(
-                self.rate * np.where(same, self.GROW, self.SHRINK), self.SLOWEST, self.FASTEST
+                self.rate * np.where(same, self.GROW, self.SHRINK), self.SLOWEST, self.fastest
             )
             step = np.clip(self.rate * g, -1.0, 0.4)
         else:

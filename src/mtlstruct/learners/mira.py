@@ -26,7 +26,7 @@ class Mira:
 
     epochs: int = 10
     seed: int = 0
-    needs: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ("site_ptr",)
 
     def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
         """All epochs, or as many as `watch` lets it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -47,9 +48,14 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
 
 def new_figure(path: Path, inches: tuple[float, float]) -> Any:
     """An empty figure for a file; refuses, before any work, a file that it could not be saved to."""
+    check_picture(path)
+    return _matplotlib()(figsize=inches, layout="constrained")
+
+
+def check_picture(path: Path) -> None:
+    """Refuses a file name whose ending is no picture format of ours."""
     if path.suffix.lower() not in FORMATS:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
-    return _matplotlib()(figsize=inches, layout="constrained")
 
 
 def save(figure: Any, path: Path) -> None:
@@ -64,6 +70,11 @@ def quiet(axes: Any, grid: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
+
+
+def title(figure: Any, text: str) -> None:
+    """What a picture says, above it on the left."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=11, color=INK)
 
 
 def _matplotlib() -> Any:
@@ -93,7 +104,8 @@ def _heights(weights: Sequence[TemplateWeight], learned: bool) -> list[float]:
 def _shade(text: str) -> str:
     if text.startswith("B"):
         return "transition"
-    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(text.count("%"), "three or more")
+    line, _, _ = text.partition(" + ")  # the others of a template have as many cells
+    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(line.count("%"), "three or more")
 
 
 def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
@@ -115,8 +127,11 @@ def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]
 def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> None:
     """The log scale, the line at the average, and as little else as possible."""
     axes.set_yscale("log")
+    low, high = _low(heights), max([*heights, 1.0]) * 1.6
+    marked = (2, 5) if high < 1000 * low else ()  # a few decades leave room for numbers between them
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylim(_low(heights), max([*heights, 1.0]) * 1.6)
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _digit(value) in marked else "")
+    axes.set_ylim(low, high)
     axes.set_xlim(-0.8, count - 0.2)
     axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
     axes.set_xlabel("template, in the order of the file", color=INK)
@@ -130,8 +145,7 @@ def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> No
 def _captions(axes: Any, heights: Sequence[float]) -> None:
     """What the picture says, and what its colours mean."""
     kept = sum(height > 0 for height in heights)
-    title = f"{kept} of {len(heights)} templates have a weight"
-    axes.figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=INK)
+    title(axes.figure, f"{kept} of {len(heights)} templates have a weight")
     handles, labels = axes.get_legend_handles_labels()
     order = sorted(range(len(labels)), key=lambda i: labels[i].startswith("dropped"))  # dropped ones last
     axes.figure.legend(
@@ -143,6 +157,11 @@ def _captions(axes: Any, heights: Sequence[float]) -> None:
         fontsize=8,
         labelcolor=INK,
     )
+
+
+def _digit(value: float) -> int:
+    """The first digit of a tick: 5 of 0.05."""
+    return round(value / 10.0 ** math.floor(math.log10(value)))
 
 
 def _low(heights: Sequence[float]) -> float:
@@ -158,7 +177,7 @@ def _names(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float
     """All templates by name under the axis if they fit, else the heaviest above it."""
     if len(weights) > NAMED_ALL:
         return _name_heaviest(axes, weights, heights)
-    labels = [_label(weight.text) for weight in weights]
+    labels = [short_label(weight.text) for weight in weights]
     axes.set_xticks(range(len(labels)), labels=labels, rotation=55, ha="right", rotation_mode="anchor")
     for tick, height in zip(axes.get_xticklabels(), heights, strict=True):
         tick.set_color(INK if height > 0 else "#9aa7b1")
@@ -173,7 +192,7 @@ def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequen
     spots = spread(places, least=0.17 * len(weights) / inches, low=0, high=len(weights) - 1)
     for place, spot in zip(places, spots, strict=True):
         axes.annotate(
-            _label(weights[place].text),
+            short_label(weights[place].text),
             xy=(place, heights[place]),
             xytext=(spot, 1.03),
             textcoords=axes.get_xaxis_transform(),
@@ -231,7 +250,9 @@ def _end(group: Sequence[float], least: float) -> float:
     return _start(group, least) + least * (len(group) - 1)
 
 
-def _label(text: str) -> str:
+def short_label(text: str) -> str:
     """A template short enough for a picture: U025:%x[-1,0]/%x[0,0] is U025 [-1,0]/[0,0]."""
-    short = text.replace("%x", "").replace(":", " ", 1)
-    return short if len(short) <= 30 else short[:29] + "…"
+    first, *others = text.split(" + ")
+    short = first.replace("%x", "").replace(":", " ", 1)
+    more = f" +{len(others)}" if others else ""
+    return (short if len(short) <= 30 else short[:29] + "…") + more

@@ -49,11 +49,26 @@ def print_weights(
     for row, (name, text) in enumerate(strangers):
         figures = [extra.strangers[row] if extra.strangers else "" for extra in extras]
         table.add_row(*map(Text, ("", name, text, "", "", "", "", *figures)), style="dim")
+    show(table)
+    print(closing(weights, len(shown)) + remark)
+
+
+def show(table: Table) -> None:
+    """Prints a table, wider than the terminal if it must."""
     console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
     least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
     console.width = max(console.width, least)
     console.print(table)
-    print(closing(weights, len(shown)) + remark)
+
+
+def plain_table(words: Sequence[str], figures: Sequence[str]) -> Table:
+    """A table without lines: columns of words, then columns of figures, none of which is ever cut."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in words:
+        table.add_column(title, no_wrap=True, overflow="fold")
+    for title in figures:
+        table.add_column(title, justify="right", no_wrap=True, overflow="fold")
+    return table
 
 
 def weights_table(weights: Sequence[TemplateWeight], extras: Sequence[Extra] = ()) -> Table:

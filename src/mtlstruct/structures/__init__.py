@@ -1,19 +1,44 @@
 """The table of structures: how outputs of a task hang together."""
 
+from ..errors import IncompatibleError
 from .base import Parts, Sites, Structure
+from .multiclass import MulticlassStructure
 from .sequence import SequenceStructure
 from .tree import ProjectiveTree, SingleRootProjectiveTree, SingleRootTree, TreeStructure
 
 STRUCTURES: dict[str, type[Structure]] = {
     "sequence": SequenceStructure,
+    "multiclass": MulticlassStructure,
     "tree": TreeStructure,
     "projective-tree": ProjectiveTree,
     "single-root-tree": SingleRootTree,
     "single-root-projective-tree": SingleRootProjectiveTree,
 }
 
+TASKS: dict[str, tuple[str, ...]] = {
+    "segmentation": ("sequence",),
+    "dependency": ("tree", "projective-tree", "single-root-tree", "single-root-projective-tree"),
+}
+"""Tasks that are not called like their structure, and the structures they may have."""
+
+
+def structures_of(task: str) -> tuple[str, ...]:
+    """The names of structures that a task may have."""
+    return TASKS.get(task, (task,))
+
+
+def structure_for(task: str, name: str | None = None) -> type[Structure]:
+    """The structure of a task: the one of that name, or the first it may have."""
+    name = name or structures_of(task)[0]
+    if name not in STRUCTURES:
+        raise IncompatibleError(f"unknown task {task!r}: expected one of {', '.join([*STRUCTURES, *TASKS])}")
+    return STRUCTURES[name]
+
+
 __all__ = [
     "STRUCTURES",
+    "TASKS",
+    "MulticlassStructure",
     "Parts",
     "ProjectiveTree",
     "SequenceStructure",
@@ -22,4 +47,6 @@ __all__ = [
     "Sites",
     "Structure",
     "TreeStructure",
+    "structure_for",
+    "structures_of",
 ]

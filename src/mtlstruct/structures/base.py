@@ -66,12 +66,61 @@ class DualProblem(Protocol):
     N: NDArray[np.float64]
 
 
+@dataclass
+class Visits:
+    """What came of a round of visits: each span's gap before it, the change of the loss, steps taken."""
+
+    gaps: NDArray[np.float64]
+    loss: float
+    steps: int
+
+
+class DualState(Protocol):
+    """The dual variables of all sentences, one distribution over outputs each, gold to begin with.
+
+    A span is a row (start, stop, sentence, ...) of tokens that are visited together; what else a row holds is the
+    state's own business. Visits keep V = c·Aᵀ(expected parts − gold's) and N of the problem up to date.
+    """
+
+    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+        """Spans [k, ≥ 3] that cover these sentences, in order; `shift` varies where a long one may be cut."""
+        ...
+
+    def active(self) -> NDArray[np.int64]:
+        """Spans of what has mass off gold."""
+        ...
+
+    def visit(
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
+    ) -> Visits:
+        """Raises the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
+        ...
+
+    def repair(self) -> None:
+        """Makes the distributions exact again, where rounding has crept in."""
+        ...
+
+    def counts(self) -> tuple[NDArray[Any], ...]:
+        """Parts of (dual − gold), for each kind floats [rows, parts]."""
+        ...
+
+    def loss(self, counts: NDArray[Any]) -> float:
+        """The expected loss of the dual; `counts` are those of the first kind."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sites:
     """The sites of one kind in a corpus.
 
     letter    the template letter that looks here (U, B, ...)
-    tokens    int64[sites]: the token each site stands at; None where site i is token i
+    tokens    int64[sites], rising: the token each site stands at; None where site i is token i
     shared    whether sites with equal observations share a row of A
     """
 
@@ -102,7 +151,10 @@ class Structure(Protocol):
         ...
 
     def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-        """For each kind where the sites of each sentence begin. int64[S+1] each."""
+        """For each kind where the sites of each sentence begin. int64[S+1] each.
+
+        Optional: for learners that look at one sentence at a time.
+        """
         ...
 
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
@@ -173,12 +225,15 @@ class Structure(Protocol):
         """
         ...
 
-    def dual_memory(self, tokens: int) -> int:
-        """Bytes that the dual state takes."""
+    def dual(self, problem: DualProblem) -> DualState:
+        """The structure's own dual state for the coordinate learner.
+
+        Optional: without it the outputs that decoding finds are kept and weighed (structures/cached_dual.py).
+        """
         ...
 
-    def dual(self, problem: DualProblem) -> Any:
-        """The structure's own dual state for the coordinate learner (see structures/sequence_dual.py)."""
+    def dual_memory(self, tokens: int) -> int:
+        """Bytes that the own dual state takes; a structure has both or neither."""
         ...
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
 from ..constraints import Constraints
-from .base import FORBIDDEN, DualProblem, Parts, RowCounts, Sites, Triplets
+from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
 from .sequence_marginals import marginals
 from .sequence_nbest import nbest
 
@@ -168,15 +168,15 @@ class SequenceStructure:
             edges = np.where(constraints.pairs[:L, :L].ravel(), edges, FORBIDDEN)
         return nodes, edges
 
-    def dual_memory(self, tokens: int) -> int:
-        """The flow."""
-        return tokens * self.labels**2 * 4
-
-    def dual(self, problem: DualProblem) -> Any:
+    def dual(self, problem: DualProblem) -> DualState:
         """Edge marginals and the segment-wise visit."""
         from .sequence_dual import SequenceDual
 
         return SequenceDual(problem)
+
+    def dual_memory(self, tokens: int) -> int:
+        """A float32 for each pair of labels at each token."""
+        return tokens * self.labels**2 * 4
 
     def _edges(self, outputs: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         tokens = self.sites(ptr)[1].tokens

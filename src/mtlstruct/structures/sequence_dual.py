@@ -11,27 +11,16 @@ whose mass has left gold is visited without the rest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
 from .._kernels import kernel
-from .base import DualProblem
+from .base import DualProblem, Visits
 from .sequence_visit import TINY, visit
 
 LONGEST = 400
 """A span has at most this many tokens: the kernels of a span take 4·LONGEST² bytes."""
-
-
-@dataclass
-class Visits:
-    """What came of a round of visits: each span's gap before it, the change of the loss, steps taken."""
-
-    gaps: NDArray[np.float64]
-    loss: float
-    steps: int
 
 
 class SequenceDual:

@@ -57,7 +57,7 @@ def visit(
     loss, steps = _visit(
         spans, starts, gold, cost, flow,
         node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
-        edge.ids, edge.ptr, edge.blocks, edge_V, edge.attributes, edge_row,
+        edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.attributes, edge_row,
         scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
     )  # fmt: skip
     return gaps, float(loss), int(steps)
@@ -141,15 +141,20 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
 
 
 @fast_kernel
-def _edge_kernels(rows, local, ids, ptr, blocks, null, mu, K):  # type: ignore[no-untyped-def]
-    """K[k, q] = Σ_j mu_j [edge rows k and q agree on template j]."""
+def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type: ignore[no-untyped-def]
+    """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
+    slots = len(blocks)
     for k in range(rows):
         for q in range(k + 1):
             total = 0.0
-            for j in range(len(blocks)):
+            for j in range(slots):
                 x = ids[ptr[local[k]] + j]
-                if x == ids[ptr[local[q]] + j] and x != null:
-                    total += mu[blocks[j]]
+                if x == null:
+                    continue
+                other = ptr[local[q]]
+                for i in range(j if slotwise else 0, j + 1 if slotwise else slots):
+                    if ids[other + i] == x:
+                        total += mu[blocks[j]]
             K[k, q] = K[q, k] = np.float32(total)
 
 
@@ -290,12 +295,16 @@ def _kernel_row(turned, scales, slots, n, t, null, out):  # type: ignore[no-unty
 
 @fast_kernel
 def _inner_product(ids, values, blocks, ragged, mu, null, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
-    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two sorted rows of A, in which ids may repeat."""
+    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A, sorted but for null attributes, in which ids may repeat."""
     total = np.float32(0)
     real = len(values) > 0
     i, j = a0, b0
     while i < a1 and j < b1:
-        if ids[i] < ids[j]:
+        if ids[i] == null:
+            i += 1
+        elif ids[j] == null:
+            j += 1
+        elif ids[i] < ids[j]:
             i += 1
         elif ids[i] > ids[j]:
             j += 1
@@ -310,8 +319,7 @@ def _inner_product(ids, values, blocks, ragged, mu, null, a0, a1, b0, b1):  # ty
             while j < b1 and ids[j] == here:
                 right += values[j] if real else np.float32(1)
                 j += 1
-            if here != null:
-                total += np.float32(m) * left * right
+            total += np.float32(m) * left * right
     return total
 
 
@@ -463,7 +471,7 @@ def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V,
 def _visit(  # type: ignore[no-untyped-def]
     spans, starts, gold, cost, flow,
     ids, ptr, ragged, slotwise, blocks, values, V, null,
-    edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, edge_row,
+    edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
     scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
     L = flow.shape[1]
@@ -538,7 +546,9 @@ def _visit(  # type: ignore[no-untyped-def]
                     continue
                 if not prepared:
                     prepared = True
-                    _edge_kernels(rows, local, edge_ids, edge_ptr, edge_blocks, edge_null, mu, edge_K)
+                    _edge_kernels(
+                        rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
+                    )
                     if slotwise:
                         _transpose(ids, ptr[start], slots, n, turned)
                 for t in range(a, e + 1):

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import DualProblem, Parts, RowCounts, Sites, Triplets
+from .base import DualProblem, DualState, Parts, RowCounts, Sites, Triplets
 from .tree_marginals import marginals
 from .tree_search import best_trees
 
@@ -134,7 +134,7 @@ class TreeStructure:
 
         return tokens * ROOM * 28
 
-    def dual(self, problem: DualProblem) -> Any:
+    def dual(self, problem: DualProblem) -> DualState:
         """Cached trees and pairwise steps between them."""
         from .tree_dual import TreeDual
 

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import IncompatibleError
-from .base import DualProblem
-from .sequence_dual import Visits
+from .base import DualProblem, Visits
 from .tree import arc_starts
 from .tree_search import best_trees
 from .tree_visit import (

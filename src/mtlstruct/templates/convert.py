@@ -34,7 +34,9 @@ def line_in(template: Template, to: str, templates: TemplateSet) -> str:
 
 
 def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
-    """A line of the source in the dialect; a comment behind a template comes to stand above it."""
+    """A line of the source in the dialect; if it must be translated, a comment behind it comes to stand above it."""
+    if to == templates.dialect and here:
+        return [line]
     if not here:
         return [line] if line.startswith("#") or not line.strip() else [f"# {line}"]
     written = [line_in(template, to, templates) for template in here]

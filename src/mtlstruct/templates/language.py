@@ -102,7 +102,7 @@ class TemplateSet(Sequence[Template]):
 
     def text(self) -> str:
         """The inverse of parse (in our own dialect), without blank lines and comments."""
-        return "".join(template.text + "\n" for template in self.templates)
+        return "".join(reading.text + "\n" for reading in self._readings())
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -112,6 +112,18 @@ class TemplateSet(Sequence[Template]):
     def select(self, indices: Iterable[int]) -> TemplateSet:
         """The smaller set with these templates, in the order given."""
         return replace(self, templates=tuple(self.templates[index] for index in indices))
+
+    def shared(self) -> TemplateSet:
+        """Lines that can expand alike as one template, where the first of them stands.
+
+        Lines expand alike where their cells agree, if their literal text does: CRF++, which knows a feature by its
+        text alone, has one set of parameters for them.
+        """
+        groups: dict[tuple[str, ...], list[Template]] = {}
+        for reading in self._readings():
+            groups.setdefault(skeleton(reading), []).append(replace(reading, others=()))
+        merged = (replace(first, others=tuple(others)) for first, *others in groups.values())
+        return replace(self, templates=tuple(merged))
 
     def columns(self) -> frozenset[int]:
         """The numbers of the data columns that are looked at."""
@@ -139,11 +151,11 @@ class TemplateSet(Sequence[Template]):
 
     def check_columns(self, count: int) -> None:
         """Refuses a template that names a column which data with `count` observation columns lacks."""
-        for template in self.templates:
-            for term in template.terms:
+        for reading in self._readings():
+            for term in reading.terms:
                 if term.column >= count:
                     problem = f"template names column {term.column}, but the data has {columns_of(count)}"
-                    raise self.error(template, problem)
+                    raise self.error(reading, problem)
 
     def error(self, template: Template, problem: str) -> TemplateError:
         """The error for one of these templates."""
@@ -164,8 +176,11 @@ class TemplateSet(Sequence[Template]):
             return replace(self, templates=self.templates[index])
         return self.templates[index]
 
+    def _readings(self) -> Iterator[Template]:
+        return (reading for template in self.templates for reading in template.readings)
+
     def _terms(self) -> Iterator[Term]:
-        return (term for template in self.templates for term in template.terms)
+        return (term for reading in self._readings() for term in reading.terms)
 
 
 def check_dialect(dialect: str, compat: bool = False) -> None:

@@ -197,7 +197,7 @@ def _merged(templates: Sequence[Template]) -> list[Finding]:
             new,
             "merged",
             f"expands like line {old.line} where the cells agree, so CRF++ would merge the two",
-            "give each line its own identifier, such as U01:",
+            "give each line its own identifier, such as U01:, or train with --share-identical if that is meant",
         )
         for old, new in _again(looking, skeleton)
         if old.terms != new.terms

@@ -69,6 +69,7 @@ class Template:
     kind     "U", "B" or "A"
     pieces   the literal text around the terms, len(terms) + 1 strings
     line     where it stood, from 1
+    others   further lines that have their features in common with this one (TemplateSet.shared)
     """
 
     text: str
@@ -77,6 +78,17 @@ class Template:
     pieces: tuple[str, ...]
     terms: tuple[Term, ...]
     line: int = field(compare=False)
+    others: tuple[Template, ...] = ()
+
+    @property
+    def readings(self) -> tuple[Template, ...]:
+        """The lines whose features are those of this template: itself, as a rule."""
+        return (self, *self.others)
+
+    @property
+    def title(self) -> str:
+        """All of its lines in one."""
+        return " + ".join(reading.text for reading in self.readings)
 
 
 def written(pieces: tuple[str, ...], terms: tuple[Term, ...]) -> str:

@@ -1,0 +1,36 @@
+"""The options of a training that `train` and `tune` share, besides those in `common`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mtlstruct.cli.common import Normalize, Solver, Tags, Task
+
+TaskOption = Annotated[
+    Task, typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line.")
+]
+SolverOption = Annotated[
+    Solver | None,
+    typer.Option(
+        "--solver", help="The fast dual, or the paper's algorithm.", show_default="the method's first"
+    ),
+]
+LineSearchOption = Annotated[
+    bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
+]
+GapOption = Annotated[float, typer.Option("--gap", help="Stop at this relative duality gap.")]
+EpsilonOption = Annotated[
+    float | None, typer.Option("--epsilon", help="Stop at this R_emp - R_s instead, as the paper does.")
+]
+MaxIterOption = Annotated[
+    int, typer.Option("--max-iter", metavar="N", help="Stop after so many passes anyway.")
+]
+MinCountOption = Annotated[
+    int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
+]
+NormalizeOption = Annotated[
+    Normalize, typer.Option("--normalize", help="Look cells up in this Unicode form.")
+]
+TagsOption = Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")]

@@ -1,0 +1,127 @@
+"""Running the trials of a study: the data are encoded once, and worker processes map that one encoding.
+
+The last training, of the best setting on all of the data, uses it too. A trial is what `train` and `evaluate` would
+do: the model that would be saved is scored.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import grid, memory, threads
+from .corpus import Corpus
+from .grid import Store
+from .learners.base import active_templates
+from .mapped import Shared, share
+from .processes import Outcome
+from .studies import Study, Trial
+from .subsets import subset
+from .train import Material, build_model, encode, learn, memory_needed
+
+PROCESS = 250_000_000
+"""Bytes that a worker takes before it does anything: the interpreter, numba, the kernels."""
+
+
+class Scores(Protocol):
+    """What a scorer returns."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        ...
+
+
+Score = Callable[[str, Corpus, NDArray[np.int32], Sequence[str]], Scores]
+"""score(task, gold, predictions, labels); a function of a module, since worker processes import it by name."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The encoded data of a study, in this process and shared with others."""
+
+    study: Study
+    material: Material
+    shared: Shared
+
+    def fitting(self, jobs: int) -> int:
+        """How many trials at a time fit into memory, at most `jobs`; refuses if not even one does."""
+        free, needed = memory.available(), self.memory
+        memory.ensure(needed, "a trial")
+        return jobs if free is None else max(1, min(jobs, free // needed))
+
+    @property
+    def memory(self) -> int:
+        """Bytes that a trial takes on top of the shared data."""
+        encoded = self.material.encoded
+        whole = all(split.train is None for split in self.study.splits)
+        copied = 0 if whole else sum(design.ids.nbytes for design in encoded.designs)
+        return memory_needed(encoded, self.material.structure) + copied + PROCESS
+
+    def run(
+        self,
+        trials: Sequence[Trial],
+        store: Store,
+        score: Score,
+        *,
+        jobs: int,
+        threads: int,
+        started: Callable[[Trial], None] = lambda trial: None,
+    ) -> Generator[Outcome[Trial], None, None]:
+        """Runs trials in `jobs` processes and keeps each result as soon as it is there."""
+        return grid.run(trials, store, partial(open_worker, self.shared, score, threads), jobs, started)
+
+
+@contextmanager
+def runner(study: Study, folder: Path) -> Iterator[Runner]:
+    """Encodes the data and shares them by files in a folder that nobody else is at work in."""
+    for left in folder.glob(".shared-*"):  # by a run that was killed
+        shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=".shared-", dir=folder) as place:
+        material = encode(study.corpus, study.templates, study.settings[0])
+        shared = share((study, material), Path(place))
+        del material  # from here on this process, too, uses the mapped one
+        yield Runner(study, shared.open()[1], shared)
+
+
+def open_worker(shared: Shared, score: Score, count: int) -> Callable[[Trial], dict[str, Any]]:
+    """What a worker process does with a trial."""
+    threads.set_threads(count)
+    study, material = shared.open()
+    return partial(run_trial, study, material, score)
+
+
+def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> dict[str, Any]:
+    """Trains on the split's sentences and scores the model: the figures of `train` and `evaluate`."""
+    began, cpu = time.perf_counter(), time.process_time()
+    corpus, encoded, options = study.corpus, material.encoded, trial.options
+    gold = study.valid if trial.split.test is None else corpus.take(trial.split.test)
+    assert gold is not None
+    if trial.split.train is not None:
+        sites = material.structure.sites(corpus.ptr)
+        encoded = subset(encoded, trial.split.train, sites, options.min_count)
+        corpus = corpus.take(trial.split.train)
+    fit = learn(corpus, material.structure, encoded, options, lambda record: False)
+    outline = encoded.outline()
+    model = build_model(corpus, study.templates, material.structure, outline, material.index, fit, options)
+    return {
+        "scores": score(options.task, gold, model.predict(gold), model.labels).as_dict(),
+        **{
+            name: getattr(fit, name)
+            for name in ("objective", "dual", "gap", "epsilon", "passes", "converged")
+        },
+        "active_templates": active_templates(fit.mu),
+        "mu": fit.mu.tolist(),
+        "norm": model.norm.tolist(),
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+    }

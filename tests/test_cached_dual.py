@@ -1,0 +1,122 @@
+"""The dual state that serves every structure: the same optimum as a structure's own, and its books in order."""
+
+import numpy as np
+import pytest
+from duals import keep_books, ragged
+from naive import objective, random_corpus, random_items
+
+from mtlstruct import threads
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import Coordinate, Stop
+from mtlstruct.losses import Hamming, WeightedHamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.structures import MulticlassStructure, SequenceStructure
+from mtlstruct.structures.cached_dual import CachedDual
+from mtlstruct.templates import TemplateSet
+
+TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"
+ITEMS = "U0:%x[0,0]\nU1:%x[0,1]"
+NORMS = [BlockL1Squared(), L2()]
+
+
+class PlainSequence(SequenceStructure):
+    """Sequences without a dual state of their own."""
+
+    dual = dual_memory = None
+
+
+class PlainItems(MulticlassStructure):
+    """Items without one."""
+
+    dual = dual_memory = None
+
+
+def silent(record):
+    return False
+
+
+def make_oracle(data, structure=PlainSequence, templates=TEMPLATES, loss=None):
+    made = structure(len(data.labels))
+    encoded, _ = encode_training(data, TemplateSet.parse(templates), made.sites(data.ptr))
+    return Oracle(made, encoded, data.outputs, (loss or Hamming()).table(data.labels))
+
+
+def test_it_is_taken_where_a_structure_has_none():
+    oracle = make_oracle(random_corpus(np.random.default_rng(0)))
+    assert isinstance(oracle.dual(oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_visits_raise_the_dual_and_keep_the_books(c):
+    keep_books(make_oracle(random_corpus(np.random.default_rng(1), 40)), c, passes=9)
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("real", [False, True])
+def test_ragged_and_real_valued_rows(real):
+    oracle = make_oracle(random_corpus(np.random.default_rng(2), 20))
+    node, edge = oracle.encoded.designs
+    object.__setattr__(oracle.encoded, "designs", (ragged(node, real), edge))
+    keep_books(oracle, 1.0)
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("c", [0.05, 1.0])
+def test_the_certified_objective_is_the_true_one(regularizer, c):
+    oracle = make_oracle(random_corpus(np.random.default_rng(3), 10, 4, 5))
+    fit = Coordinate(Stop(gap=2e-3)).fit(oracle, regularizer, c, silent)
+    assert fit.converged
+    true = objective(oracle, fit.weights, fit.scale, regularizer, c)
+    assert fit.objective == pytest.approx(true, rel=1e-4)
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    ("own", "plain", "data", "templates"),
+    [
+        (SequenceStructure, PlainSequence, random_corpus(np.random.default_rng(4), 30, 7, 9), TEMPLATES),
+        (MulticlassStructure, PlainItems, random_items(np.random.default_rng(5), 50), ITEMS),
+    ],
+    ids=["sequence", "multiclass"],
+)
+def test_it_meets_the_structures_own_dual(own, plain, data, templates, regularizer):
+    loss = WeightedHamming((("L0", 3.0), ("L1", 0.25)))
+    fits = [
+        Coordinate(Stop(gap=2e-3)).fit(make_oracle(data, s, templates, loss), regularizer, 1.0, silent)
+        for s in (own, plain)
+    ]
+    assert all(fit.converged for fit in fits)
+    assert max(fit.dual for fit in fits) <= min(fit.objective for fit in fits) * (1 + 1e-6)
+
+
+def test_outputs_that_lost_their_mass_are_forgotten():
+    oracle = make_oracle(random_corpus(np.random.default_rng(6), 30, 8, 6))
+    state = oracle.dual(oracle.zeros(), np.zeros(oracle.templates))
+    rng = np.random.default_rng(7)
+    found = set()
+    for _ in range(40):
+        mu = rng.dirichlet(np.ones(oracle.templates))
+        state.visit(state.spans(rng.permutation(oracle.sentences), 0), mu, 1.0, 5, 1e-6)
+        found |= {(i, key) for i, cache in enumerate(state.caches) for key in cache.keys}
+    kept = sum(len(cache.keys) for cache in state.caches)
+    assert kept < 0.9 * len(found)
+    for cache in state.caches:
+        assert cache.alpha.sum() == pytest.approx(1)
+        assert len(cache.loss) == len(cache.alpha) == len(cache.idle) == len(cache.keys) + 1
+        for seats, vectors in zip(cache.seats, cache.vectors, strict=True):
+            assert vectors.shape == (len(cache.alpha), len(seats))
+            assert np.all(np.diff(seats) > 0)
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    data = random_corpus(np.random.default_rng(8), 60, 8, 9)
+    fits = []
+    for count in (1, 3):
+        threads.set_threads(count)
+        fits.append(Coordinate(Stop(gap=0.01)).fit(make_oracle(data), BlockL1Squared(), 1.0, silent))
+    threads.set_threads(None)
+    one, three = fits
+    assert one.objective == three.objective
+    assert np.array_equal(one.mu, three.mu)
+    assert all(np.array_equal(a, b) for a, b in zip(one.weights, three.weights, strict=True))

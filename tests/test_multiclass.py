@@ -1,0 +1,174 @@
+"""Items with one class each: by enumeration, as sequences of one token, and with exact visits of the dual."""
+
+import itertools
+
+import numpy as np
+import pytest
+from duals import keep_books, ragged
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import objective, random_corpus, random_items
+
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.losses import Hamming, WeightedHamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.structures import MulticlassStructure, SequenceStructure
+from mtlstruct.structures.multiclass_dual import _project
+from mtlstruct.templates import TemplateSet
+
+TEMPLATES = "U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]"
+NORMS = [BlockL1Squared(), L2()]
+
+
+def silent(record):
+    return False
+
+
+def make_oracle(data, structure=MulticlassStructure, templates=TEMPLATES, loss=None):
+    made = structure(len(data.labels))
+    encoded, _ = encode_training(data, TemplateSet.parse(templates), made.sites(data.ptr))
+    return Oracle(made, encoded, data.outputs, (loss or Hamming()).table(data.labels))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 10**6),
+    st.integers(2, 5),
+    st.lists(st.integers(1, 3), min_size=1, max_size=5),
+    st.booleans(),
+    st.sampled_from([1.0, 0.5, 3.0]),
+)
+def test_the_structure_by_enumeration(seed, L, lengths, coarse, scale):
+    rng = np.random.default_rng(seed)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    T, S = int(ptr[-1]), len(lengths)
+    parts = (rng.integers(-1, 2, (T, L)) if coarse else rng.normal(size=(T, L))).astype(np.float32)
+    gold, other = rng.integers(0, L, (2, T)).astype(np.int32)
+    cost = WeightedHamming((("a", 2.5), ("b", 0.0))).table("abcde"[:L])
+    structure = MulticlassStructure(L)
+    for augmented in (False, True):
+        outputs, values = np.full(T, 9, np.int32), np.zeros(S)
+        extra = {"gold": gold, "cost": cost} if augmented else {}
+        structure.decode((parts,), (None,), ptr, (0, S), outputs, values, scale=scale, **extra)
+        table = scale * parts + (cost[gold] if augmented else 0)
+        assert outputs.tolist() == table.argmax(axis=1).tolist()  # ties to the smaller number
+        best = [table[a:b].max(axis=1).sum() for a, b in itertools.pairwise(ptr)]
+        np.testing.assert_allclose(values, best, atol=1e-5)
+    score = structure.evaluate((parts,), (None,), ptr, other)
+    loss = structure.losses(other, gold, cost, ptr)
+    for i, (a, b) in enumerate(itertools.pairwise(ptr)):
+        assert score[i] == pytest.approx(sum(parts[t, other[t]] for t in range(a, b)), abs=1e-5)
+        assert loss[i] == pytest.approx(sum(cost[gold[t], other[t]] for t in range(a, b)), abs=1e-5)
+    counts = np.zeros((T, L))
+    (triplets,) = structure.indicator(other, gold, (None,), ptr)
+    triplets.add_to(counts, 1.0)
+    assert np.array_equal(counts, np.eye(L)[other] - np.eye(L)[gold])
+
+
+def test_probabilities_and_n_best_are_those_of_sequences_of_length_one():
+    rng = np.random.default_rng(8)
+    L, T = 4, 12
+    parts = rng.normal(size=(T, L)).astype(np.float32)
+    gold = rng.integers(0, L, T).astype(np.int32)
+    flat = np.zeros((1, L * L), np.float32)
+    for ptr in (np.arange(T + 1), np.array([0, 3, 4, 9, 12])):
+        S = len(ptr) - 1
+        linked = np.zeros(T - S, np.int32)
+        found = []
+        for structure, own, rows in (
+            (MulticlassStructure(L), (parts,), (None,)),
+            (SequenceStructure(L), (parts, flat), (None, linked)),
+        ):
+            log_z, best, values = np.zeros(S), np.zeros((6, T), np.int32), np.zeros((S, 6))
+            shares, *_ = structure.marginals(own, rows, ptr, (0, S), log_z, scale=0.7, gold=gold)
+            structure.nbest(own, rows, ptr, (0, S), best, values)
+            there = np.repeat(values > -np.inf, np.diff(ptr), axis=0).T  # an item has no more than L outputs
+            found.append((shares.row, shares.count, log_z, values, best * there))
+        for ours, theirs in zip(*found, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-9)
+
+
+@pytest.mark.jitless
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 10**6), st.integers(2, 30), st.sampled_from([1e-3, 0.1, 1.0, 10.0, 1e9]))
+def test_the_projection_is_the_nearest_point_of_the_simplex(seed, L, step):
+    rng = np.random.default_rng(seed)
+    alpha = rng.dirichlet(np.full(L, 0.3)).astype(np.float32)
+    e = rng.normal(size=L).astype(np.float32)
+    fresh, support = np.ones(L, np.float32), np.zeros(L, np.int64)
+    _project(alpha, e, step, fresh, support)
+    assert fresh.min() >= 0
+    assert fresh.sum() == pytest.approx(1, abs=1e-5)
+    # Optimality: ⟨z − fresh, y − fresh⟩ ≤ 0 for every corner y.
+    pull = (alpha.astype(float) - fresh) / step + e
+    assert pull.max() - pull @ fresh <= 1e-5 * (1 + 1 / step)
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("c", [0.05, 1.0, 20.0])
+def test_both_solvers_are_certified_by_enumeration(regularizer, c):
+    oracle = make_oracle(random_items(np.random.default_rng(0), 60))
+    learners = (
+        Coordinate(Stop(gap=1e-3)),
+        CuttingPlane(Stop(gap=1e-3), line_search=True),
+    )
+    fits = [learner.fit(oracle, regularizer, c, silent) for learner in learners]
+    lowest = max(fit.dual for fit in fits)
+    for fit in fits:
+        assert fit.converged
+        true = objective(oracle, fit.weights, fit.scale, regularizer, c)
+        assert fit.objective == pytest.approx(true, rel=1e-4)
+        assert lowest <= fit.objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
+def test_classes_are_sequences_of_length_one(regularizer):
+    data = random_items(np.random.default_rng(1), 50)
+    learner = Coordinate(Stop(gap=1e-4))
+    ours, theirs = (
+        learner.fit(make_oracle(data, structure), regularizer, 1.0, silent)
+        for structure in (MulticlassStructure, SequenceStructure)
+    )
+    assert max(ours.dual, theirs.dual) <= min(ours.objective, theirs.objective) * (1 + 1e-6)
+
+
+def test_items_may_come_in_sentences_with_context():
+    data = random_corpus(np.random.default_rng(2), 20, 6, 8)
+    templates = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]"
+    ours, theirs = (
+        Coordinate(Stop(gap=1e-3)).fit(make_oracle(data, structure, templates), L2(), 0.5, silent)
+        for structure in (MulticlassStructure, SequenceStructure)
+    )
+    assert max(ours.dual, theirs.dual) <= min(ours.objective, theirs.objective) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_visits_raise_the_dual_and_keep_the_books(c):
+    keep_books(make_oracle(random_items(np.random.default_rng(3), 60)), c)
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("real", [False, True])
+def test_ragged_and_real_valued_rows(real):
+    oracle = make_oracle(random_items(np.random.default_rng(4), 40))
+    object.__setattr__(oracle.encoded, "designs", (ragged(oracle.encoded.designs[0], real),))
+    keep_books(oracle, 1.0)
+
+
+def test_many_classes():
+    rng = np.random.default_rng(5)
+    oracle = make_oracle(random_items(rng, 600, words=300, labels=300))
+    fit = Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0, silent)
+    assert fit.converged
+
+
+def test_an_item_without_features_is_no_trouble():
+    """All mass goes to some other class, since nothing can be learned about it."""
+    oracle = make_oracle(random_items(np.random.default_rng(6), 20))
+    design = oracle.encoded.designs[0]
+    design.ids[: len(design.blocks)] = design.attributes
+    fit = Coordinate(Stop(gap=1e-3)).fit(oracle, L2(), 1.0, silent)
+    assert fit.converged
+    assert fit.objective == pytest.approx(objective(oracle, fit.weights, fit.scale, L2(), 1.0), rel=1e-4)
