@@ -7,6 +7,10 @@ import itertools
 import numpy as np
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.encoding import Encoded
+from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct.losses import Hamming
+from mtlstruct.oracle import Oracle
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.language import expand
 
@@ -128,3 +132,69 @@ def objective(oracle, weights, scale, regularizer, c):
         for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
             squares[j] = scale[j] ** 2 * float((u[first:last].astype(float) ** 2).sum())
     return regularizer.value(np.sqrt(squares)) + c * total
+
+
+def is_tree(heads):
+    """heads[m - 1] is the head of token m; from each token the root is reached."""
+    for token in range(1, len(heads) + 1):
+        for _ in range(len(heads) + 1):
+            token = heads[token - 1] if token else 0
+        if token:
+            return False
+    return True
+
+
+def is_projective(heads):
+    """No two arcs cross."""
+    arcs = [(min(m, h), max(m, h)) for m, h in enumerate(heads, 1)]
+    return not any(a < c < b < d for a, b in arcs for c, d in arcs)
+
+
+def all_trees(n, projective=False, single_root=False):
+    for heads in itertools.product(range(n + 1), repeat=n):
+        if (
+            is_tree(heads)
+            and (not projective or is_projective(heads))
+            and (not single_root or heads.count(0) == 1)
+        ):
+            yield heads
+
+
+def tree_score(arcs, heads):
+    """arcs [n, n + 1]: of token m + 1 under each head."""
+    return sum(arcs[m, h] for m, h in enumerate(heads))
+
+
+def random_treebank(rng, sentences=12, longest=6, templates=5, values=7):
+    """Arcs with features that tell a little about gold: ptr, heads, and the ragged Design of the arcs."""
+    lengths = rng.integers(1, longest + 1, sentences)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    heads, rows = [], []
+    for n in lengths:
+        order = rng.permutation(n) + 1
+        gold = np.zeros(n, int)
+        for place in range(1, n):
+            gold[order[place] - 1] = order[rng.integers(0, place)]
+        heads += gold.tolist()
+        for m in range(1, n + 1):
+            for h in range(n + 1):
+                seen = rng.integers(0, values, templates)
+                if h == gold[m - 1]:
+                    seen[: rng.integers(0, templates)] = 0
+                fires = np.flatnonzero(rng.random(templates) < 0.8)
+                rows.append([] if h == m else [(j, j * values + seen[j]) for j in fires.tolist()])
+    ids = [f for row in rows for _, f in row] + [templates * values] * LOOKAHEAD
+    row_ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    design = Design(
+        np.array(ids, np.int32), row_ptr, np.array([j for row in rows for j, _ in row], np.int32),
+        np.zeros(0, np.float32), np.arange(templates + 1, dtype=np.int64) * values,
+        np.arange(templates, dtype=np.int32),
+    )  # fmt: skip
+    return ptr, np.array(heads, np.int32), design
+
+
+def tree_oracle(rng, structure, **sizes):
+    """An oracle on a random treebank."""
+    ptr, heads, design = random_treebank(rng, **sizes)
+    encoded = Encoded(("arc",), (design,), (None,), ptr, len(design.templates))
+    return Oracle(structure, encoded, heads, Hamming().table(structure.choices(())))

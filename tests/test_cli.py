@@ -174,7 +174,7 @@ def test_a_file_may_be_called_debug(run: Run, place: Path) -> None:
 
 
 def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(_: object) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("oh [red]no[/red]")
 
     monkeypatch.setattr("mtlstruct.templates.preset", broken)
@@ -591,7 +591,7 @@ def test_bad_training_data(run: Run, tagger: Path, place: Path, kind: str) -> No
 BAD_TEMPLATES = {
     "none": (b"# nothing\n\n", "a.tpl: expected at least one template line, got none"),
     "empty": (b"", "a.tpl: expected at least one template line, got none"),
-    "another letter": (b"X:%x[0,0]\n", "a.tpl, line 1, column 1: expected U or B"),
+    "another letter": (b"X:%x[0,0]\n", "a.tpl, line 1, column 1: expected U, B or A"),
     "no UTF-8": (b"U:\xff%x[0,0]\n", "a.tpl, line 1: expected UTF-8"),
 }
 

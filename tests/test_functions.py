@@ -19,7 +19,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.errors import ModelFileError, MtlError, TemplateError
 from mtlstruct.model import Model
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, boundary
+from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, arcs, boundary
 from mtlstruct.templates.functions import LIST, NUMBER, bound, signature
 from mtlstruct.templates.regex import LONGEST, RegexError, compiled
 from mtlstruct.templates.terms import expand, place, written
@@ -205,7 +205,8 @@ def test_text_and_terms_are_inverse(drawn: list[Term]) -> None:
 
 def test_the_docs_list_every_function() -> None:
     rows = re.findall(r"^\| `(%[A-Za-z]+\[[^`]*\])` \| (.*?) \|", DOCS.read_text(), re.MULTILINE)
-    assert rows == [(signature(name), row.doc) for name, row in FUNCTIONS.items()]
+    of_arcs = [(f"%{name}[{','.join(row.anchor)}]", row.doc) for name, row in arcs.FUNCTIONS.items()]
+    assert rows == [(signature(name), row.doc) for name, row in FUNCTIONS.items()] + of_arcs
 
 
 # --- in the encoder

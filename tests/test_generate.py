@@ -47,7 +47,7 @@ def test_counts(name: str, count: int) -> None:
     assert len(preset(name)) == count
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", [name for name in PRESETS if name != "dependency"])
 def test_presets_repeat_nothing_and_end_with_the_transition(name: str) -> None:
     templates = preset(name)
     cells = [(template.kind, frozenset(template.terms)) for template in templates]
@@ -82,9 +82,8 @@ def test_ner_lines() -> None:
 
 
 def test_unknown_preset() -> None:
-    message = (
-        r"^unknown preset 'x': expected one of cws-tp1, cws-tp2, ner-134, ner, pos, chunking, segmentation$"
-    )
+    known = "cws-tp1, cws-tp2, ner-134, dependency, ner, pos, chunking, segmentation"
+    message = rf"^unknown preset 'x': expected one of {known}$"
     with pytest.raises(MtlError, match=message):
         preset("x")
 
@@ -243,3 +242,23 @@ def test_too_many() -> None:
 def test_nothing_asked_for() -> None:
     with pytest.raises(TemplateError, match="expected at least one template"):
         generate(unigrams=False, transitions=False)
+
+
+def test_the_set_for_trees_has_the_papers_numbers() -> None:
+    templates = preset("dependency")
+    assert len(templates) == 540
+    assert {template.kind for template in templates} == {"A"}
+    between = [t for t in templates if any(term.anchor == "b" for term in t.terms)]
+    assert len(between) == 4 * 84
+    conjoined = [t for t in templates if any(term.function == "distance" for term in t.terms)]
+    assert 2 * len(conjoined) == len(templates)
+    assert len({t.name for t in templates}) == 540
+
+
+def test_the_set_for_trees_reaches_as_far_as_wanted() -> None:
+    assert preset("dependency", 84).source == preset("dependency").source
+    assert len(preset("dependency", 2)) == 204 + 8
+    assert len(preset("dependency", 100)) == 204 + 400
+    for name, reach in (("dependency", 0), ("dependency", 256), ("ner", 3)):
+        with pytest.raises(MtlError, match="reach"):
+            preset(name, reach)

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import MtlError, TemplateError
+from mtlstruct.templates.convert import converted
 from mtlstruct.templates.functions import FUNCTIONS
 from mtlstruct.templates.language import Template, TemplateSet, Term, boundary, expand, skeleton
+from mtlstruct.templates.terms import written
 
 SENTENCE = [("Das", "ART"), ("Haus", "NN"), ("brennt", "VVFIN")]
 
@@ -231,12 +233,12 @@ KNOWN = "expected %x[row,column] or one of " + ", ".join(f"%{name}" for name in 
 @pytest.mark.parametrize(
     ("line", "column", "problem"),
     [
-        ("X01:%x[0,0]", 1, "expected U or B as the first character, got 'X'"),
-        ("u:%x[0,0]", 1, "expected U or B as the first character, got 'u'"),
-        ("\0", 1, "expected U or B as the first character, got '\\x00'"),
-        (" U:%x[0,0]", 1, "expected U or B as the first character, got a blank before the template"),
-        ("\tB", 1, "expected U or B as the first character, got a blank before the template"),
-        (" # comment", 1, "expected U or B as the first character, got a blank before the template"),
+        ("X01:%x[0,0]", 1, "expected U, B or A as the first character, got 'X'"),
+        ("u:%x[0,0]", 1, "expected U, B or A as the first character, got 'u'"),
+        ("\0", 1, "expected U, B or A as the first character, got '\\x00'"),
+        (" U:%x[0,0]", 1, "expected U, B or A as the first character, got a blank before the template"),
+        ("\tB", 1, "expected U, B or A as the first character, got a blank before the template"),
+        (" # comment", 1, "expected U, B or A as the first character, got a blank before the template"),
         ("U:%y[0,0]", 3, f"unknown macro '%y': {KNOWN}"),
         ("U:%%", 3, f"unknown macro '%%': {KNOWN}"),
         ("U:%sufix[0,0,3]", 3, f"unknown macro '%sufix': {KNOWN}"),
@@ -309,3 +311,56 @@ def test_read_names_line_and_offset_of_bad_bytes(tmp_path: Path) -> None:
 def test_read_without_a_file(tmp_path: Path, name: str, reason: str) -> None:
     with pytest.raises(MtlError, match=f"expected a readable template file, got: .*{reason}"):
         TemplateSet.read(tmp_path / name)
+
+
+ARCS = """A00:%x[h,pos]/%x[m-1,pos]/%direction[h,m]/%distance[h,m]
+A01:%x[l-1,0]/%x[r+2,form]
+A02:%lower[b,form]/%position[b]
+A03:%x[l,pos]/%x[b@-2,pos]
+A04
+"""
+
+
+def test_templates_of_arcs_come_back_as_they_were() -> None:
+    templates = TemplateSet.parse(ARCS)
+    assert templates.text() == ARCS
+    for template in templates:
+        assert written(template.pieces, template.terms) == template.text
+    assert TemplateSet.parse(templates.resolved(["FORM", "XPOS"]).text()) == templates
+
+
+def test_columns_by_name_are_found_whatever_they_are_called() -> None:
+    (template,) = TemplateSet.parse("A:%x[h,word]/%x[m,XPOS]/%x[m,1]").resolved(["FORM", "LEMMA", "POSTAG"])
+    assert [term.column for term in template.terms] == [0, 2, 1]
+    with pytest.raises(TemplateError, match="names column feats, but the data has the columns FORM"):
+        TemplateSet.parse("A:%x[h,feats]").resolved(["FORM"])
+    with pytest.raises(TemplateError, match="the columns of the data have no names"):
+        TemplateSet.parse("U:%x[0,feats]").resolved([])
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("A:%x[0,0]", "with a place like h, m-1"),
+        ("A:%x[h1,0]", "with a place like h, m-1"),
+        ("A:%x[h@1,0]", "with a place like h, m-1"),
+        ("A:%x[b@+1,0]", "with a place like h, m-1"),
+        ("A:%x[b@0,0]", "from @1"),
+        ("A:%x[h+300,0]", "beyond ±255"),
+        ("A:%x[h,0]/%x[l,0]", "counted from h and m, or from l and r"),
+        ("A:%x[b,0]/%x[b@1,0]", "one place between"),
+        ("A:%direction[m,h]", "expected %direction\\[h,m\\]"),
+        ("U:%direction[h,m]", "unknown macro"),
+        ("U:%x[h,0]", "expected %x"),
+    ],
+)
+def test_templates_of_arcs_that_mean_nothing_are_refused(line: str, problem: str) -> None:
+    with pytest.raises(TemplateError, match=problem):
+        TemplateSet.parse(line)
+
+
+@pytest.mark.parametrize("dialect", ["crfpp", "wapiti"])
+def test_no_other_dialect_has_arcs_or_names(dialect: str) -> None:
+    for line, what in (("A:%x[h,0]", "templates of arcs"), ("U:%x[0,pos]", "%x")):
+        with pytest.raises(TemplateError, match=f"line 2: .* cannot express {what}"):
+            converted(TemplateSet.parse(f"U:%x[0,0]\n{line}\n"), dialect)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from mtlstruct import metrics, studies, threads, tuning
+from mtlstruct.arcs import encode_trees
 from mtlstruct.classification import class_scores
 from mtlstruct.cli import scoring
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.encoding import encode_training
-from mtlstruct.formats import columns, segmented
+from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
 from mtlstruct.losses import Hamming
 from mtlstruct.model import Model
@@ -49,7 +50,7 @@ def head(corpus, n):
     """The first n sentences."""
     stop = int(corpus.ptr[n])
     cells = tuple(Column(c.ids[:stop], c.strings) for c in corpus.columns)
-    return Corpus(cells, corpus.ptr[: n + 1], corpus.outputs[:stop], corpus.labels)
+    return Corpus(cells, corpus.ptr[: n + 1], corpus.outputs[:stop], corpus.labels, corpus.names)
 
 
 def chunk_f1(model, gold):
@@ -157,6 +158,42 @@ def test_a_sentence_of_100_000_tokens_trains_and_tags():
     training = train(one, preset("ner-134"), Options(c=1.0), silent)
     assert training.fit.converged
     assert np.mean(training.model.predict(one) == one.outputs) > 0.99
+
+
+def danish(part):
+    return conll.read(found("parsing", "danish_ddt_conllx", f"{part}.conll"))
+
+
+def test_features_of_gold_arcs_are_counted_exactly():
+    encoded, index = encode_trees(danish("train"), preset("dependency"))
+    assert index.found.sum() == 2_154_096
+    assert len(index.merged.constant) == 18
+    kept = encoded.attributes
+    print(f"\n{540 - len(index.merged.dropped)} distinct templates, {kept:,} features kept")
+    assert kept < 2_154_096
+
+
+def test_danish_trees_reach_the_papers_scores():
+    training = train(danish("train"), preset("dependency"), Options(task="dependency"), silent)
+    gold = danish("test")
+    right = training.model.predict(gold) == gold.outputs
+    uasp = 100 * right.mean()
+    acc = 100 * np.mean([right[s].all() for s in gold.sentences()])
+    print(f"\nUASP {uasp:.2f}, ACC {acc:.2f} at a gap of {training.fit.gap:.4f}")
+    assert training.fit.converged
+    assert uasp >= 87.6
+    assert acc >= 33.5
+    assert (training.fit.mu > 1e-5).sum() <= 0.4 * 540
+
+
+def test_danish_models_are_byte_identical_on_1_and_3_threads(tmp_path):
+    corpus = head(danish("train"), 300)
+    for n in (1, 3):
+        threads.set_threads(n)
+        options = Options(task="dependency", max_iter=3)
+        train(corpus, preset("dependency", 20), options, silent).model.save(tmp_path / f"{n}.mtl")
+    threads.set_threads(None)
+    assert (tmp_path / "1.mtl").read_bytes() == (tmp_path / "3.mtl").read_bytes()
 
 
 AFFIXES = "\n".join(

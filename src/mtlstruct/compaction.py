@@ -8,11 +8,13 @@ on it; a string if it is in such a value. Everything is renumbered densely, so n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .arcs import ArcIndex
+from .arcs.compact import Smaller
 from .encoding import FeatureIndex
 from .numbering import ABSENT, PairTable, Vocabulary
 from .plan import Plan, make_plan
@@ -21,14 +23,27 @@ Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
 
 
-def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, list[int]]:
+@overload
+def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, list[int]]: ...
+@overload
+def compact(index: ArcIndex, used: Sequence[Bool]) -> tuple[ArcIndex, list[int]]: ...
+def compact(
+    index: FeatureIndex | ArcIndex, used: Sequence[Bool]
+) -> tuple[FeatureIndex | ArcIndex, list[int]]:
     """Keeps the attributes marked in used[j] bool[attributes of j], and the templates that have any.
 
     Returns the smaller index and the numbers of the templates kept.
     """
     live = [j for j, mask in enumerate(used) if mask.any()]
-    alive = set(live)
-    maps = {r: _renumbered(index.maps[r], used[j]) for r, j in enumerate(index.plan.owners) if j in alive}
+    if isinstance(index, FeatureIndex):
+        return _compact_tokens(index, used, live), live
+    smaller = Smaller(index, used, live)
+    return smaller.index(_compact_tokens(index.words, smaller.used_words, smaller.slots)), live
+
+
+def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
+    """The templates `live`, in that order, with the attributes that are used."""
+    maps = {r: _renumbered(index.maps[r], used[j]) for j in live for r in index.plan.readings(j)}
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
@@ -37,7 +52,7 @@ def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, li
     numbers = {n: _renumbering(needed[n]) for n in nodes}
     streams = nodes[: len(plan.streams)]
     joins = nodes[len(plan.streams) :]
-    result = FeatureIndex(
+    return FeatureIndex(
         templates=small,
         kinds=tuple(index.kinds[j] for j in live),
         normalize=index.normalize,
@@ -46,7 +61,6 @@ def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, li
         maps=tuple(_smaller_map(index, r, map_, needed) for r, map_ in maps.items()),
         sizes=np.array([int(used[j].sum()) for j in live], np.int64),
     )
-    return result, live
 
 
 def _renumbered(map_: Int32, used: Bool) -> Int32:

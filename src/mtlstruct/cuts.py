@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import kernel
+from .linear import Design
 from .oracle import Oracle, Weights
 from .structures.base import Triplets
 
@@ -34,14 +35,13 @@ class Bundle:
         self.gram = np.zeros((oracle.templates, 0, 0))
         self.q = np.zeros(0)
         self.idle = np.zeros(0, np.int64)
-        self._small = np.min_scalar_type(max(1, oracle.structure.labels - 1))
 
     def __len__(self) -> int:
         return len(self.q)
 
     def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
         """Adds the cut that these outputs make; `buffer` holds p meanwhile."""
-        self.outputs.append(outputs.astype(self._small))
+        self.outputs.append(outputs.astype(np.min_scalar_type(int(outputs.max(initial=0)))))
         self._differences.append(None)
         self.q = np.append(self.q, loss / self.oracle.sentences)
         self.idle = np.append(self.idle, 0)
@@ -97,10 +97,21 @@ class Bundle:
             some = [d[kind] for d in differences]
             table = _by_row(some, design.rows)
             _dots(
-                design.ids, design.ptr, design.ragged, design.blocks, design.values, design.attributes,
+                design.ids, design.ptr, *_blocks(design), design.values, design.attributes,
                 p[kind], *table, out,
             )  # fmt: skip
         return out / self.oracle.sentences
+
+
+BY_SLOT, BY_ENTRY, BY_ATTRIBUTE = range(3)
+"""What tells the template of an entry: its place in the row, its place in A, or its attribute."""
+
+
+def _blocks(design: Design) -> tuple[int, NDArray[np.int32]]:
+    """How to find the template of an entry, and where."""
+    if design.unlisted:
+        return BY_ATTRIBUTE, design.attribute_blocks
+    return (BY_ENTRY if design.ragged else BY_SLOT), design.blocks
 
 
 def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[Any], ...]:
@@ -128,7 +139,7 @@ def _order_by_row(row, ptr):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _dots(ids, ptr, ragged, blocks, values, null, p, entry_ptr, cut, part, count, out):  # type: ignore[no-untyped-def]
+def _dots(ids, ptr, by, blocks, values, null, p, entry_ptr, cut, part, count, out):  # type: ignore[no-untyped-def]
     for row in range(len(entry_ptr) - 1):
         if entry_ptr[row] == entry_ptr[row + 1]:
             continue
@@ -136,7 +147,8 @@ def _dots(ids, ptr, ragged, blocks, values, null, p, entry_ptr, cut, part, count
             if ids[k] == null:
                 continue
             u = p[np.int64(ids[k])]
-            block = out[blocks[k] if ragged else blocks[k - ptr[row]]]
+            at = k - ptr[row] if by == BY_SLOT else k if by == BY_ENTRY else np.int64(ids[k])
+            block = out[blocks[at]]
             x = values[k] if len(values) > 0 else np.float32(1)
             for e in range(entry_ptr[row], entry_ptr[row + 1]):
                 block[cut[e]] += np.float64(x * count[e]) * u[part[e]]

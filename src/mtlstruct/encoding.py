@@ -18,20 +18,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import threads
 from .corpus import Corpus
-from .linear import LOOKAHEAD, Design
+from .linear import LOOKAHEAD, Design, score
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .plan import Join, Plan, Stream, Use, make_plan
 from .sharing import Known, joint_numbers, widened
-from .structures.base import Sites
+from .structures.base import Parts, Sites
 from .templates import TemplateSet, boundary
 from .templates.functions import bound
+
+if TYPE_CHECKING:
+    from .arcs import ArcIndex
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -60,6 +63,19 @@ class Encoded:
     def attributes(self) -> int:
         """Attributes of all kinds."""
         return sum(design.attributes for design in self.designs)
+
+    def score(
+        self, weights: Sequence[NDArray[Any]], scale: NDArray[np.float64], widths: Sequence[int] | None = None
+    ) -> Parts:
+        """A·w for each kind: float32[rows, parts]; `widths` where weights are padded."""
+        parts = []
+        for design, u, width in zip(
+            self.designs, weights, widths or [u.shape[1] for u in weights], strict=True
+        ):
+            out = np.zeros((design.rows, width), np.float32)
+            score(design, u, scale, out)
+            parts.append(out)
+        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -103,6 +119,18 @@ class FeatureIndex:
             values.append(table.lookup(values[join.left], grid.shifted(cells[join.stream], join)))
         return _assemble(self, grid, values, sites)
 
+    def score(
+        self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
+    ) -> tuple[Parts, tuple[Int32 | None, ...]]:
+        """Scores of all sites by the weights of each kind, and the row of each site."""
+        encoded = self.encode(corpus, sites)
+        return encoded.score(weights, np.ones(len(self.templates))), encoded.rows
+
+    @property
+    def found(self) -> Int64:
+        """Attributes of each template before any was left out: none is."""
+        return self.sizes
+
 
 def cell_function(normalize: str) -> Normalizer:
     """The function that every cell goes through before it is looked up."""
@@ -131,8 +159,26 @@ def encode_training(
     *,
     min_count: int = 1,
     normalize: str = "none",
+    all_arcs: bool = False,
+) -> tuple[Encoded, FeatureIndex | ArcIndex]:
+    """Builds the index from a corpus and encodes it. all_arcs: of trees, not only the features of gold ones."""
+    if any(site.letter == "A" for site in sites):
+        from .arcs import encode_trees
+
+        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs)
+    return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize)
+
+
+def encode_tokens(
+    corpus: Corpus,
+    templates: TemplateSet,
+    sites: Sequence[Sites],
+    *,
+    min_count: int = 1,
+    normalize: str = "none",
 ) -> tuple[Encoded, FeatureIndex]:
-    """Builds the index from a corpus and encodes it: every value that occurs `min_count` times gets an attribute."""
+    """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
+    templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
     kind_of = {site.letter: site for site in sites}
     for template in templates:

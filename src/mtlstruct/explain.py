@@ -8,7 +8,7 @@ edges give is listed by template; what the two paths differ in elsewhere is one 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
 Items that stand alone are sequences of one token: all that speaks for a class is there. Sums are in double over the
-float32 weights of the model; refused are structures other than these two.
+float32 weights of the model. Trees are explained by explain_trees.py; other structures are refused.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .arcs import ArcIndex
 from .corpus import Corpus
 from .encoding import Encoded
 from .errors import IncompatibleError
 from .linear import Design
 from .model import Model
 from .structures.sequence import edge_rows
+from .structures.tree import arc_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -54,6 +56,11 @@ class Explanation:
 
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     """An Explanation for each sentence, in order."""
+    if of_arcs(model):
+        from .explain_trees import explain_trees
+
+        yield from explain_trees(model, corpus)
+        return
     _check(model)
     outputs = model.predict(corpus).astype(np.int64)
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
@@ -66,24 +73,47 @@ def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
 
     float64[m]; all 0 where nothing fires.
     """
-    _check(model)
+    if not of_arcs(model):
+        _check(model)
     total = np.zeros(len(model.templates))
     for corpus in corpora:
         total += _loudness(model, corpus)
     return total / (total.sum() or 1.0)
 
 
-def _loudness(model: Model, corpus: Corpus) -> Floats:
-    """Σ|contribution to the chosen paths| of each template. float64[m]"""
-    outputs = model.predict(corpus).astype(np.int64)
-    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
-    rows, parts = [np.arange(corpus.tokens)], [outputs]
+def of_arcs(model: Model) -> bool:
+    """Whether the outputs of a model are trees."""
+    return isinstance(model.index, ArcIndex)
+
+
+def contributions(model: Model, design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
+    """What each template gives to the one part of these rows. float64[rows, m]"""
+    site, template, value = _entries(design, weights, rows, np.zeros(len(rows), np.int64))
+    out = np.zeros((len(rows), len(model.templates)))
+    np.add.at(out, (site, _numbers(model)[template]), value)
+    return out
+
+
+def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> list[tuple[Ints, Ints]]:
+    """For each kind the rows and parts that the outputs use."""
+    if of_arcs(model):
+        return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
+    chosen = [(np.arange(corpus.tokens), outputs)]
     for edges in model.structure.sites(corpus.ptr)[1:]:
         assert edges.tokens is not None
-        rows.append(edge_rows(encoded.rows).astype(np.int64))
-        parts.append(outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens])
+        pairs = outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens]
+        chosen.append((edge_rows(encoded.rows).astype(np.int64), pairs))
+    return chosen
+
+
+def _loudness(model: Model, corpus: Corpus) -> Floats:
+    """Σ|contribution to the chosen outputs| of each template. float64[m]"""
+    outputs = model.predict(corpus).astype(np.int64)
+    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
     total = np.zeros(len(model.templates))
-    for design, weights, row, part in zip(encoded.designs, model.weights, rows, parts, strict=True):
+    for design, weights, (row, part) in zip(
+        encoded.designs, model.weights, _chosen(model, corpus, encoded, outputs), strict=True
+    ):
         for begin in range(0, len(row), SITES):
             some = slice(begin, begin + SITES)
             _, template, value = _entries(design, weights, row[some], part[some])
@@ -222,4 +252,5 @@ def _entries(
     value = weights[design.ids[entry], part[site]].astype(np.float64)
     if len(design.values):
         value *= design.values[entry]
-    return site, design.blocks[slot], value
+    block = design.attribute_blocks[design.ids[entry]] if design.unlisted else design.blocks[slot]
+    return site, block, value

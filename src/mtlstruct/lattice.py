@@ -72,8 +72,8 @@ class Lattice:
 
     @property
     def probable(self) -> bool:
-        """Whether the structure can sum over its outputs, so that there are probabilities."""
-        return hasattr(self.structure, "marginals")
+        """Whether the structure can sum over its outputs and these are labels, so that labels have probabilities."""
+        return hasattr(self.structure, "marginals") and self.structure.widths()[0] == self.structure.labels
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
         """The same lattice, where outputs that break a constraint cannot be found and have no probability."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +29,10 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Design:
-    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD] sorted in each row, `ptr` int64[rows+1].
+    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD], sorted in each row if blocks are listed, `ptr` int64[rows+1].
 
-    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged)
+    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged), or
+                empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory
     values      float32[nnz], or empty where every value is 1
     block_ptr   int64[templates of this kind + 1]: the attribute range of each
     templates   int32: their template numbers
@@ -53,6 +55,18 @@ class Design:
     def attributes(self) -> int:
         """How many attributes there are; also the number of the null attribute."""
         return int(self.block_ptr[-1])
+
+    @property
+    def unlisted(self) -> bool:
+        """Whether blocks are not listed: weights are then scaled before they are gathered."""
+        return len(self.blocks) == 0 and len(self.templates) > 0
+
+    @cached_property
+    def attribute_blocks(self) -> NDArray[np.int32]:
+        """The template number of each attribute; the null attribute is of none, and has 0."""
+        found = np.zeros(self.attributes + 1, np.int32)
+        found[:-1] = np.repeat(self.templates, np.diff(self.block_ptr))
+        return found
 
     @property
     def ragged(self) -> bool:
@@ -106,10 +120,25 @@ def aligned_zeros(rows: int, width: int) -> NDArray[np.float32]:
 
 def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
     """out[row] = Σ scale_j · x · weights[id] over the entries of the row; out float32[rows, width]."""
+    if design.unlisted:
+        _score_scaled(design, weights, scale, out)
+        return
     scales = design.scales(scale)
 
     def work(span: tuple[int, int]) -> None:
         _score(*span, design.ids, design.ptr, design.ragged, design.values, scales, weights, out)
+
+    threads.in_order(work, _row_chunks(design.rows))
+
+
+def _score_scaled(
+    design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]
+) -> None:
+    """The same where every entry is 1 and blocks are not listed: by w, which is written out."""
+    w = (scale[design.attribute_blocks][:, None] * weights).astype(np.float32)
+
+    def work(span: tuple[int, int]) -> None:
+        _sum_rows(*span, design.ids, design.ptr, w, out)
 
     threads.in_order(work, _row_chunks(design.rows))
 
@@ -119,7 +148,7 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     Threads share the work by templates: each weight is written by one thread, in row order, so bits do not vary.
     """
-    if design.ragged:
+    if design.ragged or design.unlisted:
         _count(0, 0, design.ids, design.ptr, design.values, z, out, design.attributes)
         return
     slots = len(design.blocks)
@@ -132,6 +161,38 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
         _count(*span, design.ids, design.ptr, design.values, z, out, design.attributes)
 
     threads.in_order(work, spans)
+
+
+def score_rows(design: Design, weights: Floats, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    """out[k] = Σ x · weights[id] over the entries of rows[k]: some rows, and weights as they are."""
+    if out.shape[1] == 1 and len(design.values) == 0:
+        _sum_listed(rows, design.ids, design.ptr, weights, out)
+    else:
+        _score_rows(rows, design.ids, design.ptr, design.values, weights, out)
+
+
+def add_rows(
+    design: Design,
+    rows: NDArray[np.integer],
+    parts: NDArray[np.int32],
+    counts: NDArray[np.float32],
+    step: float,
+    out: Floats,
+) -> None:
+    """out[id, part] += step · count · x on the entries of some rows: step·Aᵀ·z for a z of few entries."""
+    _add_rows(rows, parts, counts, step, design.ids, design.ptr, design.values, design.attributes, out)
+
+
+def squared_norm_of_rows(
+    design: Design,
+    rows: NDArray[np.integer],
+    parts: NDArray[np.int32],
+    counts: NDArray[np.float32],
+    room: Floats,
+) -> float:
+    """‖Aᵀ·z‖² for a z of few entries; `room` has the shape of the weights, and is zero before and after."""
+    add_rows(design, rows, parts, counts, 1.0, room)
+    return float(_clear_rows(rows, parts, design.ids, design.ptr, room))
 
 
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
@@ -183,6 +244,17 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type
 
 
 @fast_kernel
+def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
+    for row in range(first, last):
+        entry = ids[ptr[row] : ptr[row + 1]]
+        for y in range(out.shape[1]):
+            total = np.float32(0)
+            for k in range(len(entry)):
+                total += w[np.uint64(entry[k]), y]
+            out[row, y] = total
+
+
+@fast_kernel
 def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -204,6 +276,61 @@ def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-unty
             x = values[low + k] if real else np.float32(1)
             for y in range(width):
                 u[y] += x * z[row, y]
+
+
+@fast_kernel
+def _sum_listed(rows, ids, ptr, weights, out):  # type: ignore[no-untyped-def]
+    for r in range(len(rows)):
+        entry = ids[ptr[rows[r]] : ptr[rows[r] + 1]]
+        total = np.float32(0)
+        for k in range(len(entry)):
+            total += weights[np.uint64(entry[k]), 0]
+        out[r, 0] = total
+
+
+@fast_kernel
+def _score_rows(rows, ids, ptr, values, weights, out):  # type: ignore[no-untyped-def]
+    width = out.shape[1]
+    real = len(values) > 0
+    total = np.zeros(width, np.float32)
+    for r in range(len(rows)):
+        start = ptr[rows[r]]
+        size = ptr[rows[r] + 1] - start
+        entry = ids[start : start + size + LOOKAHEAD]
+        total[:] = 0
+        for k in range(size):
+            prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
+            u = weights[np.uint64(entry[k])]
+            x = values[start + k] if real else np.float32(1)
+            for y in range(width):
+                total[y] += x * np.float32(u[y])
+        for y in range(width):
+            out[r, y] = total[y]
+
+
+@fast_kernel
+def _add_rows(rows, parts, counts, step, ids, ptr, values, null, out):  # type: ignore[no-untyped-def]
+    real = len(values) > 0
+    for r in range(len(rows)):
+        amount = step * counts[r]
+        start = ptr[rows[r]]
+        entry = ids[start : ptr[rows[r] + 1]]
+        for k in range(len(entry)):
+            if entry[k] != null:
+                out[np.uint64(entry[k]), parts[r]] += amount * values[start + k] if real else amount
+
+
+@fast_kernel
+def _clear_rows(rows, parts, ids, ptr, room):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for r in range(len(rows)):
+        entry = ids[ptr[rows[r]] : ptr[rows[r] + 1]]
+        for k in range(len(entry)):
+            f = np.uint64(entry[k])
+            z = np.float64(room[f, parts[r]])
+            total += z * z
+            room[f, parts[r]] = 0
+    return total
 
 
 @kernel

@@ -31,7 +31,7 @@ class Vocabulary:
     def of(cls, strings: Iterable[str]) -> Vocabulary:
         """A vocabulary of distinct strings; number = position."""
         blob, ptr = _pack(list(strings))
-        slots = np.full(_capacity(len(ptr) - 1), ABSENT, np.int32)
+        slots = np.full(capacity(len(ptr) - 1), ABSENT, np.int32)
         _hash_strings(blob, ptr, slots)
         return cls(blob, ptr, slots)
 
@@ -70,7 +70,7 @@ class PairTable:
     @classmethod
     def of(cls, pairs: NDArray[np.int64]) -> PairTable:
         """A table of distinct packed pairs; number = position."""
-        slots = np.full(_capacity(len(pairs)), ABSENT, np.int32)
+        slots = np.full(capacity(len(pairs)), ABSENT, np.int32)
         _hash_pairs(pairs, slots)
         return cls(pairs, slots)
 
@@ -107,7 +107,7 @@ def rank_by_count(counts: NDArray[np.int64], min_count: int) -> tuple[NDArray[np
     return ranks, kept
 
 
-def _capacity(entries: int) -> int:
+def capacity(entries: int) -> int:
     """A power of two at least twice the entries: short probe chains at eight bytes an entry."""
     return 1 << max(3, int(2 * entries - 1).bit_length()) if entries else 8
 

@@ -8,7 +8,8 @@ w_j = scale_j · u_j.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,15 @@ class Likelihood:
     losses: NDArray[np.float64]
     slope: float
     counts: list[NDArray[np.floating]]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One output of one sentence: its loss, how much better gold scores, and its parts less those of gold."""
+
+    loss: float
+    margin: float
+    difference: tuple[Triplets, ...]
 
 
 @dataclass
@@ -113,6 +123,53 @@ class Oracle:
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
         return Likelihood(log_partition - gold, slope, counts)
 
+    def violated(self, sentence: int, weights: Weights, *, augmented: bool = True) -> Violation:
+        """The best output of one sentence under w = weights, with its loss added or without, against gold."""
+        structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
+        span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
+        parts = tuple(
+            _score_rows(design, u, row, width)
+            for design, u, row, width in zip(
+                self.encoded.designs, weights, rows, structure.widths(), strict=True
+            )
+        )
+        # here each site has a row of its own, whether it shares one in A or not
+        apart = tuple(np.arange(len(row), dtype=np.int32) for row in rows)
+        outputs, value = np.zeros(len(gold), np.int32), np.zeros(1)
+        cost = self.cost if augmented else None
+        structure.decode(parts, apart, span, (0, 1), outputs, value, gold=gold, cost=cost)
+        loss = float(structure.losses(outputs, gold, self.cost, span)[0])
+        margin = float(structure.evaluate(parts, apart, span, gold)[0] - value[0]) + loss * augmented
+        found = structure.indicator(outputs, gold, apart, span)
+        return Violation(
+            loss, margin, tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True))
+        )
+
+    def _sentence_rows(self, sentence: int) -> list[NDArray[np.int64]]:
+        """The rows of a sentence's sites, for each kind."""
+        sites = (np.arange(*ptr[sentence : sentence + 2]) for ptr in self._site_ptr)
+        return [
+            site if row is None else row[site].astype(np.int64)
+            for site, row in zip(sites, self.encoded.rows, strict=True)
+        ]
+
+    @cached_property
+    def _site_ptr(self) -> tuple[NDArray[np.int64], ...]:
+        return self.structure.site_ptr(self.encoded.ptr)
+
+    def step(self, violation: Violation, size: float, weights: Weights) -> None:
+        """weights += size·(features of gold − features of the output)."""
+        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
+            linear.add_rows(design, t.row, t.part, t.count, -size, u)
+
+    def squared_distance(self, violation: Violation, room: Weights) -> float:
+        """‖features of gold − features of the output‖²; `room` are weights that are zero, and stay so."""
+        squares = [
+            linear.squared_norm_of_rows(design, t.row, t.part, t.count, u)
+            for design, t, u in zip(self.encoded.designs, violation.difference, room, strict=True)
+        ]
+        return sum(squares, 0.0)
+
     def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
         """Parts of outputs − parts of gold."""
         return self.structure.indicator(
@@ -146,6 +203,14 @@ def dual_memory(structure: Structure, tokens: int) -> int:
     return int(own(tokens)) if own else CachedDual.memory(tokens)
 
 
+def _score_rows(
+    design: linear.Design, weights: NDArray[Any], rows: NDArray[np.int64], width: int
+) -> NDArray[np.float32]:
+    out = np.empty((len(rows), width), np.float32)
+    linear.score_rows(design, weights, rows, out)
+    return out
+
+
 @dataclass
 class _Problem:
     structure: Any
@@ -160,9 +225,4 @@ def score_parts(
     encoded: Encoded, structure: Structure, weights: Weights, scale: NDArray[np.float64]
 ) -> Parts:
     """A·w for each kind: float32[rows, parts]."""
-    parts = []
-    for design, u, width in zip(encoded.designs, weights, structure.widths(), strict=True):
-        out = np.zeros((design.rows, width), np.float32)
-        linear.score(design, u, scale, out)
-        parts.append(out)
-    return tuple(parts)
+    return encoded.score(weights, scale, structure.widths())

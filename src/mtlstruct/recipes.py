@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import IncompatibleError
-from .learners import Coordinate, CuttingPlane, Learner, Stop
+from .learners import Coordinate, CuttingPlane, Learner, Mira, Stop
 from .losses import Hamming, Loss
 from .regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
 
@@ -37,7 +37,11 @@ RECIPES: dict[str, Recipe] = {
     "pmtl": Recipe(_p_block, Hamming, BOTH, p=4 / 3),
     "mixed": Recipe(Mixed, Hamming, BOTH, p=2.0),
     "group-lasso": Recipe(GroupLasso, Hamming, BOTH),
+    "mira": Recipe(L2, Hamming, ("mira",)),
 }
+
+ONLINE = ("mira",)
+"""Solvers that make a number of epochs and prove nothing."""
 
 
 def recipe(method: str) -> Recipe:
@@ -62,13 +66,32 @@ def regularizer(method: str, p: float | None = None) -> Regularizer:
     return recipe(method).regularizer() if p is None else recipe(method).regularizer(p)
 
 
-def learner(method: str, solver: str, stop: Stop, *, seed: int = 0, line_search: bool = False) -> Learner:
-    """The learner of a method; refuses a solver that cannot minimise its objective."""
+def solver_of(method: str, solver: str | None) -> str:
+    """The solver to use: the one asked for, or the first of the method's."""
     known = recipe(method).solvers
+    if solver is None:
+        return known[0]
     if solver not in known:
         raise IncompatibleError(
-            f"method {method!r} has no solver {solver!r}: expected one of {', '.join(known)}"
+            f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
         )
-    if solver == "coordinate":
-        return Coordinate(stop, seed)
-    return CuttingPlane(stop, line_search)
+    return solver
+
+
+def learner(
+    method: str,
+    solver: str | None,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    line_search: bool = False,
+    epochs: int = 10,
+) -> Learner:
+    """The learner of a method; refuses a solver that cannot minimise its objective."""
+    match solver_of(method, solver):
+        case "mira":
+            return Mira(epochs, seed)
+        case "cutting-plane":
+            return CuttingPlane(stop, line_search)
+        case _:
+            return Coordinate(stop, seed)

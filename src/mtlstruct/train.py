@@ -12,16 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import linear, memory
+from .arcs import ArcIndex
+from .arcs.index import arc_starts
 from .compaction import compact
 from .corpus import Corpus
-from .encoding import Encoded, FeatureIndex, encode_training
+from .encoding import Encoded, encode_training
 from .errors import IncompatibleError, MtlError
 from .learners import Fit, Stop, Watch, check_needs
 from .losses import Hamming, LossWeights, WeightedHamming, tabulate
 from .model import Model
 from .oracle import Oracle, dual_memory
-from .recipes import exponent, learner, recipe, regularizer
-from .structures import Structure, structure_for
+from .recipes import exponent, learner, recipe, regularizer, solver_of
+from .stored import Index
+from .structures import Structure, structure_for, structures_of
 from .templates import TemplateSet
 
 
@@ -33,7 +36,7 @@ class Options:
     method: str = "mtl"
     c: float = 1.0
     p: float | None = None
-    solver: str = "coordinate"
+    solver: str | None = None
     gap: float = 0.01
     epsilon: float | None = None
     max_iter: int = 1000
@@ -41,6 +44,10 @@ class Options:
     normalize: str = "none"
     seed: int = 0
     line_search: bool = False
+    epochs: int = 10
+    all_arcs: bool = False
+    projective: bool = False
+    single_root: bool = False
     tags: str = "bie"
     loss_weights: LossWeights = ()
     share_identical: bool = False
@@ -51,13 +58,26 @@ class Options:
         _positive("gap", self.gap)
         if self.epsilon is not None:
             _positive("epsilon", self.epsilon)
-        for name, least in (("max_iter", 1), ("min_count", 1)):
+        for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1)):
             if getattr(self, name) < least:
                 raise MtlError(
                     f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
                 )
         regularizer(self.method, self.p)
+        solver_of(self.method, self.solver)
+        for name in ("projective", "single_root", "all_arcs"):
+            if getattr(self, name) and self.task != "dependency":
+                raise IncompatibleError(f"--{name.replace('_', '-')} is for --task dependency")
+        if self.share_identical and self.task == "dependency":
+            raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
         return self
+
+    @property
+    def structure(self) -> str:
+        """The name of the structure in structures.STRUCTURES."""
+        if self.task == "dependency":
+            return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
+        return structures_of(self.task)[0]
 
 
 @dataclass(frozen=True)
@@ -74,12 +94,17 @@ class Training:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes."""
+    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes.
+
+    constant, identical    how many templates were left out, as telling no tree from another or equal to another
+    """
 
     attributes: int
     weights: int
     memory: int
     seconds: float
+    constant: int = 0
+    identical: int = 0
 
 
 @dataclass(frozen=True)
@@ -88,7 +113,7 @@ class Material:
 
     structure: Structure
     encoded: Encoded
-    index: FeatureIndex
+    index: Index
     seconds: float
 
     @property
@@ -118,7 +143,10 @@ def train(
     structure, encoded, index = material.structure, material.encoded, material.index
     templates = index.templates  # lines that are shared have become one
     needed = memory_needed(encoded, structure)
-    ready = Prepared(observed_attributes(index), material.weights, needed, time.perf_counter() - began)
+    gone = {name: len(found) for name, found in _left_out(index).items()}
+    ready = Prepared(
+        observed_attributes(index), material.weights, needed, time.perf_counter() - began, **gone
+    )
     del material  # A is not to be held beyond learning
     if notify is not None:
         notify(ready)
@@ -139,6 +167,7 @@ def train(
 def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
     """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
     began = time.perf_counter()
+    templates = templates.resolved(corpus.names)
     if options.share_identical:
         templates = templates.shared()
     structure = _structure(corpus, options)
@@ -151,6 +180,7 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
         structure.sites(corpus.ptr),
         min_count=options.min_count,
         normalize=options.normalize,
+        all_arcs=options.all_arcs,
     )
     return Material(structure, encoded, index, time.perf_counter() - began)
 
@@ -159,7 +189,14 @@ def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Optio
     """Runs the method on encoded data."""
     assert corpus.outputs is not None
     stop = Stop(options.gap, options.epsilon, options.max_iter)
-    chosen = learner(options.method, options.solver, stop, seed=options.seed, line_search=options.line_search)
+    chosen = learner(
+        options.method,
+        options.solver,
+        stop,
+        seed=options.seed,
+        line_search=options.line_search,
+        epochs=options.epochs,
+    )
     oracle = Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
     penalty = regularizer(options.method, options.p)
     check_needs(chosen, structure, penalty)
@@ -182,7 +219,7 @@ def build_model(
     templates: TemplateSet,
     structure: Structure,
     encoded: Encoded,
-    index: FeatureIndex,
+    index: Index,
     fit: Fit,
     options: Options,
 ) -> Model:
@@ -205,29 +242,32 @@ def build_model(
         mu=fit.mu,
         norm=norm,
         features=features,
-        facts=_facts(corpus, fit, options) | {"seen": _seen(index, encoded.kinds, structure)},
+        facts=_facts(corpus, fit, options)
+        | {"seen": _seen(index, encoded.kinds, structure)}
+        | _left_out(index)
+        | ({"names": list(corpus.names)} if corpus.names else {}),
     )
 
 
 def memory_needed(encoded: Encoded, structure: Structure) -> int:
     """Bytes that training will take on top of the encoded data: V, the dual state, the part scores."""
-    tokens = int(encoded.ptr[-1])
     node, *rest = structure.widths()
     V = encoded.designs[0].attributes * linear.padded(node) * 4
     V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
-    return V + dual_memory(structure, tokens) + 3 * tokens * node * 4
+    parts = 3 * encoded.designs[0].rows * node * 4
+    return V + dual_memory(structure, int(encoded.ptr[-1])) + parts
 
 
-def observed_attributes(index: FeatureIndex) -> int:
+def observed_attributes(index: Index) -> int:
     """Distinct observations: attributes of all templates that look at something (the bare B does not)."""
-    return sum(int(n) for t, n in zip(index.templates, index.sizes, strict=True) if t.terms)
+    return sum(int(n) for t, n in zip(index.templates, index.found, strict=True) if t.terms)
 
 
 def _structure(corpus: Corpus, options: Options) -> Structure:
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
-    structure = structure_for(options.task)
-    if len(corpus.labels) < 2:
+    structure = structure_for(options.task, options.structure)
+    if len(corpus.labels) < 2 and options.task != "dependency":
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
     return structure(len(corpus.labels))
@@ -242,6 +282,12 @@ def _check_rows(templates: TemplateSet) -> None:
 
 
 def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
+    if all(template.kind == "A" for template in templates):
+        arcs = int(arc_starts(corpus.ptr)[-1])
+        near = sum(not any(term.absolute for term in template.terms) for template in templates)
+        # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
+        memory.ensure(arcs * (2 * near + 16), f"encoding {arcs:,} arcs")
+        return
     readings = sum(len(template.readings) for template in templates)
     memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
 
@@ -256,7 +302,7 @@ def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDAr
 
 
 def _stack(
-    blocks: dict[int, NDArray[np.float32]], index: FeatureIndex, kinds: tuple[str, ...], structure: Structure
+    blocks: dict[int, NDArray[np.float32]], index: Index, kinds: tuple[str, ...], structure: Structure
 ) -> tuple[NDArray[np.float32], ...]:
     """Blocks of each kind one below the other, and the zero row of the null attribute."""
     return tuple(
@@ -267,10 +313,19 @@ def _stack(
     )
 
 
-def _seen(index: FeatureIndex, kinds: tuple[str, ...], structure: Structure) -> list[int]:
+def _seen(index: Index, kinds: tuple[str, ...], structure: Structure) -> list[int]:
     """How many features each template had in training, before those without a weight were dropped."""
     width = dict(zip(kinds, structure.widths(), strict=True))
-    return [int(size) * width[kind] for size, kind in zip(index.sizes, index.kinds, strict=True)]
+    return [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
+
+
+def _left_out(index: Index) -> dict[str, Any]:
+    """Templates that training left out because they bring nothing, by number: see arcs.merge."""
+    merged = index.merged if isinstance(index, ArcIndex) else None
+    if merged is None:
+        return {}
+    identical = [[j, k] for j, k in sorted(merged.identical.items())]
+    return {"constant": list(merged.constant), "identical": identical}
 
 
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
@@ -278,7 +333,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "task": options.task,
         "tags": options.tags,
         "method": options.method,
-        "solver": options.solver,
+        "solver": solver_of(options.method, options.solver),
         "c": options.c,
         "p": exponent(options.method, options.p),
         "seed": options.seed,

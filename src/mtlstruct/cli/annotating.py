@@ -6,6 +6,7 @@ A label becomes LABEL/PROBABILITY, a word WORD/PROBABILITY. Items that stand alo
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ import numpy as np
 
 from mtlstruct.constraints import Constraints
 from mtlstruct.corpus import Corpus
-from mtlstruct.formats import columns, items, segmented, text
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.formats import columns, conll, items, segmented, text
 from mtlstruct.lattice import Floats, Lattice, Marginals, Outputs, Ranked
 from mtlstruct.model import Model
 
@@ -35,6 +37,8 @@ class Wishes:
 def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wishes: Wishes) -> str:
     """The text of a batch with what was predicted."""
     lattice = model.lattice(batch, constraints)
+    if model.task == "dependency":
+        return _trees(batch, lattice, wishes)
     if not wishes.probabilities:
         return "".join(_plain(model, batch, lattice.best()))
     marginals = lattice.marginals(model.temperature)
@@ -56,6 +60,15 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
         others = _others(model, marginals) if wishes.all_labels else None
         found = [_labels(model, batch, marginals, outputs, others) for outputs in labelings]
     return "".join(_interleaved(found, heads, counts.tolist()))
+
+
+def _trees(batch: Corpus, lattice: Lattice, wishes: Wishes) -> str:
+    """The lines of the batch with other heads."""
+    if wishes.probabilities:
+        raise IncompatibleError("scores and N best are for labels: the model is one for trees")
+    out = io.StringIO()
+    conll.write(out, batch, None, lattice.best())
+    return out.getvalue()
 
 
 def _heads(probabilities: Floats, *, ranks: bool) -> list[list[str]]:

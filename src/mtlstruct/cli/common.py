@@ -20,6 +20,7 @@ class Task(StrEnum):
 
     sequence = "sequence"
     segmentation = "segmentation"
+    dependency = "dependency"
     multiclass = "multiclass"
 
 
@@ -28,6 +29,7 @@ class Method(StrEnum):
 
     mtl = "mtl"
     svm = "svm"
+    mira = "mira"
     pmtl = "pmtl"
     mixed = "mixed"
     group_lasso = "group-lasso"
@@ -38,6 +40,7 @@ class Solver(StrEnum):
 
     coordinate = "coordinate"
     cutting_plane = "cutting-plane"
+    mira = "mira"
 
 
 class Normalize(StrEnum):

@@ -57,9 +57,9 @@ def evaluate(
 ) -> None:
     """Predict labelled data and score the result.
 
-    The figures are those of conlleval for labels and of SIGHAN's script for words; for classes the accuracy, and
-    precision, recall and F1 of each class and averaged over classes. Beside them stands what the model's
-    probabilities are worth: the expected calibration error, and how improbable they find the right labels.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes. Beside them stands what the
+    model's probabilities are worth: the expected calibration error, and how improbable they find the right labels.
     """
     from mtlstruct.cli import scoring
     from mtlstruct.model import Model
@@ -98,20 +98,22 @@ def score(
         Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
     ],
     task: Annotated[
-        Task, typer.Option("--task", help="Labels or classes in the last column, or segmented text.")
+        Task, typer.Option("--task", help="Labels or classes in the last column, words, or CoNLL trees.")
     ],
     words: WordsOption = None,
     json: JsonOption = False,
     least: Annotated[
         float | None,
-        typer.Option("--min", metavar="F1", help="Exit with code 1 if F1 (in percent) is below this."),
+        typer.Option(
+            "--min", metavar="F1", help="Exit with code 1 if F1 (UAS of trees) is below this percent."
+        ),
     ] = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Score one file against another.
 
-    The figures are those of conlleval for labels and of SIGHAN's script for words; for classes the accuracy, and
-    precision, recall and F1 of each class and averaged over classes, which --min then looks at.
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes, which --min then looks at.
     """
     from mtlstruct.cli import scoring
 
@@ -121,9 +123,10 @@ def score(
         print_json(found.as_dict())
     else:
         print(found.table(), end="")
-    f1 = float(found.as_dict()["f1"])
-    if least is not None and not f1 >= least:  # so written, nan is never enough
-        complain(f"F1 is {f1:.2f}, below the {least:g} asked for by --min")
+    name = "uas" if task == Task.dependency else "f1"
+    reached = float(found.as_dict()[name])
+    if least is not None and not reached >= least:  # so written, nan is never enough
+        complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")
         raise typer.Exit(NO)
 
 
@@ -151,4 +154,4 @@ def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> N
 
     ptr = corpus.ptr[:11]
     columns = tuple(Column(column.ids[: ptr[-1]], column.strings) for column in corpus.columns)
-    model.predict(Corpus(columns, ptr), constraints)
+    model.predict(Corpus(columns, ptr, names=corpus.names), constraints)

@@ -1,4 +1,4 @@
-"""`explain`: for each token, which templates speak for its label and which against it."""
+"""`explain`: for each token, which templates speak for its label or head and which against it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def explain(
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
-    """Show how much each template speaks for the chosen label of a token.
+    """Show how much each template speaks for the chosen label of a token, or for its head.
 
     Figures are differences to the runner-up, the best labelling of the sentence with another label at that
-    token. They are exact: templates, the others and "elsewhere" (what changes farther away than the token and
-    its two transitions) sum to the difference of the two scores.
+    token, or the best tree with another head there. They are exact: templates, the others and "elsewhere" (what
+    changes farther away than the token and its two transitions, or its arc) sum to the difference of the scores.
     """
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model import Model
@@ -89,15 +89,31 @@ def _record(model: Model, corpus: Corpus, found: Explanation, number: int, top: 
         {
             "token": t + 1,
             "cells": [column.strings[column.ids[found.span.start + t]] for column in corpus.columns],
-            "label": model.labels[found.chosen[t]],
-            "runner_up": model.labels[found.rivals[t]],
-            "margin": float(found.margin[t]),
+            **_choices(model, corpus, found, t),
             **_voices(model, found.values[t], top),
             "elsewhere": float(found.elsewhere[t]),
         }
         for t in range(len(found.chosen))
     ]
     return {"sentence": number, "tokens": tokens}
+
+
+def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[str, Any]:
+    """What was chosen, the runner-up, and by how much; without a runner-up there is nothing to compare."""
+    chosen, rival = int(found.chosen[t]), int(found.rivals[t])
+    margin = float(found.margin[t]) if rival >= 0 else None
+    if model.task != "dependency":
+        return {"label": model.labels[chosen], "runner_up": model.labels[rival], "margin": margin}
+    words = {"head_word": _word(corpus, found, chosen), "runner_up_word": _word(corpus, found, rival)}
+    return {"head": chosen, "runner_up": rival if rival >= 0 else None, **words, "margin": margin}
+
+
+def _word(corpus: Corpus, found: Explanation, place: int) -> str | None:
+    """The word at a place of the sentence, counted from 1."""
+    if place < 0:
+        return None
+    column = corpus.columns[0]
+    return column.strings[column.ids[found.span.start + place - 1]] if place else "ROOT"
 
 
 def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
@@ -122,9 +138,16 @@ def _text(record: dict[str, Any], task: str) -> str:
 
 
 def _paragraph(token: dict[str, Any]) -> str:
-    head = f"{token['token']:>3} {' '.join(token['cells'])}   {token['label']}, not {token['runner_up']}"
+    head = f"{token['token']:>3} {' '.join(token['cells'])}   {_against(token)}"
     lines = [(voice["value"], voice["text"]) for voice in token["templates"]]
     lines += [(token[key], key) for key in ("others", "elsewhere") if abs(token[key]) > 5e-7]
-    return f"{head}: {token['margin']:+.4f}\n" + "".join(
-        f"    {value:+9.4f}  {text}\n" for value, text in lines
-    )
+    margin = "" if token["margin"] is None else f": {token['margin']:+.4f}"
+    return f"{head}{margin}\n" + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
+
+
+def _against(token: dict[str, Any]) -> str:
+    """What was chosen, and instead of what."""
+    if "label" in token:
+        return f"{token['label']}, not {token['runner_up']}"
+    other = "" if token["runner_up"] is None else f", not {token['runner_up']} {token['runner_up_word']}"
+    return f"under {token['head']} {token['head_word']}{other}"

@@ -118,15 +118,21 @@ class Job:
         if self.options.share_identical:
             templates = templates.shared()
         corpus = self._corpus(self.data)
-        templates.check_columns(len(corpus.columns))
+        templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
         return Data(templates, corpus, valid)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         from mtlstruct.cli import scoring
 
+        options = self.options
         return scoring.read(
-            path, self.options.task, tags=self.options.tags, encoding=self.encoding, width=width
+            path,
+            options.task,
+            tags=options.tags,
+            encoding=self.encoding,
+            width=width,
+            single_root=options.single_root,
         )
 
     def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
@@ -216,7 +222,7 @@ class Result:
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""
         fit, options = self.training.fit, self.job.options
-        if fit.converged:
+        if fit.converged or self._online:
             return
         got, asked = f"gap is {fit.gap:.2%}", f"{options.gap:.2%}"
         if options.epsilon is not None:
@@ -229,10 +235,17 @@ class Result:
     def _ending(self) -> str:
         fit, training = self.training.fit, self.training
         word = "converged" if fit.converged else "stopped"
+        gap = "an online method: nothing is proved" if self._online else f"gap {fit.gap:.2%}"
         return (
             f"{word} after {fit.passes} passes and {clock(training.seconds)}, of it encoding "
-            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, gap {fit.gap:.2%}"
+            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, {gap}"
         )
+
+    @property
+    def _online(self) -> bool:
+        from mtlstruct.recipes import ONLINE
+
+        return self.training.model.facts["solver"] in ONLINE
 
     def _learned(self) -> str:
         found = self.numbers
@@ -262,10 +275,11 @@ def _outlined(training: Training) -> Training:
 
 def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
     """How much there is, and what looks odd about it."""
-    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(corpus.labels)} labels"
+    labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
+    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}"
     items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
     say(f"read {items if task == 'multiclass' else sentences}; {len(templates)} templates")
-    if all(_is_number(label) for label in corpus.labels):  # they may be meant, so this is no error
+    if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         say(f"note: all {some}; the last column is taken for the label")
 
@@ -279,6 +293,11 @@ def _say_prepared(shown: Progress, ready: Prepared) -> None:
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
         f"training takes {_size(ready.memory)} of memory on top of {_size(memory.peak())}{room}"
     )
+    if ready.constant or ready.identical:
+        shown.say(
+            f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "
+            "tell one tree from another (`weights` names them)"
+        )
 
 
 def _size(count: int) -> str:

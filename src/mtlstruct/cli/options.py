@@ -11,7 +11,12 @@ from mtlstruct.cli.common import Normalize, Solver, Tags, Task
 TaskOption = Annotated[
     Task, typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line.")
 ]
-SolverOption = Annotated[Solver, typer.Option("--solver", help="The fast dual, or the paper's algorithm.")]
+SolverOption = Annotated[
+    Solver | None,
+    typer.Option(
+        "--solver", help="The fast dual, or the paper's algorithm.", show_default="the method's first"
+    ),
+]
 LineSearchOption = Annotated[
     bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
 ]

@@ -74,8 +74,9 @@ def predict(
 ) -> None:
     """Label text, from a file or a stream.
 
-    Column data come back with the label as one more column, plain text as words with blanks between them.
-    Output begins while input is still coming, in the same order. Scores and N best are written as by crf_test.
+    Column data come back with the label as one more column, plain text as words with blanks between them, CoNLL
+    trees with new heads and all else as it was. Output begins while input is still coming, in the same order.
+    Scores and N best are written as by crf_test.
     """
     from mtlstruct.cli.annotating import Wishes, annotated
     from mtlstruct.formats.text import check_encoding
@@ -91,6 +92,8 @@ def predict(
         raise IncompatibleError(
             f"--raw is for segmentation models: {model} is one for {loaded.task} labelling"
         )
+    if partial and loaded.task == "dependency":
+        raise IncompatibleError(f"--partial is for labels and words: {model} is for trees")
     if all_labels and segmenting:
         raise IncompatibleError(f"--all-labels is for labels in columns: {model} is for segmentation")
     wishes = Wishes(scores or all_labels, all_labels, nbest)
@@ -119,11 +122,13 @@ def batches(
     size: int = BATCH,
 ) -> Iterator[Corpus]:
     """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
-    from mtlstruct.formats import columns, items, segmented
+    from mtlstruct.formats import columns, conll, items, segmented
 
     name = _named(path)
     if model.task == "segmentation":
         return segmented.stream(source, raw=raw or partial, source=name, encoding=encoding, batch_tokens=size)
+    if model.task == "dependency":
+        return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
     known = {*model.labels, *UNKNOWN_LABELS} if partial else None
     stream = items.stream if model.task == "multiclass" else columns.stream
     return stream(

@@ -9,20 +9,31 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.attachment import AttachmentScores, attachment_scores
 from mtlstruct.classification import ClassScores, class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.formats import columns, items, segmented, text
+from mtlstruct.formats import columns, conll, items, segmented, text
 from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
 
 if TYPE_CHECKING:
     from mtlstruct.model import Model
 
-Scores = ChunkScores | ClassScores | WordScores
+Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 
 
-def read(path: Path, task: str, *, tags: str = "bie", encoding: str = "utf-8", width: int = 0) -> Corpus:
+def read(
+    path: Path,
+    task: str,
+    *,
+    tags: str = "bie",
+    encoding: str = "utf-8",
+    width: int = 0,
+    single_root: bool = False,
+) -> Corpus:
     """Labelled data of a task. A column file must have `width` observation columns, if that is known."""
+    if task == "dependency":
+        return conll.read(path, single_root=single_root, encoding=encoding)
     if task == "segmentation":
         return segmented.read(path, tags=tags, encoding=encoding)
     names = [str(number) for number in range(width)]
@@ -45,6 +56,8 @@ def scores(
 ) -> Scores:
     """The official scores of predictions, which are ids into `labels`. int32[T]"""
     assert gold.outputs is not None
+    if task == "dependency":
+        return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, predictions)
     ours = text.named(predictions, labels)
     theirs = text.named(gold.outputs, gold.labels)
     if task == "segmentation":
@@ -61,12 +74,37 @@ def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | N
             list(segmented.words(path, encoding=encoding)) for path in (gold, predicted)
         )
         return word_scores(right_words, our_words, vocabulary, source=str(predicted))
+    if task == "dependency":
+        return _score_trees(gold, predicted, encoding)
     right, ours = (read(path, task, encoding=encoding) for path in (gold, predicted))
     _check_same_words(right, ours, gold, predicted, encoding)
     if task == "multiclass":
         return class_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
     theirs, mine = (_by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
     return chunk_scores(theirs, mine, source=str(predicted))
+
+
+def _score_trees(gold: Path, predicted: Path, encoding: str) -> Scores:
+    right = conll.read(gold, encoding=encoding)
+    ours = conll.read(predicted, trees=False, encoding=encoding)
+    _check_same_trees(right, ours, gold, predicted)
+    assert right.outputs is not None
+    assert ours.outputs is not None
+    relations = conll.relations(right).cells(), conll.relations(ours).cells()
+    return attachment_scores(right.columns[0].cells(), right.ptr, right.outputs, ours.outputs, relations)
+
+
+def _check_same_trees(right: Corpus, ours: Corpus, gold: Path, predicted: Path) -> None:
+    """Both must have the same words in the same sentences."""
+    expected, got = right.columns[0].cells(), ours.columns[0].cells()
+    pairs = enumerate(zip(expected, got, strict=False))
+    token = next((number for number, (a, b) in pairs if a != b), None)
+    if token is not None:
+        problem = f"expected the word {expected[token]!r} as in {gold}, got {got[token]!r}"
+        raise FormatError(predicted, int(ours.extra.tokens[token]) + 1, problem)
+    if right.ptr.tolist() != ours.ptr.tolist():
+        problem = f"expected {len(right)} sentences of the lengths in {gold}, got {len(ours)} of others"
+        raise FormatError(predicted, None, problem)
 
 
 def vocabulary(path: Path | None, task: str, encoding: str) -> set[str] | None:
@@ -81,7 +119,9 @@ def vocabulary(path: Path | None, task: str, encoding: str) -> set[str] | None:
 def headline(found: Scores) -> str:
     """The scores in one line."""
     values = found.as_dict()
-    names = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
+    names: tuple[str, ...] = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
+    if isinstance(found, AttachmentScores):
+        names = tuple(name for name in ("uas", "uasp", "acc", "las") if name in values)
     macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
     return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro
 

@@ -24,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PRESETS = "cws-tp1, cws-tp2, ner-134, ner, pos, chunking, segmentation"
+PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, ner, pos, chunking, segmentation"
 """The names in templates.PRESETS, for the help text only."""
 
 LIMIT = 1000
@@ -107,6 +107,16 @@ def generate(
             "--transitions/--no-transitions", help="B, the pair of labels.", show_default="transitions"
         ),
     ] = None,
+    reach: Annotated[
+        int | None,
+        typer.Option(
+            "--reach", metavar="N", help="Words between two others to look at (--preset dependency)."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Trees whose longest arc gives --reach (--preset dependency)."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Ask before writing more than N templates.")
     ] = LIMIT,
@@ -130,7 +140,9 @@ def generate(
             raise IncompatibleError(
                 "--preset is a whole set: expected no other choice of templates beside it"
             )
-        return _write_set(templates.preset(preset), out, limit)
+        return _write_set(templates.preset(preset, _reach(reach, data)), out, limit)
+    if reach is not None or data is not None:
+        raise IncompatibleError("--reach and --data are for --preset dependency")
     found = templates.generate(
         _window("--window", window or "-3:3"),
         _numbers("--columns", columns or "0"),
@@ -147,6 +159,20 @@ def generate(
         observed_window=_window("--observed-window", observed_window or "0:0"),
     )
     return _write_set(found, out, limit)
+
+
+def _reach(reach: int | None, data: Path | None) -> int | None:
+    """How many words between to look at: as given, or as many as the longest arc of the data has."""
+    if data is None:
+        return reach
+    if reach is not None:
+        raise IncompatibleError("--reach and --data: expected one of them")
+    from mtlstruct.formats import conll
+
+    corpus = conll.read(data)
+    assert corpus.outputs is not None
+    spans = (abs(head - place) for s in corpus.sentences() for place, head in enumerate(corpus.outputs[s], 1))
+    return max(1, int(max(spans)) - 1)
 
 
 def _write_set(templates: TemplateSet, out: Path | None, limit: int) -> None:
@@ -238,7 +264,7 @@ def check(
     from mtlstruct.templates.lint import ERROR, as_dict
 
     corpus = None if data is None else scoring.read(data, task, encoding=encoding)
-    found = _findings(templates, dialect, compat, corpus)
+    found = _findings(templates, dialect, compat, corpus, task)
     errors = sum(finding.severity == ERROR for finding in found)
     if json:
         counts = {"errors": errors, "warnings": len(found) - errors}
@@ -255,36 +281,40 @@ def _count(number: int, word: str) -> str:
     return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
-def _findings(path: Path, dialect: str, compat: bool, corpus: Corpus | None) -> list[Finding]:
+def _findings(path: Path, dialect: str, compat: bool, corpus: Corpus | None, task: str) -> list[Finding]:
     from mtlstruct.templates import TemplateSet, lint
     from mtlstruct.templates.lines import read_text, split_lines
 
     text = read_text(path, "template file")
     columns = None if corpus is None else len(corpus.columns)
-    found = lint.check(text, path, dialect=dialect, compat=compat, folder=path.parent, columns=columns)
+    names = () if corpus is None else corpus.names
+    found = lint.check(
+        text, path, dialect=dialect, compat=compat, folder=path.parent, columns=columns, names=names
+    )
     if corpus is None:
         return found
     broken = {finding.line for finding in found if finding.severity == lint.ERROR}
     sound = "\n".join("" if n in broken else line for n, line in enumerate(split_lines(text), 1))
     if lint.readable(sound, path, dialect=dialect, compat=compat)[0]:
         templates = TemplateSet.parse(sound, path, dialect=dialect, compat=compat, folder=path.parent)
-        found += lint.check_data(templates, _facts(templates, corpus))
+        found += lint.check_data(templates, _facts(templates, corpus, task))
     return sorted(found, key=lambda finding: finding.line)
 
 
-def _facts(templates: TemplateSet, corpus: Corpus) -> list[Facts]:
+def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[Facts]:
     """What the encoder counts for each template."""
     import numpy as np
 
     from mtlstruct.encoding import encode_training
-    from mtlstruct.structures import SequenceStructure
+    from mtlstruct.structures import SequenceStructure, TreeStructure
     from mtlstruct.templates import lint
 
-    sites = SequenceStructure(max(2, len(corpus.labels))).sites(corpus.ptr)
+    structure = TreeStructure() if task == "dependency" else SequenceStructure(max(2, len(corpus.labels)))
+    sites = structure.sites(corpus.ptr)
     places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
     _, index = encode_training(corpus, templates, sites)
     longest = int(np.diff(corpus.ptr).max(initial=0))
     return [
         lint.Facts(places[template.kind], int(values), longest)
-        for template, values in zip(templates, index.sizes, strict=True)
+        for template, values in zip(templates, index.found, strict=True)
     ]

@@ -12,7 +12,6 @@ from mtlstruct.cli.common import (
     JsonOption,
     Method,
     Normalize,
-    Solver,
     Tags,
     Task,
     ThreadsOption,
@@ -40,10 +39,20 @@ def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: TaskOption = Task.sequence,
+    projective: Annotated[
+        bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
+    ] = False,
+    single_root: Annotated[
+        bool, typer.Option("--single-root", help="One token under the root (--task dependency).")
+    ] = False,
+    all_arcs: Annotated[
+        bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
+    ] = False,
     method: Annotated[
         Method,
         typer.Option(
-            "--method", help="mtl weighs and drops templates; svm keeps all alike; pmtl is between."
+            "--method",
+            help="mtl weighs and drops templates; svm keeps all alike; pmtl is between; mira is online.",
         ),
     ] = Method.mtl,
     p: Annotated[
@@ -53,7 +62,10 @@ def train(
     c: Annotated[
         float, typer.Option("-c", help="What an error in training costs; the larger, the closer the fit.")
     ] = 1.0,
-    solver: SolverOption = Solver.coordinate,
+    solver: SolverOption = None,
+    epochs: Annotated[
+        int, typer.Option("--epochs", metavar="N", help="Passes of an online method (mira).")
+    ] = 10,
     line_search: LineSearchOption = False,
     gap: GapOption = 0.01,
     epsilon: EpsilonOption = None,
@@ -123,6 +135,10 @@ def train(
         normalize=normalize,
         seed=seed,
         line_search=line_search,
+        epochs=epochs,
+        all_arcs=all_arcs,
+        projective=projective,
+        single_root=single_root,
         tags=tags,
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, Normalize, Solver, Tags, Task, print_json
+from mtlstruct.cli.common import EncodingOption, Normalize, Tags, Task, print_json
 from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.cli.options import (
     EpsilonOption,
@@ -81,7 +81,7 @@ def tune(
         typer.Option("--plot", help="The picture, .png, .svg or .pdf.", show_default="tune.png in DIR"),
     ] = None,
     task: TaskOption = Task.sequence,
-    solver: SolverOption = Solver.coordinate,
+    solver: SolverOption = None,
     line_search: LineSearchOption = False,
     gap: GapOption = 0.01,
     epsilon: EpsilonOption = None,
@@ -112,11 +112,15 @@ def tune(
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
+    if task == Task.dependency:
+        raise IncompatibleError(
+            "tune is for labels and classes so far: for trees compare `train --valid` runs"
+        )
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
     base = Options(
         task=task.value,
-        solver=solver.value,
+        solver=solver and solver.value,
         gap=gap,
         epsilon=epsilon,
         max_iter=max_iter,

@@ -25,6 +25,7 @@ FIGURES = ("mu", "relative", "norm", "features")
 
 TITLES = {
     "dropped": "dropped",
+    "same_as": "same as",
     "share": "share",
     "other_mu": "other mu",
     "other_relative": "relative",
@@ -99,16 +100,34 @@ def weights(
     elif csv:
         _print_csv([*rows[:top], *strangers])
     else:
-        _print_table(found, rows, strangers, top)
+        _print_table(found, rows, strangers, top, _remark(loaded))
     return None
+
+
+def _remark(model: Model) -> str:
+    """How many templates were different at all, where that was found out."""
+    gone = model.left_out
+    if not gone:
+        return ""
+    constant = sum(same is None for same in gone.values())
+    return (
+        f"; {len(model.templates) - len(gone)} of them are distinct: {len(gone) - constant} equal another on the "
+        f"training data, {constant} cannot tell one tree from another"
+    )
 
 
 def _rows(model: Model, found: Sequence[TemplateWeight], data: Path | None, encoding: str) -> list[Row]:
     """The keys of the contract, then features dropped (None where the model does not say) and shares."""
     seen = _seen(model)
     rows = [asdict(weight) for weight in found]
+    left_out = model.left_out
     for row in rows:
+        if left_out:
+            row["same_as"] = None
         row["dropped"] = None if seen is None else seen[row["index"]] - row["features"]
+        if row["index"] in left_out:
+            same = left_out[row["index"]]
+            row["same_as"] = "constant" if same is None else model.templates[same].name
     if data is not None:
         share = _shares(model, data, encoding)
         for row in rows:
@@ -166,12 +185,14 @@ def _print_csv(rows: list[Row]) -> None:
     writer.writerows(rows)
 
 
-def _print_table(found: list[TemplateWeight], rows: list[Row], strangers: list[Row], top: int | None) -> None:
+def _print_table(
+    found: list[TemplateWeight], rows: list[Row], strangers: list[Row], top: int | None, remark: str
+) -> None:
     from mtlstruct.report.tables import print_weights
 
     known = [key for key in TITLES if any(row.get(key) is not None for row in (*rows, *strangers))]
     extras = [_column(key, rows, strangers) for key in known]
-    print_weights(found, top, extras, [(row["name"], row["text"]) for row in strangers])
+    print_weights(found, top, extras, [(row["name"], row["text"]) for row in strangers], remark)
 
 
 def _column(key: str, rows: list[Row], strangers: list[Row]) -> Extra:
@@ -181,9 +202,9 @@ def _column(key: str, rows: list[Row], strangers: list[Row]) -> Extra:
     return Extra(TITLES[key], cells, [_cell(key, row[key]) for row in strangers])
 
 
-def _cell(key: str, value: float | None) -> str:
-    if value is None:
-        return ""
+def _cell(key: str, value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
     if key == "share":
         return f"{value:.2%}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

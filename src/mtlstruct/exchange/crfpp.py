@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.exchange.build import facts_of, model_of
 from mtlstruct.exchange.features import cells_of
@@ -75,9 +76,9 @@ def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
 
 def text_model(model: Model, *, rename: bool = False) -> TextModel:
     """The model as CRF++ would hold it."""
-    _check(model)
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(model.index.templates)]
-    spelled = [[spell(t, cells) for cells in cells_of(model.index, n)] for n, t in enumerate(lines)]
+    index = _checked(model)
+    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    spelled = [[spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
     check_apart("CRF++", lines, spelled)
     weights = summed(spelled, blocks(model))
     _check_sizes(weights)
@@ -104,8 +105,9 @@ def check_template(template: Template, path: str) -> None:
         raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
 
 
-def _check(model: Model) -> None:
-    if model.structure.name != "sequence":
+def _checked(model: Model) -> FeatureIndex:
+    """The index of a model that CRF++ can hold."""
+    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
     if model.index.normalize != "none":
         raise IncompatibleError(
@@ -122,6 +124,7 @@ def _check(model: Model) -> None:
     for template in model.index.templates:
         for reading in template.readings:
             check_template(reading, model.templates.path)
+    return model.index
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.exchange.build import facts_of, model_of
 from mtlstruct.exchange.features import Cells, cells_of
@@ -80,12 +81,12 @@ def _macro(term: Term) -> str:
 
 def observations(model: Model, *, rename: bool = False) -> Observations:
     """The model as Wapiti would hold it."""
-    _check(model)
-    templates = model.index.templates
+    index = _checked(model)
+    templates = index.templates
     lines = [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
     patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.readings) for t in lines]
     small = [_lettered(TemplateSet.parse(first, dialect="wapiti")[0], first[0]) for first, *_ in patterns]
-    spelled = [[spell(t, _marked(cells)) for cells in cells_of(model.index, n)] for n, t in enumerate(small)]
+    spelled = [[spell(t, _marked(cells)) for cells in cells_of(index, n)] for n, t in enumerate(small)]
     check_apart("Wapiti", small, spelled)
     found = summed(spelled, blocks(model))
     return Observations(
@@ -96,8 +97,9 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
     )
 
 
-def _check(model: Model) -> None:
-    if model.structure.name != "sequence":
+def _checked(model: Model) -> FeatureIndex:
+    """The index of a model that Wapiti can hold."""
+    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         raise IncompatibleError(f"Wapiti has label sequences only: the model is for {model.structure.name}")
     if model.index.normalize != "none":
         raise IncompatibleError(
@@ -114,6 +116,7 @@ def _check(model: Model) -> None:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
         for term in template.terms:
             _check_term(model.templates, template, term)
+    return model.index
 
 
 def _check_term(templates: TemplateSet, template: Template, term: Term) -> None:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from mtlstruct.formats import columns, items, segmented
+from mtlstruct.formats import columns, conll, items, segmented
 
-FORMATS: dict[str, ModuleType] = {"columns": columns, "items": items, "segmented": segmented}
+FORMATS: dict[str, ModuleType] = {
+    "columns": columns,
+    "conll": conll,
+    "items": items,
+    "segmented": segmented,
+}

@@ -3,8 +3,9 @@
 from .base import Fit, Learner, Record, Stop, Watch, check_needs
 from .coordinate import Coordinate
 from .cutting_plane import CuttingPlane
+from .mira import Mira
 
-LEARNERS = {"coordinate": Coordinate, "cutting-plane": CuttingPlane}
+LEARNERS = {"coordinate": Coordinate, "cutting-plane": CuttingPlane, "mira": Mira}
 
 __all__ = [
     "LEARNERS",
@@ -12,6 +13,7 @@ __all__ = [
     "CuttingPlane",
     "Fit",
     "Learner",
+    "Mira",
     "Record",
     "Stop",
     "Watch",

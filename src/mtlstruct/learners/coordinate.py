@@ -86,6 +86,7 @@ class _Ascent:
         self.state: Any = oracle.dual(self.V, self.N)
         self.mu = TemplateWeights(regularizer, oracle.templates)
         self.loss = 0.0
+        self.bound = 0.0
         # While mu is learned, a sentence solved to the end is solved for weights that will have moved.
         self.enough = 0.1 if regularizer.sparse else 0.0
         self.tolerance = 1e-3 / max(1.0, c)
@@ -181,7 +182,8 @@ class _Ascent:
             return own + self.c * hinge.total, self.regularizer.degree * own / scale + self.c * hinge.slope
 
         objective, scale = minimise_over_scale(primal)
-        return _Bounds(objective, self._dual_value(), self._risk(objective, scale), scale)
+        self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
+        return _Bounds(objective, self.bound, self._risk(objective, scale), scale)
 
     def record(self, passes: int, bounds: _Bounds, certified: bool) -> Record:
         """The pass as the log keeps it."""

@@ -38,8 +38,9 @@ def print_weights(
     top: int | None = None,
     extras: Sequence[Extra] = (),
     strangers: Sequence[tuple[str, str]] = (),
+    remark: str = "",
 ) -> None:
-    """The heaviest `top` templates (None: all), and a line on the rest.
+    """The heaviest `top` templates (None: all), and a line on the rest, with a remark behind it.
 
     strangers: (name, text) of templates that only the other model of a comparison has.
     """
@@ -49,7 +50,7 @@ def print_weights(
         figures = [extra.strangers[row] if extra.strangers else "" for extra in extras]
         table.add_row(*map(Text, ("", name, text, "", "", "", "", *figures)), style="dim")
     show(table)
-    print(closing(weights, len(shown)))
+    print(closing(weights, len(shown)) + remark)
 
 
 def show(table: Table) -> None:

@@ -4,13 +4,21 @@ from ..errors import IncompatibleError
 from .base import Parts, Sites, Structure
 from .multiclass import MulticlassStructure
 from .sequence import SequenceStructure
+from .tree import ProjectiveTree, SingleRootProjectiveTree, SingleRootTree, TreeStructure
 
 STRUCTURES: dict[str, type[Structure]] = {
     "sequence": SequenceStructure,
     "multiclass": MulticlassStructure,
+    "tree": TreeStructure,
+    "projective-tree": ProjectiveTree,
+    "single-root-tree": SingleRootTree,
+    "single-root-projective-tree": SingleRootProjectiveTree,
 }
 
-TASKS: dict[str, tuple[str, ...]] = {"segmentation": ("sequence",)}
+TASKS: dict[str, tuple[str, ...]] = {
+    "segmentation": ("sequence",),
+    "dependency": ("tree", "projective-tree", "single-root-tree", "single-root-projective-tree"),
+}
 """Tasks that are not called like their structure, and the structures they may have."""
 
 
@@ -19,9 +27,9 @@ def structures_of(task: str) -> tuple[str, ...]:
     return TASKS.get(task, (task,))
 
 
-def structure_for(task: str) -> type[Structure]:
-    """The structure of a task."""
-    name = structures_of(task)[0]
+def structure_for(task: str, name: str | None = None) -> type[Structure]:
+    """The structure of a task: the one of that name, or the first it may have."""
+    name = name or structures_of(task)[0]
     if name not in STRUCTURES:
         raise IncompatibleError(f"unknown task {task!r}: expected one of {', '.join([*STRUCTURES, *TASKS])}")
     return STRUCTURES[name]
@@ -32,9 +40,13 @@ __all__ = [
     "TASKS",
     "MulticlassStructure",
     "Parts",
+    "ProjectiveTree",
     "SequenceStructure",
+    "SingleRootProjectiveTree",
+    "SingleRootTree",
     "Sites",
     "Structure",
+    "TreeStructure",
     "structure_for",
     "structures_of",
 ]

@@ -32,9 +32,9 @@ IMPOSSIBLE = -1e29
 
 @dataclass(frozen=True)
 class Triplets:
-    """Sparse counts over the parts of one kind: int32 row, int32 part, float32 count; sorted by row."""
+    """Sparse counts over the parts of one kind: row, int32 part, float32 count; sorted by row."""
 
-    row: NDArray[np.int32]
+    row: NDArray[np.integer]
     part: NDArray[np.int32]
     count: NDArray[np.float32]
 
@@ -148,6 +148,13 @@ class Structure(Protocol):
 
     def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
         """Where templates of each kind may look."""
+        ...
+
+    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """For each kind where the sites of each sentence begin. int64[S+1] each.
+
+        Optional: for learners that look at one sentence at a time.
+        """
         ...
 
     def choices(self, labels: Sequence[str]) -> Sequence[str]:

@@ -37,6 +37,10 @@ class MulticlassStructure:
         """Every token is an item."""
         return (Sites("item", "U", None, False),)
 
+    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """Items are tokens."""
+        return (ptr,)
+
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
         """The labels."""
         return labels

@@ -40,6 +40,10 @@ class SequenceStructure:
         inner[ptr[:-1]] = False
         return (Sites("node", "U", None, False), Sites("edge", "B", np.flatnonzero(inner), True))
 
+    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+        """A sentence has as many nodes as tokens, and one edge less."""
+        return ptr, ptr - np.arange(len(ptr))
+
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
         """The labels."""
         return labels

@@ -50,15 +50,22 @@ def _ours(template: Template) -> str:
 
 
 def _crfpp(template: Template) -> str:
+    _refuse_arcs(template)
     for term in template.terms:
-        if term.function or term.absolute:
+        if term.function or term.absolute or term.name:
             raise _Inexpressible(term.text())
         if abs(term.row) > CRFPP_ROWS:
             raise _Inexpressible(f"a row beyond ±{CRFPP_ROWS}, got {term.text()}")
     return template.text
 
 
+def _refuse_arcs(template: Template) -> None:
+    if template.kind == "A":
+        raise _Inexpressible("templates of arcs")
+
+
 def _wapiti(template: Template) -> str:
+    _refuse_arcs(template)
     if any("#" in piece for piece in template.pieces):
         raise _Inexpressible("a '#' in a template, where a comment starts")
     macros = [_wapiti_term(term) for term in template.terms]
@@ -68,7 +75,7 @@ def _wapiti(template: Template) -> str:
 
 
 def _wapiti_term(term: Term) -> str:
-    if term.function not in _WAPITI or any("#" in argument for argument in term.arguments):
+    if term.name or term.function not in _WAPITI or any("#" in argument for argument in term.arguments):
         raise _Inexpressible(term.text())
     row = f"@{term.row}" if term.absolute else str(term.row)
     arguments = "".join(f',"{argument}"' for argument in term.arguments)

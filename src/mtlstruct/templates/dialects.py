@@ -2,7 +2,8 @@
 
 A dialect reads a line into templates of our language, so that nothing behind it knows of dialects:
 
-    mtlstruct   U and B, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the sentence
+    mtlstruct   U, B and A, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the sentence,
+                columns by number or name
     crfpp       U and B, %x, rows within ±8, and nothing else
     wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments anywhere
 
@@ -17,9 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mtlstruct.errors import TemplateError
+from mtlstruct.templates import arcs
 from mtlstruct.templates.functions import ALIASES, FUNCTIONS, ArgumentError, check
 from mtlstruct.templates.lines import Line, clipped
-from mtlstruct.templates.terms import KINDS, MAX_COLUMN, MAX_ROW, Template, Term, written
+from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, NO_COLUMN, Template, Term, written
 
 CRFPP_ROWS = 8
 """The farthest CRF++ looks."""
@@ -54,12 +56,14 @@ def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
     _check_first(line, rules)
     _check_characters(line)
     pieces, terms = _split(line, text, rules)
+    if "A" in rules.kinds[text[0]]:
+        arcs.check(line, terms)
     return tuple(_template(line, kind, pieces, terms, rules) for kind in rules.kinds[text[0]])
 
 
 def dropped_by_crfpp(line: Line) -> bool:
     """Whether CRF++ would pass over this line without a word though it is not empty."""
-    return bool(line.text.strip()) and line.text[0] not in ("#", *KINDS)
+    return bool(line.text.strip()) and line.text[0] not in ("#", *DIALECTS["crfpp"].kinds)
 
 
 def _template(
@@ -72,7 +76,8 @@ def _template(
 
 def _check_first(line: Line, rules: Dialect) -> None:
     first = line.text[0]
-    letters = " or ".join(KINDS) if "*" not in rules.kinds else "u, b or *"
+    *others, last = ("u", "b", "*") if "*" in rules.kinds else tuple(rules.kinds)
+    letters = f"{', '.join(others)} or {last}"
     if first.isspace():
         raise line.error(f"expected {letters} as the first character, got a blank before the template", 1)
     if first not in rules.kinds:
@@ -134,21 +139,34 @@ def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
 
 # ---------------------------------------------------------------- ours
 
-_OURS = re.compile(rf"%([A-Za-z]+)\[(@?)(-?)([0-9]+),([0-9]+)((?:,(?:[0-9]+|{_QUOTED}))*)\]")
+_COLUMN = r"([0-9]+|[A-Za-z][A-Za-z0-9_]*)"
+_ARGUMENTS = rf"((?:,(?:[0-9]+|{_QUOTED}))*)"
+_OURS = re.compile(rf"%([A-Za-z]+)\[()(@?)(-?)([0-9]+),{_COLUMN}{_ARGUMENTS}\]")
+_ARC = re.compile(rf"%([A-Za-z]+)\[([{''.join(arcs.ANCHORS)}])(@?)([+-]?)([0-9]*),{_COLUMN}{_ARGUMENTS}\]")
 _ARGUMENT = re.compile(rf",(?:([0-9]+)|{_QUOTED})")
 
 
 def _our_macro(line: Line, at: int) -> tuple[Term, int]:
     name = _NAME.match(line.text, at)
     assert name is not None
+    on_arcs = line.text.startswith("A")
+    if on_arcs and name[1] in arcs.FUNCTIONS:
+        return arcs.site_macro(line, at, name[1])
     if name[1] not in FUNCTIONS and name[1] not in ALIASES:
-        raise line.error(_unknown(line.text[at:], name[1]), at + 1)
+        raise line.error(_unknown(line.text[at:], name[1], on_arcs), at + 1)
     function = ALIASES.get(name[1], name[1])
-    macro = _OURS.match(line.text, at)
-    if macro is None or (not function and macro[6]):
-        raise _bad_macro(line, at, f"{_written(name[1], function)} {_CELL}")
-    arguments = _arguments(line, at, macro[6], function)
-    term = Term(_row(macro[3], macro[4]), _number(macro[5]), function, arguments, bool(macro[2]))
+    macro = (_ARC if on_arcs else _OURS).match(line.text, at)
+    if macro is None or (not function and macro[7]) or (on_arcs and not arcs.sound(*macro.group(2, 3, 4, 5))):
+        raise _bad_macro(line, at, f"{_written(name[1], function)} {arcs.CELL if on_arcs else _CELL}")
+    term = Term(
+        row=_row(macro[4], macro[5]),
+        column=_number(macro[6]) if macro[6].isdigit() else NO_COLUMN,
+        function=function,
+        arguments=_arguments(line, at, macro[7], function),
+        absolute=bool(macro[3]),
+        anchor=macro[2],
+        name="" if macro[6].isdigit() else macro[6],
+    )
     return _checked(line, at, macro.end(), term)
 
 
@@ -167,8 +185,8 @@ def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]
     return tuple(str(_number(number)) if number is not None else quoted for number, quoted in found)
 
 
-def _unknown(rest: str, name: str) -> str:
-    known = ", ".join(f"%{function}" for function in FUNCTIONS)
+def _unknown(rest: str, name: str, on_arcs: bool) -> str:
+    known = ", ".join(f"%{function}" for function in (*FUNCTIONS, *(arcs.FUNCTIONS if on_arcs else ())))
     got = clipped("%" + name) if name else rest[:2]
     return f"unknown macro {got!r}: expected %x[row,column] or one of {known}"
 
@@ -223,7 +241,7 @@ def _whole(text: str) -> str:
 
 _UB = {"U": "U", "B": "B"}
 DIALECTS: dict[str, Dialect] = {
-    "mtlstruct": Dialect(_our_macro, _UB, _whole, translated=False),
+    "mtlstruct": Dialect(_our_macro, _UB | {"A": "A"}, _whole, translated=False),
     "crfpp": Dialect(_crfpp_macro, _UB, _whole),
     "wapiti": Dialect(_wapiti_macro, {"u": "U", "U": "U", "b": "B", "B": "B", "*": "UB"}, _before_comment),
 }

@@ -30,7 +30,8 @@ MOST = 99
 LONG = 20
 """%len counts up to here."""
 
-_MARK = re.compile(r"_B[+-][0-9]+")
+_NUMERAL = re.compile(r"[0-9]+|[0-9]+\.[0-9]+|[0-9]+[0-9,]+")  # what MSTParser takes for a number
+_MARK = re.compile(r"_B[+-][0-9]+|_ROOT")
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class ArgumentError(ValueError):
 
 
 def is_mark(cell: str) -> bool:
-    """Whether a cell spells a boundary mark."""
-    return cell.startswith("_B") and _MARK.fullmatch(cell) is not None
+    """Whether a cell spells a boundary mark, or the root of a tree."""
+    return cell.startswith("_") and _MARK.fullmatch(cell) is not None
 
 
 def bound(
@@ -152,6 +153,14 @@ def _suffix(cell: str, n: int) -> str:
     return cell[-n:]
 
 
+def _first(cell: str) -> str:
+    return cell.partition("|")[0]
+
+
+def _num(cell: str) -> str:
+    return "<num>" if _NUMERAL.fullmatch(cell) else cell
+
+
 def _shape(cell: str) -> str:
     return "".join(map(_drawn, cell))
 
@@ -240,6 +249,8 @@ FUNCTIONS: dict[str, Function] = {
     "lprefix": Function(_lower_prefix, (NUMBER,), "the first n characters in lower case"),
     "lsuffix": Function(_lower_suffix, (NUMBER,), "the last n characters in lower case"),
     "lower": Function(str.lower, (), "the cell in lower case"),
+    "first": Function(_first, (), "the first of several values that a bar separates, as in FEATS"),
+    "num": Function(_num, (), "<num> for a number in digits (3, 3.14 or 1,000), else the cell"),
     "mask": Function(_mask, (), "the cell with every digit turned into 0"),
     "root": Function(
         _root, (), "the cell in lower case, digits turned into 0, punctuation and symbols left out"

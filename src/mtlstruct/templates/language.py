@@ -1,6 +1,6 @@
 """Template files: text <-> TemplateSet, in any dialect.
 
-One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t), a macro such as
+One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t, A at an arc), a macro such as
 `%x[row,column]` is a cell relative to the current position, and everything else stands for itself. Blank lines
 and lines that start with `#` are skipped. Position in the set, not the name, identifies a template: real files
 repeat names.
@@ -25,6 +25,7 @@ from mtlstruct.templates.terms import (
     KINDS,
     MAX_COLUMN,
     MAX_ROW,
+    NO_COLUMN,
     Template,
     Term,
     boundary,
@@ -125,13 +126,28 @@ class TemplateSet(Sequence[Template]):
         return replace(self, templates=tuple(merged))
 
     def columns(self) -> frozenset[int]:
-        """The data columns that are looked at."""
-        return frozenset(term.column for term in self._terms())
+        """The numbers of the data columns that are looked at."""
+        return frozenset(term.column for term in self._terms() if term.column != NO_COLUMN)
 
     def reach(self) -> tuple[int, int]:
         """How far templates look (before, after) the current position; both are at least 0."""
         rows = [0, *(term.row for term in self._terms() if not term.absolute)]
         return -min(rows), max(rows)
+
+    def resolved(self, names: Sequence[str]) -> TemplateSet:
+        """The same with columns by number, where the data have columns of these names."""
+        numbers = {canonical(name): number for number, name in enumerate(names)}
+        return replace(self, templates=tuple(self._resolved(t, names, numbers) for t in self.templates))
+
+    def _resolved(self, template: Template, names: Sequence[str], numbers: Mapping[str, int]) -> Template:
+        for term in template.terms:
+            if term.name and canonical(term.name) not in numbers:
+                raise self.error(template, f"template names column {term.name}, but {named(names)}")
+        terms = (
+            replace(term, column=numbers[canonical(term.name)]) if term.name else term
+            for term in template.terms
+        )
+        return replace(template, terms=tuple(terms))
 
     def check_columns(self, count: int) -> None:
         """Refuses a template that names a column which data with `count` observation columns lacks."""
@@ -197,7 +213,7 @@ def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Pat
 
 def list_names(term: Term) -> list[str]:
     """The lists that a term names."""
-    kinds = FUNCTIONS[term.function].arguments if term.function else ()
+    kinds = FUNCTIONS[term.function].arguments if term.function and term.sees else ()
     return [given for kind, given in zip(kinds, term.arguments, strict=True) if kind == LIST]
 
 
@@ -216,6 +232,28 @@ def _list(
         return read_list(Path(folder) / name)
     except MtlError as error:
         raise templates.error(template, str(error)) from error
+
+
+COLUMNS = {
+    "word": "form",
+    "cpostag": "cpos",
+    "upos": "cpos",
+    "postag": "pos",
+    "xpos": "pos",
+}
+"""Other names of columns: those of CoNLL-X and CoNLL-U, and ours."""
+
+
+def canonical(name: str) -> str:
+    """One name for all that mean the same column."""
+    return COLUMNS.get(name.lower(), name.lower())
+
+
+def named(names: Sequence[str]) -> str:
+    """Which columns have names, for messages."""
+    return (
+        f"the data has the columns {', '.join(names)}" if names else "the columns of the data have no names"
+    )
 
 
 def columns_of(count: int) -> str:

@@ -13,7 +13,15 @@ from typing import Any
 
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
-from mtlstruct.templates.language import TemplateSet, check_dialect, columns_of, list_names, read_list
+from mtlstruct.templates.language import (
+    TemplateSet,
+    canonical,
+    check_dialect,
+    columns_of,
+    list_names,
+    named,
+    read_list,
+)
 from mtlstruct.templates.lines import Line, clipped, numbered
 from mtlstruct.templates.terms import Template, skeleton
 
@@ -55,6 +63,7 @@ def check(
     compat: bool = False,
     folder: str | Path | None = None,
     columns: int | None = None,
+    names: Sequence[str] = (),
 ) -> list[Finding]:
     """Findings about the text alone, by line. columns: how many observation columns the data have, if known."""
     check_dialect(dialect, compat)
@@ -64,7 +73,7 @@ def check(
     for rule in RULES:
         found += rule(templates)
     if columns is not None:
-        found += _beyond(templates, columns)
+        found += _beyond(templates, columns) + _unnamed(templates, names)
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -222,12 +231,30 @@ def _beyond(templates: Sequence[Template], columns: int) -> list[Finding]:
     ]
 
 
+def _unnamed(templates: Sequence[Template], names: Sequence[str]) -> list[Finding]:
+    known = {canonical(name) for name in names}
+    return [
+        _about(
+            template,
+            "column",
+            f"names column {term.name}, but {named(names)}",
+            "correct the name, or give the column's number",
+            ERROR,
+        )
+        for template in templates
+        for term in template.terms
+        if term.name and canonical(term.name) not in known
+    ]
+
+
 def _on_data(template: Template, fact: Facts) -> Iterator[Finding]:
     if not template.terms:
         return
     if fact.values == 0:
         yield _about(template, "never", "never fires on the data", "leave it out")
-    elif all(abs(term.row) >= fact.longest + term.absolute for term in template.terms):
+    elif template.kind != "A" and all(
+        abs(term.row) >= fact.longest + term.absolute for term in template.terms
+    ):
         problem = f"sees only boundary marks: the longest sentence has {fact.longest} tokens"
         yield _about(template, "outside", problem, "look nearer, or leave it out")
     elif fact.values == 1:

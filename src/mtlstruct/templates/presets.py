@@ -1,27 +1,53 @@
 """Template sets by name: the paper's, and rich piles to throw at a task and let the learner choose from.
 
-The paper's: those for segmentation (table "Two set of templates") and the 134 for named entities (section "Named
-Entity Recognition"). The rich ones know tasks, not languages: they look at affixes, shapes, case, types of
-characters, words and parts of speech in windows, and at conjunctions of these.
+The paper's: those for segmentation (table "Two set of templates"), the 134 for named entities (section "Named
+Entity Recognition") and MSTParser's for trees (section "Dependency Parsing"; a file, library/dependency.tpl). The
+rich ones know tasks, not languages: they look at affixes, shapes, case, types of characters, words and parts of
+speech in windows, and at conjunctions of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from importlib.resources import files
 from itertools import chain, product
 
 from mtlstruct.errors import MtlError
+from mtlstruct.templates.arcs import stretched
 from mtlstruct.templates.generate import Gram, Section, generate, numbered, views, within
 from mtlstruct.templates.language import TemplateSet
-from mtlstruct.templates.terms import Term
+from mtlstruct.templates.terms import MAX_ROW, Term
 
 
-def preset(name: str) -> TemplateSet:
-    """A template set by name, one of PRESETS."""
+def preset(name: str, reach: int | None = None) -> TemplateSet:
+    """A template set by name, one of PRESETS. reach: words between two others to look at (those of STRETCHED)."""
     if name not in PRESETS:
         raise MtlError(f"unknown preset {name!r}: expected one of {', '.join(PRESETS)}")
-    return PRESETS[name]()
+    if reach is None:
+        return PRESETS[name]()
+    if name not in STRETCHED:
+        raise MtlError(f"the preset {name} has no reach: expected one of {', '.join(STRETCHED)}")
+    if not 1 <= reach <= MAX_ROW:
+        raise MtlError(f"expected a reach from 1 to {MAX_ROW}, got {reach}")
+    lines = stretched(PRESETS[name]().lines, reach)
+    return TemplateSet.parse("\n".join(_renumbered(lines)), path=f"the preset {name}")
+
+
+def _renumbered(lines: Sequence[str]) -> Iterator[str]:
+    """Lines of A templates named A000, A001, … in order."""
+    count = sum(line.startswith("A") for line in lines)
+    numbers = iter(range(count))
+    width = max(3, len(str(count - 1)))
+    for line in lines:
+        rest = line.partition(":")[2]
+        yield f"A{next(numbers):0{width}}:{rest}" if line.startswith("A") else line
+
+
+def _library(name: str) -> TemplateSet:
+    """A set that is kept as a file."""
+    text = (files("mtlstruct.templates") / "library" / f"{name}.tpl").read_text("utf-8")
+    return TemplateSet.parse(text, path=f"the preset {name}")
 
 
 # ---------------------------------------------------------------- the paper's sets
@@ -221,9 +247,13 @@ PRESETS: dict[str, Callable[[], TemplateSet]] = {
     "cws-tp1": lambda: _table(_TP1),
     "cws-tp2": lambda: _table(_TP2),
     "ner-134": _ner_134,
+    "dependency": lambda: _library("dependency"),
     "ner": _ner,
     "pos": _pos,
     "chunking": _chunking,
     "segmentation": _segmentation,
 }
 """Template sets by name: the paper's, then the rich ones."""
+
+STRETCHED = ("dependency",)
+"""Presets with a template for each place between two words, as many as wanted."""

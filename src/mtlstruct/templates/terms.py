@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 from mtlstruct.templates.functions import FUNCTIONS, QUOTED, Lists, bound
 
-KINDS = ("U", "B")
-"""Observation with one label, observation with two neighbouring labels."""
+KINDS = ("U", "B", "A")
+"""Observation with one label, with two neighbouring labels, with an arc of a tree (see arcs.py)."""
+
+NO_COLUMN = -1
+"""The column of a term that names it (`name`) and is not resolved yet, or looks at no cell."""
 
 MAX_ROW = 255
 """The farthest a cell may lie from the current position (CRF++ itself stops at 8)."""
@@ -21,7 +24,10 @@ MAX_COLUMN = 999_999
 class Term:
     """One macro: the cell it looks at, and the function of that cell ("" for the cell itself, `%x`).
 
-    absolute: `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …) instead.
+    absolute   `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …) instead;
+               of the words between two others from the first or last of these
+    anchor     what `row` is counted from: "" the current token, else of an arc (see arcs.py)
+    name       the column's name, where it was named
     """
 
     row: int
@@ -29,13 +35,29 @@ class Term:
     function: str = ""
     arguments: tuple[str, ...] = ()
     absolute: bool = False
+    anchor: str = ""
+    name: str = ""
+
+    @property
+    def sees(self) -> bool:
+        """Whether it looks at a cell; the functions of an arc as a whole do not."""
+        return self.column != NO_COLUMN or bool(self.name)
 
     def text(self) -> str:
         """The macro, as our language writes it."""
+        if not self.sees:
+            return f"%{self.function}[{','.join(self.anchor)}]"
         kinds = FUNCTIONS[self.function].arguments if self.function else ()
         given = [f'"{a}"' if kind in QUOTED else a for a, kind in zip(self.arguments, kinds, strict=True)]
-        row = f"@{self.row}" if self.absolute else str(self.row)
-        return f"%{self.function or 'x'}[{','.join([row, str(self.column), *given])}]"
+        place = [self._place(), self.name or str(self.column), *given]
+        return f"%{self.function or 'x'}[{','.join(place)}]"
+
+    def _place(self) -> str:
+        if self.absolute:
+            return f"{self.anchor}@{self.row}"
+        if not self.anchor:
+            return str(self.row)
+        return f"{self.anchor}{self.row:+d}" if self.row else self.anchor
 
 
 @dataclass(frozen=True)
@@ -44,7 +66,7 @@ class Template:
 
     text     the line in our language, without its line end: as the user wrote it, or as a dialect was translated
     name     what stands before the first ':', or else before the first macro
-    kind     "U" or "B"
+    kind     "U", "B" or "A"
     pieces   the literal text around the terms, len(terms) + 1 strings
     line     where it stood, from 1
     others   further lines that have their features in common with this one (TemplateSet.shared)

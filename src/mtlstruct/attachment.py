@@ -1,0 +1,125 @@
+"""Scores of dependency trees that equal those of CoNLL-X's eval.pl.
+
+Tokens of Unicode punctuation only do not count, except in UASP and ACC, which are the paper's: the heads of all
+tokens, and sentences in which all of these are right. All figures are percents, unrounded; `table()` rounds as the
+script prints.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How many tokens count, and how many of them have the right head, the right relation, both.
+
+    relations and labelled are None where relations were not predicted.
+    """
+
+    total: int
+    heads: int
+    relations: int | None = None
+    labelled: int | None = None
+
+
+@dataclass(frozen=True)
+class AttachmentScores:
+    """What eval.pl says without -p (`words`) and with it (`all`), and the sentences that are right."""
+
+    words: Attachment
+    all: Attachment
+    sentences: int
+    correct_sentences: int
+
+    @property
+    def uas(self) -> float:
+        """Heads of tokens other than punctuation."""
+        return _percent(self.words.heads, self.words.total)
+
+    @property
+    def uasp(self) -> float:
+        """Heads of all tokens."""
+        return _percent(self.all.heads, self.all.total)
+
+    @property
+    def acc(self) -> float:
+        """Sentences in which all heads are right."""
+        return _percent(self.correct_sentences, self.sentences)
+
+    @property
+    def las(self) -> float | None:
+        """Heads and relations of tokens other than punctuation."""
+        return None if self.words.labelled is None else _percent(self.words.labelled, self.words.total)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The scores under the names that `score --json` prints."""
+        found = {"uas": self.uas, "uasp": self.uasp, "acc": self.acc}
+        labelled = {} if self.las is None else {"las": self.las}
+        return found | labelled | {"sentences": self.sentences, "tokens": self.all.total}
+
+    def table(self) -> str:
+        """The lines that `eval.pl -q` prints, then those for all tokens and for sentences."""
+        words = self.words
+        lines = []
+        if words.labelled is not None:
+            lines.append(_line("Labeled   attachment score: ", words.labelled, words.total))
+        lines.append(_line("Unlabeled attachment score: ", words.heads, words.total))
+        if words.relations is not None:
+            lines.append(_line("Label accuracy score:       ", words.relations, words.total))
+        lines.append(_line("with punctuation:           ", self.all.heads, self.all.total))
+        lines.append(_line("whole sentences:            ", self.correct_sentences, self.sentences))
+        return "".join(lines)
+
+
+def attachment_scores(
+    forms: Sequence[str],
+    ptr: NDArray[np.int64],
+    gold: NDArray[np.int32],
+    predicted: NDArray[np.int32],
+    relations: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> AttachmentScores:
+    """Scores predicted heads int32[T], and relations (gold's and the predicted) if both are known."""
+    right = np.asarray(gold == predicted)
+    same = None if relations is None else np.array([a == b for a, b in zip(*relations, strict=True)], bool)
+    counting = ~punctuation(forms)
+    sentences = np.logical_and.reduceat(right, ptr[:-1]) if len(right) else np.zeros(0, bool)
+    return AttachmentScores(
+        _attachment(right, same, counting),
+        _attachment(right, same, np.ones(len(right), bool)),
+        len(sentences),
+        int(sentences.sum()),
+    )
+
+
+def punctuation(forms: Sequence[str]) -> NDArray[np.bool_]:
+    """Which words consist of characters of the Unicode category P and nothing else."""
+    known: dict[str, bool] = {}
+    for form in forms:
+        if form not in known:
+            known[form] = all(unicodedata.category(letter)[0] == "P" for letter in form)
+    return np.array([known[form] for form in forms], bool)
+
+
+def _attachment(
+    right: NDArray[np.bool_], same: NDArray[np.bool_] | None, counting: NDArray[np.bool_]
+) -> Attachment:
+    total, heads = int(counting.sum()), int((right & counting).sum())
+    if same is None:
+        return Attachment(total, heads)
+    return Attachment(total, heads, int((same & counting).sum()), int((right & same & counting).sum()))
+
+
+def _line(name: str, right: int, total: int) -> str:
+    return f"  {name}{right} / {total} * 100 = {_percent(right, total):.2f} %\n"
+
+
+def _percent(right: int, total: int) -> float:
+    """As the script computes it, so that what lies halfway is rounded the same way."""
+    return 100 - (total - right) * 100.0 / total if total else 0.0

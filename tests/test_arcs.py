@@ -1,0 +1,317 @@
+"""Features of arcs against strings in dicts: what fires where, what is counted, what is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mtlstruct import stored, threads
+from mtlstruct.arcs import encode_trees
+from mtlstruct.compaction import compact
+from mtlstruct.corpus import Column, Corpus
+from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
+from mtlstruct.templates import TemplateSet, preset
+from mtlstruct.templates.arcs import Arc, expand_arc
+
+NAMES = ("FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS")
+SITE = "/%direction[h,m]/%distance[h,m]"
+
+LINES = (
+    "A:%x[h,pos]/%x[m,pos]",
+    "A:%x[h,pos]/%x[m,pos]" + SITE,
+    "A:%x[m,pos]/%x[h,pos]/%direction[h,m]",
+    "A:%x[h,form]",
+    "A:%x[h,form]" + SITE,
+    "A:%x[m,form]",
+    "A:%x[m,form]/%distance[h,m]",
+    "A:%x[l-1,pos]/%x[l,pos]/%x[r,pos]/%x[r+1,pos]",
+    "A:%x[l,pos]/%x[l+1,pos]/%x[r-1,pos]/%x[r,pos]" + SITE,
+    "A:%x[l+2,pos]/%x[l+1,pos]",
+    "A:%x[h+1,pos]/%x[h-1,pos]",
+    "A:%x[m-2,form]/%x[h+1,pos]",
+    "A:%x[l,pos]/%x[b@1,pos]/%x[r,pos]",
+    "A:%x[l,pos]/%x[b@2,pos]/%x[r,pos]" + SITE,
+    "A:%x[b@-1,form]",
+    "A:%x[h,pos]/%x[b,pos]",
+    "A:%x[h,pos]/%x[b,pos]/%x[m,pos]/%direction[h,m]",
+    "A:%x[b-1,pos]/%x[b,pos]/%position[b]",
+    "A:%position[b]",
+    "A" + SITE,
+    "A",
+    "A:%prefix[h,form,1]/%lower[m,form]",
+    "A:%first[h,feats]/%x[m,4]",
+    "A:%num[m,form]/%x[h,lemma]",
+)
+
+
+def corpus_of(sentences):
+    """Sentences of (form, pos, feats, head)."""
+    rows = [row for sentence in sentences for row in sentence]
+    cells = [(form, "_", pos[:1], pos, feats) for form, pos, feats, _ in rows]
+    columns = []
+    for column in zip(*cells, strict=True):
+        strings = list(dict.fromkeys(column))
+        columns.append(Column(np.array([strings.index(c) for c in column], np.int32), strings))
+    ptr = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
+    return Corpus(tuple(columns), ptr, np.array([row[3] for row in rows], np.int32), names=NAMES)
+
+
+@st.composite
+def corpora(draw, most=4):
+    sentences = []
+    for _ in range(draw(st.integers(1, most))):
+        n = draw(st.integers(1, 7))
+        words = [
+            (
+                draw(st.sampled_from(["a", "B", "7", "abc"])),
+                draw(st.sampled_from(["N1", "N2", "V"])),
+                draw(st.sampled_from(["_", "x|y", "x"])),
+                draw(st.integers(0, n).filter(lambda h, m=m: h != m)),
+            )
+            for m in range(1, n + 1)
+        ]
+        sentences.append(words)
+    return corpus_of(sentences)
+
+
+def all_arcs(corpus):
+    """(row, head, modifier, sentence, gold?) of every arc that is not a word's to itself, in row order."""
+    row = 0
+    for i, (start, stop) in enumerate(zip(corpus.ptr[:-1].tolist(), corpus.ptr[1:].tolist(), strict=True)):
+        for m in range(1, stop - start + 1):
+            for h in range(stop - start + 1):
+                if h != m:
+                    yield row, h, m, i, corpus.outputs is not None and corpus.outputs[start + m - 1] == h
+                row += 1
+
+
+def strings_of(corpus, template, h, m, i):
+    start, stop = corpus.ptr[i : i + 2].tolist()
+    cells = [column.cells() for column in corpus.columns]
+    return expand_arc(
+        template, Arc(h, m, stop - start), lambda place, column: cells[column][start + place - 1]
+    )
+
+
+def naive_features(corpus, templates, *, everywhere=False, min_count=1):
+    """For each template the strings that are features."""
+    found = []
+    for template in templates:
+        counts = Counter(
+            string
+            for _, h, m, i, gold in all_arcs(corpus)
+            if gold or everywhere
+            for string in strings_of(corpus, template, h, m, i)
+        )
+        found.append({string for string, count in counts.items() if count >= min_count})
+    return found
+
+
+def columns_of(corpus, template, known):
+    """The arcs on which each feature fires, less those that make no difference to a tree; as a set of sets."""
+    fires = {}
+    for row, h, m, i, _ in all_arcs(corpus):
+        for string in strings_of(corpus, template, h, m, i):
+            if string in known:
+                fires.setdefault(string, set()).add(row)
+    words = {}
+    for row, _, m, i, _ in all_arcs(corpus):
+        words.setdefault((i, m), set()).add(row)
+    telling = Counter()
+    for rows in fires.values():
+        rest = frozenset(rows - set().union(*(w for w in words.values() if w <= rows)))
+        telling[rest] += bool(rest)
+    return +telling
+
+
+def check_rows(encoded, index, corpus, templates, features):
+    """Every arc's ids are its strings, one for one, but for templates that were left out."""
+    design = encoded.designs[0]
+    gone = set(index.merged.dropped)
+    names = {}
+    n = np.diff(corpus.ptr)
+    assert design.rows == int((n * (n + 1)).sum())
+    seen = 0
+    for row, h, m, i, _ in all_arcs(corpus):
+        ids = design.ids[design.ptr[row] : design.ptr[row + 1]].tolist()
+        assert len(set(ids)) == len(ids)
+        blocks = np.searchsorted(design.block_ptr, ids, side="right") - 1
+        by_block = {}
+        for id_, block in zip(ids, blocks.tolist(), strict=True):
+            by_block.setdefault(int(block), []).append(id_)
+        for j, template in enumerate(templates):
+            wanted = set(strings_of(corpus, template, h, m, i)) & features[j] if j not in gone else set()
+            got = by_block.get(j, [])
+            assert len(got) == len(wanted), (template.text, h, m)
+            if len(got) == 1:
+                (string,) = wanted
+                assert names.setdefault(got[0], (j, string)) == (j, string)
+        seen += len(ids)
+    assert seen == design.ptr[-1]
+    assert len({*names.values()}) == len(names)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5), st.booleans(), st.integers(1, 2))
+def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, everywhere, min_count):
+    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+    encoded, index = encode_trees(corpus, templates, all_arcs=everywhere, min_count=min_count)
+    features = naive_features(corpus, templates, everywhere=everywhere, min_count=min_count)
+    assert index.merged.sizes.tolist() == [len(f) for f in features]
+    check_rows(encoded, index, corpus, templates, features)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(corpora(3), st.lists(st.sampled_from(LINES), min_size=2, max_size=6))
+def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, lines):
+    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+    merged = encode_trees(corpus, templates)[1].merged
+    features = naive_features(corpus, templates)
+    telling = [columns_of(corpus, t, f) for t, f in zip(templates, features, strict=True)]
+    nothing = [j for j, f in enumerate(features) if f and not telling[j]]
+    assert list(merged.constant) == nothing
+    same = {}
+    for j in range(len(templates)):
+        earlier = [k for k in range(j) if telling[k] == telling[j]]
+        if telling[j] and earlier:
+            same[j] = earlier[0]
+    assert merged.identical == same
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
+def test_other_text_scores_by_what_was_seen(corpus, other, lines, seed):
+    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+    _, index = encode_trees(corpus, templates)
+    features = naive_features(corpus, templates)
+    encoded = index.encode(other, ())
+    check_rows(encoded, index, other, templates, features)
+    design = encoded.designs[0]
+    weights = np.random.default_rng(seed).normal(size=(design.attributes + 1, 1)).astype(np.float32)
+    (scores,), rows = index.score(other, (), [weights])
+    assert rows == (None,)
+    for row in range(design.rows):
+        ids = design.ids[design.ptr[row] : design.ptr[row + 1]]
+        assert scores[row, 0] == pytest.approx(float(weights[ids, 0].sum()), abs=1e-4)
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    rng = np.random.default_rng(0)
+    sentences = [
+        [
+            (str(rng.integers(30)), f"P{rng.integers(6)}", "x|y", int((m + rng.integers(1, n + 1)) % (n + 1)))
+            for m in range(1, n + 1)
+        ]
+        for n in rng.integers(1, 25, 60).tolist()
+    ]
+    corpus = corpus_of(sentences)
+    found = []
+    try:
+        for count in (1, 3):
+            threads.set_threads(count)
+            encoded, index = encode_trees(corpus, preset("dependency", 5))
+            design = encoded.designs[0]
+            found.append((design.ids, design.ptr, index.table, design.block_ptr))
+    finally:
+        threads.set_threads(None)
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_what_sees_the_same_is_named():
+    corpus = corpus_of([[("a", "N", "_", 2), ("b", "V", "_", 0), ("a", "N", "_", 2)]])
+    templates = TemplateSet.parse("A:%x[h,pos]\nA:%x[m,pos]\nA:%x[h,pos]\nA:%x[h,cpos]\nA:%x[m,pos]\n")
+    merged = encode_trees(corpus, templates)[1].merged
+    assert merged.constant == (1, 4)
+    assert merged.identical == {2: 0, 3: 0}
+    assert merged.dropped == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("U:%x[0,0]", "no sites for U templates"),
+        ("A:%x[h,9]", "names column 9"),
+        ("A:%x[h,colour]", "names column colour, but the data has the columns FORM, LEMMA"),
+    ],
+)
+def test_templates_that_do_not_fit_the_data_are_refused(text, problem):
+    corpus = corpus_of([[("a", "N", "_", 0)]])
+    with pytest.raises(TemplateError, match=problem):
+        encode_trees(corpus, TemplateSet.parse(text))
+
+
+def test_training_wants_heads():
+    corpus = corpus_of([[("a", "N", "_", 0)]])
+    bare = Corpus(corpus.columns, corpus.ptr, names=NAMES)
+    with pytest.raises(IncompatibleError, match="heads"):
+        encode_trees(bare, TemplateSet.parse("A:%x[h,pos]"))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
+def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, lines, seed):
+    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+    _, index = encode_trees(corpus, templates)
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=(int(index.sizes.sum()) + 1, 1)).astype(np.float32)
+    weights[rng.random(len(weights)) < rng.choice([0.3, 0.9])] = 0
+    weights[-1] = 0
+    ptr = index.block_ptr
+    used = [weights[a:b, 0] != 0 for a, b in pairwise(ptr.tolist())]
+    for j in np.flatnonzero(rng.random(len(templates)) < 0.3):
+        used[j][:] = False
+        weights[ptr[j] : ptr[j + 1]] = 0
+    small, live = compact(index, used)
+    assert live == [j for j, mask in enumerate(used) if mask.any()]
+    left = weights[np.append(np.concatenate(used), True)]
+    back = stored.load(stored.arrays(small), small.templates, {"A": "arc"}, "none")
+    for text in (corpus, other):
+        (wanted,), _ = index.score(text, (), [weights])
+        for one in (small, back):
+            (scores,), _ = one.score(text, (), [left])
+            np.testing.assert_allclose(scores, wanted, atol=1e-4)
+
+
+def _stored_index():
+    corpus = corpus_of([[("a", "N", "_", 2), ("b", "V", "x|y", 0), ("c", "N", "_", 2), ("d", "A", "x", 3)]])
+    templates = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]" + SITE + "\nA:%x[l,pos]/%x[b@1,pos]\n")
+    _, index = encode_trees(corpus, templates.resolved(NAMES))
+    return index.templates, stored.arrays(index)
+
+
+def _first_row(table):
+    return int(np.flatnonzero(table[:, 0] >= 0)[0])
+
+
+DAMAGES = {
+    "an attribute beyond its template": lambda a: a["arcs/table"].__setitem__(
+        (_first_row(a["arcs/table"]), 1), 1 << 40 | 1
+    ),
+    "classes that there are not": lambda a: a["arcs/table"].__setitem__(
+        (_first_row(a["arcs/table"]), 1), 1 << 15
+    ),
+    "no free row": lambda a: a["arcs/table"][:, 0].__setitem__(slice(None), 7),
+    "a key below all": lambda a: a["arcs/table"][:, 0].__setitem__(0, -5),
+    "tables out of place": lambda a: a["arcs/first"].__setitem__(-1, 3),
+    "a table of an odd size": lambda a: a["arcs/first"].__setitem__(1, 5),
+    "a narrow table": lambda a: a.update({"arcs/table": a["arcs/table"][:, :1].copy()}),
+    "a table of another type": lambda a: a.update({"arcs/table": a["arcs/table"].astype(np.float64)}),
+    "a size below 0": lambda a: a["index/sizes"].__setitem__(0, -1),
+    "too few sizes of words": lambda a: a.update({"words/sizes": a["words/sizes"][:-1].copy()}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_arrays_are_refused(damage):
+    templates, found = _stored_index()
+    found = {name: array.copy() for name, array in found.items()}
+    stored.load(found, templates, {"A": "arc"}, "none")
+    DAMAGES[damage](found)
+    with pytest.raises(ModelFileError):
+        stored.load(found, templates, {"A": "arc"}, "none")

@@ -1,0 +1,121 @@
+"""MIRA: each step puts gold ahead by the loss, the average is one, and sequences are learned as well as trees."""
+
+import numpy as np
+import pytest
+from naive import count, random_corpus, score, tree_oracle
+
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import Mira
+from mtlstruct.learners.mira import _Run
+from mtlstruct.losses import Hamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2
+from mtlstruct.structures import SequenceStructure, TreeStructure
+from mtlstruct.templates import TemplateSet
+
+
+def sequences():
+    data = random_corpus(np.random.default_rng(0), 15, 5, 6)
+    structure = SequenceStructure(len(data.labels))
+    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\nB1:%x[0,1]")
+    encoded, _ = encode_training(data, templates, structure.sites(data.ptr))
+    return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
+
+
+def trees():
+    return tree_oracle(np.random.default_rng(1), TreeStructure(), sentences=15, longest=6)
+
+
+ORACLES = {"sequences": sequences, "trees": trees}
+
+
+def features(oracle, outputs):
+    """Aᵀ(outputs − gold), by loops."""
+    widths = oracle.structure.widths()
+    found = []
+    for design, triplets, width in zip(
+        oracle.encoded.designs, oracle.indicator(outputs), widths, strict=True
+    ):
+        z = np.zeros((design.rows, width))
+        triplets.add_to(z, 1.0)
+        found.append(count(design, z, (design.attributes + 1, width)))
+    return found
+
+
+@pytest.mark.parametrize("name", ORACLES)
+@pytest.mark.parametrize("augmented", [True, False])
+def test_the_violated_output_of_one_sentence_is_that_of_the_whole(name, augmented):
+    oracle = ORACLES[name]()
+    w = oracle.zeros()
+    for u, width in zip(w, oracle.structure.widths(), strict=True):
+        u[:-1, :width] = np.random.default_rng(2).normal(size=(len(u) - 1, width))
+    ptr = oracle.encoded.ptr
+    parts = oracle.score(w, np.ones(oracle.templates))
+    outputs, values = np.zeros(len(oracle.gold), np.int32), np.zeros(oracle.sentences)
+    extra = {"gold": oracle.gold, "cost": oracle.cost} if augmented else {}
+    oracle.structure.decode(parts, oracle.encoded.rows, ptr, (0, oracle.sentences), outputs, values, **extra)
+    losses = oracle.structure.losses(outputs, oracle.gold, oracle.cost, ptr)
+    scores = [oracle.structure.evaluate(parts, oracle.encoded.rows, ptr, y) for y in (oracle.gold, outputs)]
+    for i in range(oracle.sentences):
+        found = oracle.violated(i, w, augmented=augmented)
+        assert found.loss == losses[i]
+        assert found.margin == pytest.approx(scores[0][i] - scores[1][i], abs=1e-4)
+        alone = oracle.gold.copy()
+        alone[ptr[i] : ptr[i + 1]] = outputs[ptr[i] : ptr[i + 1]]
+        expected = features(oracle, alone)
+        room, moved = oracle.zeros(), oracle.zeros()
+        distance = oracle.squared_distance(found, room)
+        assert distance == pytest.approx(sum(float((f**2).sum()) for f in expected))
+        assert not any(u.any() for u in room)
+        oracle.step(found, -1.0, moved)
+        for u, f in zip(moved, expected, strict=True):
+            np.testing.assert_allclose(u[:, : f.shape[1]], f, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_step_puts_gold_ahead_by_the_loss(name):
+    oracle = ORACLES[name]()
+    run = _Run(oracle, np.inf, np.random.default_rng(0))
+    for i in range(oracle.sentences):
+        before = oracle.violated(i, run.w)
+        run.visit(i)
+        if before.loss - before.margin > 0 and oracle.squared_distance(before, run.room) > 0:
+            along = sum(
+                float((score(d, u.astype(float), np.ones(oracle.templates))[t.row, t.part] * t.count).sum())
+                for d, u, t in zip(oracle.encoded.designs, run.w, before.difference, strict=True)
+            )
+            assert -along == pytest.approx(before.loss, abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_the_result_is_the_mean_of_all_weights_met(name):
+    oracle = ORACLES[name]()
+    run = _Run(oracle, 1.0, np.random.default_rng(0))
+    total = [np.zeros(u.shape) for u in run.w]
+    for _ in range(3):
+        for i in range(oracle.sentences):
+            run.visit(i)
+            for mean, u in zip(total, run.w, strict=True):
+                mean += u
+    visits = run.visits
+    for mean, u in zip(total, run.average(), strict=True):
+        np.testing.assert_allclose(u, mean / visits, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_it_learns_and_claims_nothing(name):
+    oracle = ORACLES[name]()
+    records = []
+    fit = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: records.append(r) or False)
+    assert [r.passes for r in records] == list(range(1, 9))
+    assert not any(r.certified for r in records)
+    assert not fit.converged
+    assert (fit.dual, fit.gap, fit.passes) == (0.0, 1.0, 8)
+    assert records[-1].risk < 0.5 * records[0].risk
+    hinge = oracle.hinge(oracle.score(fit.weights, fit.scale)).total
+    norms = np.sqrt(oracle.squared_norms(fit.weights))
+    assert fit.objective == pytest.approx(L2().value(norms) + hinge, rel=1e-6)
+    again = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: False)
+    assert all(np.array_equal(a, b) for a, b in zip(fit.weights, again.weights, strict=True))
+    early = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: r.passes == 2)
+    assert early.passes == 2
