@@ -10,7 +10,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.linear import LOOKAHEAD, Design
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
-from mtlstruct.structures import SequenceStructure, sequence_dual
+from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_visit
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -20,10 +20,10 @@ OBSERVED = TemplateSet.parse(LINES + "\nB1:%x[0,1]\nB2:%x[-1,0]/%x[0,0]")
 SHARED = TemplateSet.parse(BAGS).shared()
 
 
-def setting(seed, templates=BARE, **sizes):
+def setting(seed, templates=BARE, min_count=1, **sizes):
     data = random_corpus(np.random.default_rng(seed), **sizes)
     structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, templates, structure.sites(data.ptr))
+    encoded, _ = encode_training(data, templates, structure.sites(data.ptr), min_count=min_count)
     oracle = Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
     return oracle, V, N, oracle.dual(V, N)
@@ -73,6 +73,28 @@ def test_many_visits_close_the_gap_for_fixed_weights(templates):
     for _ in range(200):
         visits = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
     assert visits.gaps.sum() < 1e-3
+
+
+@pytest.mark.parametrize("min_count", [1, 3])
+def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
+    """Entries of one template are sorted, and null attributes stand anywhere between them."""
+    oracle, *_ = setting(3, SHARED, min_count, words=12)
+    design = oracle.encoded.designs[0]
+    rows = design.ids[: design.ptr[-1]].reshape(design.rows, -1)
+    assert (design.attributes in rows) == (min_count > 1)
+    mu = np.random.default_rng(4).dirichlet(np.ones(oracle.templates))
+    dense = np.zeros((design.rows, design.attributes + 1))
+    np.add.at(dense, (np.arange(design.rows)[:, None], rows), np.sqrt(mu)[design.blocks])
+    naive = dense[:, :-1] @ dense[:, :-1].T
+    scales, null = design.scales(mu), design.attributes
+    for r, q in itertools.product(range(0, design.rows, 3), repeat=2):
+        ends = (*design.ptr[r : r + 2], *design.ptr[q : q + 2])
+        one = sequence_visit._inner_product(
+            design.ids, design.values, design.blocks, design.ragged, mu, null, *ends
+        )
+        other = cached_visit._inner_product(design.ids, design.ragged, design.values, null, scales, *ends)
+        assert one == pytest.approx(naive[r, q], rel=1e-5)
+        assert other == pytest.approx(naive[r, q], rel=1e-5)
 
 
 def test_active_spans_cover_what_has_left_gold():

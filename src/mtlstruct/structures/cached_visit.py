@@ -110,12 +110,16 @@ def _compare_slots(ids, ptr, null, scales, rows, count, out):  # type: ignore[no
 
 @fast_kernel
 def _inner_product(ids, ragged, values, null, scales, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
-    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A with sorted ids, which may repeat."""
+    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A, sorted but for null attributes, in which ids may repeat."""
     total = np.float32(0)
     real = len(values) > 0
     a, b = a0, b0
     while a < a1 and b < b1:
-        if ids[a] < ids[b]:
+        if ids[a] == null:
+            a += 1
+        elif ids[b] == null:
+            b += 1
+        elif ids[a] < ids[b]:
             a += 1
         elif ids[a] > ids[b]:
             b += 1
@@ -130,8 +134,7 @@ def _inner_product(ids, ragged, values, null, scales, a0, a1, b0, b1):  # type: 
             while b < b1 and ids[b] == here:
                 right += values[b] if real else np.float32(1)
                 b += 1
-            if here != null:
-                total += scale * left * right
+            total += scale * left * right
     return total
 
 
