@@ -10,14 +10,14 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.learners import Coordinate, Stop
 from mtlstruct.losses import Hamming, WeightedHamming
 from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.structures.cached_dual import CachedDual
 from mtlstruct.templates import TemplateSet
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"
 ITEMS = "U0:%x[0,0]\nU1:%x[0,1]"
-NORMS = [BlockL1Squared(), L2()]
+NORMS = [BlockL1Squared(), L2(), PBlock(1.5), Mixed(2.0), GroupLasso()]
 
 
 class PlainSequence(SequenceStructure):

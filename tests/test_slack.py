@@ -15,7 +15,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
 from mtlstruct.losses import Hamming, WeightedHamming
 from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -23,6 +23,7 @@ clarabel = pytest.importorskip("clarabel")
 
 SENTENCES = random_corpus(np.random.default_rng(1), sentences=4, longest=3, words=3, labels=2)
 ITEMS = random_items(np.random.default_rng(2), items=5, words=3, labels=3)
+NORMS = {"mtl": BlockL1Squared(), "svm": L2(), "group-lasso": GroupLasso(), "mixed": Mixed(2.0)}
 CASES = {
     "sequence": (SequenceStructure, SENTENCES, "U0:%x[0,0]\nU1:%x[0,1]/%x[1,1]\nB"),
     "multiclass": (MulticlassStructure, ITEMS, "U0:%x[0,0]\nU1:%x[0,1]"),
@@ -75,11 +76,13 @@ def solve(rows, slack_of, slacks, price, groups, regularizer):
     d, m = len(rows[0][1]), len(groups) if regularizer.sparse else 0
     size = d + slacks + m
     quadratic = np.zeros((size, size))
-    if regularizer.sparse:
-        quadratic[d + slacks :, d + slacks :] = 1.0  # ½(Σt)²
-    else:
-        quadratic[:d, :d] = np.eye(d)
     linear = np.zeros(size)
+    if isinstance(regularizer, L2 | Mixed):
+        quadratic[:d, :d] = np.eye(d)
+    if isinstance(regularizer, BlockL1Squared | Mixed):
+        quadratic[d + slacks :, d + slacks :] = 1.0  # ½(Σt)²
+    if isinstance(regularizer, GroupLasso):
+        linear[d + slacks :] = 0.5
     linear[d : d + slacks] = price
     A = np.zeros((len(rows) + slacks, size))
     for r, (_, phi) in enumerate(rows):
@@ -97,6 +100,7 @@ def solve(rows, slack_of, slacks, price, groups, regularizer):
         cones.append(clarabel.SecondOrderConeT(len(cone)))
     settings = clarabel.DefaultSettings()
     settings.verbose = False
+    settings.tol_gap_rel = settings.tol_gap_abs = settings.tol_feas = 1e-7
     solution = clarabel.DefaultSolver(
         sp.csc_matrix(np.triu(quadratic)), linear, sp.csc_matrix(np.vstack(stack)), np.concatenate(right), cones,
         settings,
@@ -105,7 +109,7 @@ def solve(rows, slack_of, slacks, price, groups, regularizer):
     return float(solution.obj_val)
 
 
-@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=["mtl", "svm"])
+@pytest.mark.parametrize("regularizer", NORMS.values(), ids=NORMS)
 @pytest.mark.parametrize("loss", [Hamming(), WeightedHamming((("L0", 3.0),))], ids=["hamming", "weighted"])
 @pytest.mark.parametrize("c", [0.1, 1.0])
 @pytest.mark.parametrize("name", CASES)
