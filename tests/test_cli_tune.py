@@ -255,6 +255,54 @@ def test_a_grid_over_p(run: Run, place: Path, inline: Inline) -> None:
         assert row["relative"][2] == pytest.approx(1.0)
 
 
+def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inline) -> None:
+    Path("s.tpl").write_text("U:%x[0,0]\nU:%x[-1,0]\nU3:%x[0,1]\nB\n")
+    options = [
+        "--share-identical",
+        "--loss-weights",
+        "B-PER=3",
+        "--seed",
+        5,
+        "--gap",
+        "0.02",
+        "--solver",
+        "cutting-plane",
+    ]
+    got = run(
+        "tune",
+        "s.tpl",
+        "train.txt",
+        "--valid",
+        "valid.txt",
+        "-c",
+        "1,2",
+        *options,
+        "-o",
+        "m.mtl",
+        "--json",
+        "-q",
+    )
+    assert got.code == 0, got.err
+    best = got.json["best"]
+    alone = ["--method", best["method"], "-c", best["c"], "--valid", "valid.txt", "-q"]
+    assert run("train", "s.tpl", "train.txt", "n.mtl", *options, *alone).code == 0
+    assert Path("m.mtl").read_bytes() == Path("n.mtl").read_bytes()
+    (path,) = run("weights", "--path", "tune", "--json").json
+    assert "U:%x[0,0] + U:%x[-1,0]" in [row["text"] for row in path["templates"]]
+
+
+def test_items(run: Run, place: Path, inline: Inline) -> None:
+    rows = [f"w{i % 5} x{i % 3} {'ABC'[i % 5 % 3]}\n" for i in range(30)]
+    Path("items.txt").write_text("".join(rows))
+    Path("i.tpl").write_text("U0:%x[0,0]\nU1:%x[0,1]\n")
+    got = run(
+        "tune", "i.tpl", "items.txt", "--task", "multiclass", "--folds", 3, "-c", "0.1,1", "--json", "-q"
+    )
+    assert got.code == 0, got.err
+    assert got.json["score"] == "accuracy"
+    assert got.json["best"]["scores"]["accuracy"] > 90
+
+
 def test_segmentation(run: Run, place: Path, inline: Inline) -> None:
     Path("c.tpl").write_text("U0:%x[0,0]\nU1:%x[1,0]\nB\n")
     got = run("tune", "c.tpl", "w.txt", "--task", "segmentation", "--folds", 2, "-c", "1,2", "--json", "-q")

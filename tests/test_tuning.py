@@ -63,6 +63,20 @@ def test_a_fold_equals_a_separate_training_on_its_sentences(method, min_count):
         assert result["mu"] == pytest.approx(training.fit.mu.tolist(), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.parametrize("min_count", [1, 2])
+def test_a_fold_with_shared_lines_has_the_optimum_of_a_separate_training(min_count):
+    """Shared lines are summed in the order of attribute numbers, so ties may fall otherwise; the bounds agree."""
+    options = Options(min_count=min_count, gap=1e-4, share_identical=True)
+    templates = TemplateSet.parse("U:%x[0,0]\nU:%x[-1,0]\nU1:%x[0,1]\nB")
+    some = studies.Study(DATA, templates, (options,), tuple(studies.folds(len(DATA), 3, seed=1)))
+    for trial in some.trials:
+        result = trial_result(some, trial)
+        fit = train(DATA.take(trial.split.train), templates, options, silent).fit
+        assert result["converged"]
+        assert fit.converged
+        assert max(result["dual"], fit.dual) <= min(result["objective"], fit.objective) * (1 + 1e-6)
+
+
 def test_folds_hold_every_sentence_out_once():
     splits = studies.folds(23, 5, seed=7)
     assert sorted(np.concatenate([split.test for split in splits]).tolist()) == list(range(23))
@@ -139,9 +153,13 @@ def test_everything_that_matters_is_in_the_key():
         (study(), options, studies.folds(40, 2, 1)[0]),
         (study(), options, studies.held_out(40, 0.5, 0)),
         (studies.Study(VALID, TEMPLATES, (options,), (studies.VALID,), VALID), options, studies.VALID),
+        (studies.Study(DATA, TemplateSet.parse("U:%x[0,0]\nU:%x[1,0]").shared(), (options,), (studies.VALID,), VALID),
+         options, studies.VALID),
+        (studies.Study(DATA, TemplateSet.parse("U:%x[0,0]\nU:%x[2,0]").shared(), (options,), (studies.VALID,), VALID),
+         options, studies.VALID),
         (studies.Study(DATA, TEMPLATES[:3], (options,), (studies.VALID,), VALID), options, studies.VALID),
     ]}  # fmt: skip
-    assert len(keys) == 10
+    assert len(keys) == 12
     assert study().cell(Options(), studies.VALID).key in keys
 
 
@@ -204,7 +222,7 @@ def test_the_best_mean_wins_and_the_first_of_equals(tmp_path):
     found = studies.findings(
         some, kept(tmp_path, some, [{"f1": float(f), "accuracy": 90.0} for f in figures])
     )
-    assert studies.score_name(r for f in found for r in f.results) == "f1"
+    assert studies.score_name([r for f in found for r in f.results], "sequence") == "f1"
     assert [(f.mean("f1"), f.complete) for f in found] == [(55, True), (60, True), (60, True)]
     assert found[0].deviation("f1") == pytest.approx(50**0.5)
     assert found[0].mean("gap") == 0.01
@@ -225,8 +243,9 @@ def test_labels_that_are_no_chunks_are_compared_by_accuracy(tmp_path):
     found = studies.findings(
         some, kept(tmp_path, some, [{"f1": 0.0, "accuracy": 90.0}, {"f1": 0.0, "accuracy": 91.0}])
     )
-    assert studies.score_name(r for f in found for r in f.results) == "accuracy"
+    assert studies.score_name([r for f in found for r in f.results], "sequence") == "accuracy"
     assert studies.best(found, "accuracy").options.c == 1.0
+    assert studies.score_name([{"scores": {"f1": 80.0, "accuracy": 90.0}}], "multiclass") == "accuracy"
 
 
 # One encoding -----------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .recipes import exponent, recipe
 from .templates import TemplateSet
 from .train import Options
 
-ENCODING = ("task", "tags", "min_count", "normalize")
+ENCODING = ("task", "tags", "min_count", "normalize", "share_identical")
 """The options that change the encoding; all settings of a study must agree on them."""
 
 SCORES = ("f1", "uas", "accuracy")
@@ -119,6 +119,11 @@ class Study:
             if any(getattr(options, name) != getattr(self.settings[0], name) for name in ENCODING):
                 raise MtlError(f"the settings of a study must agree on {', '.join(ENCODING)}")
 
+    @property
+    def task(self) -> str:
+        """The task, which all settings share."""
+        return self.settings[0].task
+
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
         """Every setting on every split; those that take long come first, so that no process is left with one."""
@@ -135,7 +140,7 @@ class Study:
             "mtlstruct": __version__,
             "data": corpus_digest(self.corpus),
             "valid": None if self.valid is None else corpus_digest(self.valid),
-            "templates": [template.text for template in self.templates],
+            "templates": [template.title for template in self.templates],
             "lists": {name: digest(list(entries)) for name, entries in self.templates.lists.items()},
         }
 
@@ -173,10 +178,11 @@ def findings(study: Study, store: Store) -> list[Finding]:
     return [Finding(options, tuple(r), len(r) == splits) for options, r in known.items() if r]
 
 
-def score_name(results: Iterable[Mapping[str, Any]]) -> str:
-    """The score to compare results by: see SCORES."""
+def score_name(results: Iterable[Mapping[str, Any]], task: str) -> str:
+    """The score to compare results by: see SCORES. Of classes, as of labels that are no chunks, the accuracy."""
     scores = [result["scores"] for result in results]
-    return next((name for name in SCORES if any(s.get(name) for s in scores)), SCORES[0])
+    names = ("accuracy",) if task == "multiclass" else SCORES
+    return next((name for name in names if any(s.get(name) for s in scores)), names[0])
 
 
 def best(found: Sequence[Finding], name: str) -> Finding:

@@ -111,8 +111,8 @@ def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> d
         encoded = subset(encoded, trial.split.train, sites, options.min_count)
         corpus = corpus.take(trial.split.train)
     fit = learn(corpus, material.structure, encoded, options, lambda record: False)
-    outline = encoded.outline()
-    model = build_model(corpus, study.templates, material.structure, outline, material.index, fit, options)
+    templates, outline = material.index.templates, encoded.outline()
+    model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
     return {
         "scores": score(options.task, gold, model.predict(gold), model.labels).as_dict(),
         **{

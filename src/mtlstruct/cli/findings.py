@@ -45,7 +45,7 @@ class Summary:
         """By which they are compared."""
         from mtlstruct.studies import score_name
 
-        return score_name(result for finding in self.found for result in finding.results)
+        return score_name((r for finding in self.found for r in finding.results), self.study.task)
 
     @cached_property
     def best(self) -> Finding:

@@ -34,3 +34,18 @@ NormalizeOption = Annotated[
     Normalize, typer.Option("--normalize", help="Look cells up in this Unicode form.")
 ]
 TagsOption = Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")]
+LossWeightsOption = Annotated[
+    str,
+    typer.Option(
+        "--loss-weights",
+        metavar="L=W,…",
+        help="What missing a label costs; 1 where not said.",
+        show_default=False,
+    ),
+]
+ShareIdenticalOption = Annotated[
+    bool,
+    typer.Option(
+        "--share-identical", help="Lines that expand alike share their parameters, as in CRF++: one template."
+    ),
+]

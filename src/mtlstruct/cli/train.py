@@ -23,9 +23,11 @@ from mtlstruct.cli.options import (
     EpsilonOption,
     GapOption,
     LineSearchOption,
+    LossWeightsOption,
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ShareIdenticalOption,
     SolverOption,
     TagsOption,
     TaskOption,
@@ -70,23 +72,9 @@ def train(
     gap: GapOption = 0.01,
     epsilon: EpsilonOption = None,
     max_iter: MaxIterOption = 1000,
-    loss_weights: Annotated[
-        str,
-        typer.Option(
-            "--loss-weights",
-            metavar="L=W,…",
-            help="What missing a label costs; 1 where not said.",
-            show_default=False,
-        ),
-    ] = "",
+    loss_weights: LossWeightsOption = "",
     min_count: MinCountOption = 1,
-    share_identical: Annotated[
-        bool,
-        typer.Option(
-            "--share-identical",
-            help="Lines that expand alike share their parameters, as in CRF++: one template.",
-        ),
-    ] = False,
+    share_identical: ShareIdenticalOption = False,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     refit_top: Annotated[

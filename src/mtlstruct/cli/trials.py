@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,8 @@ class Trials:
 
         began = time.perf_counter()
         missing = [trial for trial in study.trials if store.load(trial.cell) is None]
-        board: Board[Trial] = Board(len(study.trials), len(missing), _name, _headline, quiet=quiet)
+        headline = partial(_headline, study.task)
+        board: Board[Trial] = Board(len(study.trials), len(missing), _name, headline, quiet=quiet)
         refitted, encoding = None, 0.0
         with ExitStack() as stack:
             with board.screen:
@@ -136,10 +138,10 @@ def _name(trial: Trial) -> str:
     )
 
 
-def _headline(result: dict[str, Any]) -> str:
+def _headline(task: str, result: dict[str, Any]) -> str:
     from mtlstruct.studies import score_name
 
-    name = score_name([result])
+    name = score_name([result], task)
     state = "" if result["converged"] else ", not converged"
     return (
         f"{name} {result['scores'][name]:.2f}, gap {result['gap']:.2%}{state}, "

@@ -14,9 +14,11 @@ from mtlstruct.cli.options import (
     EpsilonOption,
     GapOption,
     LineSearchOption,
+    LossWeightsOption,
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ShareIdenticalOption,
     SolverOption,
     TagsOption,
     TaskOption,
@@ -86,7 +88,9 @@ def tune(
     gap: GapOption = 0.01,
     epsilon: EpsilonOption = None,
     max_iter: MaxIterOption = 1000,
+    loss_weights: LossWeightsOption = "",
     min_count: MinCountOption = 1,
+    share_identical: ShareIdenticalOption = False,
     dialect: DialectOption = Dialect.mtlstruct,
     compat: CompatOption = False,
     seed: Annotated[
@@ -107,6 +111,7 @@ def tune(
     """
     from mtlstruct.cli.trials import Trials
     from mtlstruct.grid import combinations
+    from mtlstruct.losses import parse_weights
     from mtlstruct.studies import settled
     from mtlstruct.train import Options
 
@@ -129,6 +134,8 @@ def tune(
         seed=seed,
         line_search=line_search,
         tags=tags.value,
+        loss_weights=parse_weights(loss_weights),
+        share_identical=share_identical,
     )
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
     if p:

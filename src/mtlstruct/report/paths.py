@@ -136,7 +136,7 @@ def _model(path: Path) -> Point:
     facts = model.facts
     if not isinstance(facts.get("c"), float | int):
         raise IncompatibleError(f"{path}: the model does not say its c (method {facts.get('method')!r})")
-    texts = tuple(template.text for template in model.templates)
+    texts = tuple(template.title for template in model.templates)
     return Point(str(path), facts["method"], facts.get("p"), float(facts["c"]), texts, model.mu)
 
 
