@@ -108,15 +108,14 @@ def count(design, z, shape):
     return out
 
 
-def objective(oracle, weights, scale, regularizer, c):
-    """Ω(w) + c·Σξ_i with every labeling of every sentence looked at."""
+def sentence_scores(oracle, weights, scale):
+    """For each sentence node scores [n, L], edge scores [n, L, L] (edges[t] enters t) and gold, by loops."""
     structure, encoded = oracle.structure, oracle.encoded
     nodes = score(encoded.designs[0], weights[0].astype(float), scale)[:, : structure.labels]
     linked = len(encoded.designs) > 1
     if linked:
         rows = score(encoded.designs[1], weights[1].astype(float), scale)
         rows = rows.reshape(-1, structure.labels, structure.labels)
-    total = 0.0
     site = 0
     for i in range(oracle.sentences):
         a, b = encoded.ptr[i], encoded.ptr[i + 1]
@@ -124,14 +123,34 @@ def objective(oracle, weights, scale, regularizer, c):
         for t in range(1, b - a if linked else 0):
             edges[t] = rows[encoded.rows[1][site]]
             site += 1
-        gold = oracle.gold[a:b]
-        costly = nodes[a:b] + oracle.cost[gold]
-        total += max(0.0, best_path(costly, edges) - path_score(nodes[a:b], edges, gold))
+        yield nodes[a:b], edges, oracle.gold[a:b]
+
+
+def block_squares(oracle, weights, scale):
+    """‖w_j‖² by slices."""
     squares = np.zeros(oracle.templates)
-    for design, u in zip(encoded.designs, weights, strict=True):
+    for design, u in zip(oracle.encoded.designs, weights, strict=True):
         for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
             squares[j] = scale[j] ** 2 * float((u[first:last].astype(float) ** 2).sum())
-    return regularizer.value(np.sqrt(squares)) + c * total
+    return squares
+
+
+def objective(oracle, weights, scale, regularizer, c):
+    """Ω(w) + c·Σξ_i with every labeling of every sentence looked at."""
+    total = 0.0
+    for nodes, edges, gold in sentence_scores(oracle, weights, scale):
+        costly = nodes + oracle.cost[gold]
+        total += max(0.0, best_path(costly, edges) - path_score(nodes, edges, gold))
+    return regularizer.value(np.sqrt(block_squares(oracle, weights, scale))) + c * total
+
+
+def log_loss(oracle, weights, scale):
+    """Σ −log p(y_i) with every labeling of every sentence looked at."""
+    total = 0.0
+    for nodes, edges, gold in sentence_scores(oracle, weights, scale):
+        scores = [path_score(nodes, edges, p) for p in all_labelings(*nodes.shape)]
+        total += np.logaddexp.reduce(scores) - path_score(nodes, edges, gold)
+    return total
 
 
 def is_tree(heads):

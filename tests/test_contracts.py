@@ -33,9 +33,9 @@ def test_every_structure_has_what_the_learners_need(name):
     assert structure.name == name
     assert structure.labels == 3
     assert len(structure.widths()) == len(structure.sites(np.array([0, 2])))
-    for make in LEARNERS.values():
-        for norm in REGULARIZERS.values():
-            check_needs(make(), structure, norm())
+    for method, row in RECIPES.items():
+        for solver in row.solvers:
+            check_needs(LEARNERS[solver](), structure, regularizer(method))
 
 
 def test_a_learner_says_what_it_misses():

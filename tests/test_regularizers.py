@@ -12,9 +12,11 @@ from hypothesis.extra.numpy import arrays
 
 from mtlstruct.errors import MtlError
 from mtlstruct.regularizers import (
+    L1,
     L2,
     REGULARIZERS,
     BlockL1Squared,
+    BlockL2,
     GroupLasso,
     Mixed,
     Norms,
@@ -33,7 +35,7 @@ EVERY = [
     Mixed(4.0),
 ]
 """Those that are half a squared norm."""
-ALL = [*EVERY, GroupLasso()]
+ALL = [*EVERY, GroupLasso(), L1()]
 
 calm = settings(deadline=None, max_examples=40)  # a busy machine is no failure
 sizes = st.shared(st.integers(1, 8), key="m")
@@ -133,6 +135,41 @@ def test_the_lower_bound_of_the_group_lasso_stops_at_the_wall() -> None:
     assert GroupLasso().lower_bound(10.0, np.array([0.2, 1.0])) == pytest.approx(5.0)
     assert GroupLasso().lower_bound(10.0, np.array([0.2, 0.4])) == 10.0
     assert GroupLasso().conjugate(np.array([0.2, 0.6])) == np.inf
+
+
+def test_the_lower_bound_of_l1_stops_at_the_wall() -> None:
+    assert L1().lower_bound(10.0, np.array([0.2, 2.0])) == pytest.approx(5.0)
+    assert L1().lower_bound(10.0, np.array([0.2, 0.4])) == 10.0
+    assert L1().conjugate(np.array([0.2, 1.1])) == np.inf
+
+
+@calm
+@given(v=norms, mu=simplex)
+def test_given_block_weights_are_l2_of_scaled_norms(v: Norms, mu: Norms) -> None:
+    weighted = BlockL2(mu)
+    assert weighted.value(v) == pytest.approx(L2().value(v / np.sqrt(mu)))
+    assert weighted.conjugate(v) == pytest.approx(L2().conjugate(v * np.sqrt(mu)))
+    assert weighted.value(mu * v) + weighted.conjugate(v) == pytest.approx(mu * v @ v)
+    assert weighted.quadratic(len(mu)) is weighted.start(len(mu)) is weighted.weights(v) is mu
+
+
+@pytest.mark.parametrize("regularizer", [L2(), BlockL1Squared()], ids=["l2", "mtl"])
+@calm
+@given(own=norms, step=st.floats(1e-3, 10.0))
+def test_the_proximal_step_is_the_best_of_all_near_ones(
+    regularizer: L2 | BlockL1Squared, own: Norms, step: float
+) -> None:
+    own = own / 100
+
+    def value(n: Norms) -> float:
+        return 0.5 * float((n - own) @ (n - own)) + step * regularizer.value(n)
+
+    found = regularizer.prox(own, step)
+    assert np.all(found >= 0)
+    assert np.all(found <= own)
+    for change in np.random.default_rng(0).normal(size=(20, len(own))):
+        for size in (1e-4, 1e-2, 1.0):
+            assert value(found) <= value(np.maximum(found + size * change, 0.0)) + 1e-9
 
 
 @calm

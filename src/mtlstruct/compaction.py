@@ -8,7 +8,7 @@ on it; a string if it is in such a value. Everything is renumbered densely, so n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from .arcs import ArcIndex
 from .arcs.compact import Smaller
 from .encoding import FeatureIndex
 from .numbering import ABSENT, PairTable, Vocabulary
-from .plan import Plan, make_plan
+from .plan import make_plan
 
 Int32 = NDArray[np.int32]
 Bool = NDArray[np.bool_]
@@ -47,8 +47,8 @@ def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[in
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
-    node_of = {_signature(index.plan, n): n for n in range(len(index.plan.streams) + len(index.plan.joins))}
-    nodes = [node_of[_signature(plan, n)] for n in range(len(plan.streams) + len(plan.joins))]
+    node_of = {index.plan.signature(node): node for node in range(index.plan.nodes)}
+    nodes = [node_of[plan.signature(node)] for node in range(plan.nodes)]
     numbers = {n: _renumbering(needed[n]) for n in nodes}
     streams = nodes[: len(plan.streams)]
     joins = nodes[len(plan.streams) :]
@@ -89,14 +89,6 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
         needed[join.left][table.left()[mask]] = True
         needed[join.stream][table.right()[mask]] = True
     return needed
-
-
-def _signature(plan: Plan, node: int) -> tuple[Any, ...]:
-    """What a node computes, independent of how a plan numbers its nodes."""
-    if node < len(plan.streams):
-        return (plan.streams[node],)
-    join = plan.joins[node - len(plan.streams)]
-    return (*_signature(plan, join.left), join.gap, plan.streams[join.stream])
 
 
 def _subset(vocabulary: Vocabulary, mask: Bool) -> Vocabulary:

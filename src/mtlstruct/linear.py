@@ -10,7 +10,7 @@ Weights come as w_j = scale_j · u_j, so a learner that rescales templates never
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,7 +32,8 @@ class Design:
     """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD], sorted in each row if blocks are listed, `ptr` int64[rows+1].
 
     blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged), or
-                empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory
+                empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory;
+                without templates attributes are merged, and belong to none
     values      float32[nnz], or empty where every value is 1
     block_ptr   int64[templates of this kind + 1]: the attribute range of each
     templates   int32: their template numbers
@@ -74,10 +75,22 @@ class Design:
         return len(self.blocks) > 0 and len(self.blocks) * self.rows != self.ptr[-1]
 
     @property
+    def merged(self) -> bool:
+        """Whether attributes belong to no template: weights have no scale, and the ids of a row are sorted."""
+        return len(self.templates) == 0 and int(self.ptr[-1]) > 0
+
+    @property
     def slotwise(self) -> bool:
         """Whether entry k of every row is the one feature of one template: rows can be compared slot by slot."""
-        uniform = not self.ragged and len(self.values) == 0
+        uniform = len(self.blocks) * self.rows == self.ptr[-1] and len(self.values) == 0
         return uniform and len(np.unique(self.blocks)) == len(self.blocks)
+
+    @property
+    def owners(self) -> tuple[NDArray[np.int32], int]:
+        """Template numbers, and what they are listed by: 0 the entries of a row, 1 all entries, 2 attributes."""
+        if self.unlisted:
+            return self.attribute_blocks, 2
+        return self.blocks, int(self.ragged)
 
     def take(self, rows: NDArray[np.integer]) -> Design:
         """Some of the rows, in the order given; attributes keep their numbers."""
@@ -148,6 +161,9 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     Threads share the work by templates: each weight is written by one thread, in row order, so bits do not vary.
     """
+    if design.merged:
+        _count_by_attribute(design, z, out)
+        return
     if design.ragged or design.unlisted:
         _count(0, 0, design.ids, design.ptr, design.values, z, out, design.attributes)
         return
@@ -155,7 +171,7 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
     cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
     spans = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
     if not design.slotwise:
-        spans = [(0, slots)]
+        spans = [(0, 0)]
 
     def work(span: tuple[int, int]) -> None:
         _count(*span, design.ids, design.ptr, design.values, z, out, design.attributes)
@@ -163,9 +179,31 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
     threads.in_order(work, spans)
 
 
-def score_rows(design: Design, weights: Floats, rows: NDArray[np.int64], out: NDArray[np.float32]) -> None:
-    """out[k] = Σ x · weights[id] over the entries of rows[k]: some rows, and weights as they are."""
-    if out.shape[1] == 1 and len(design.values) == 0:
+def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> None:
+    """Rows are sorted, so a thread finds its range of attributes in each; common attributes have small numbers."""
+    inner: NDArray[np.int64] = np.zeros(0, np.int64)
+    if threads.get_threads() > 1:  # a weight has one writer, so bits do not depend on this
+        inner = np.geomspace(1, design.attributes + 1, 8).astype(np.int64)
+    cuts = np.unique(np.concatenate([[0], inner, [design.attributes + 1]]))
+
+    def work(span: tuple[int, int]) -> None:
+        _count_range(*span, design.ids, design.ptr, design.values, z, out)
+
+    threads.in_order(work, list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
+
+
+def score_rows(
+    design: Design,
+    weights: Floats,
+    rows: NDArray[np.int64],
+    out: NDArray[np.float32],
+    scale: NDArray[np.float64] | None = None,
+) -> None:
+    """out[k] = Σ scale_j · x · weights[id] over the entries of rows[k]; without a scale, weights are as they are."""
+    if scale is not None:
+        blocks, by_id = design.owners
+        _score_scaled_rows(rows, design.ids, design.ptr, blocks, by_id, design.values, scale, weights, out)
+    elif out.shape[1] == 1 and len(design.values) == 0:
         _sum_listed(rows, design.ids, design.ptr, weights, out)
     else:
         _score_rows(rows, design.ids, design.ptr, design.values, weights, out)
@@ -183,6 +221,40 @@ def add_rows(
     _add_rows(rows, parts, counts, step, design.ids, design.ptr, design.values, design.attributes, out)
 
 
+def add_scaled_rows(
+    design: Design,
+    rows: NDArray[np.integer],
+    parts: NDArray[np.int32],
+    counts: NDArray[np.float32],
+    amount: NDArray[np.float64],
+    out: Floats,
+    N: NDArray[np.float64],
+) -> None:
+    """out[id, part] += amount_j · count · x on the entries of some rows, and N_j = ‖out_j‖² follows exactly."""
+    blocks, by_id = design.owners
+    _add_scaled_rows(
+        rows,
+        parts,
+        counts,
+        amount,
+        design.ids,
+        design.ptr,
+        blocks,
+        by_id,
+        design.values,
+        design.attributes,
+        out,
+        N,
+    )
+
+
+def clear_rows(design: Design, rows: NDArray[np.integer], first: int, last: int, out: Floats) -> None:
+    """out[id] = 0 for each entry of some rows with first ≤ id < last."""
+    for row in rows.tolist():
+        ids = design.ids[design.ptr[row] : design.ptr[row + 1]]
+        out[ids[(ids >= first) & (ids < last)]] = 0
+
+
 def squared_norm_of_rows(
     design: Design,
     rows: NDArray[np.integer],
@@ -197,16 +269,27 @@ def squared_norm_of_rows(
 
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
     """‖u_j‖² of each template, summed in double. float64[m]."""
+    return _over_blocks(_squares, designs, weights, m)
+
+
+def absolute_sums(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
+    """‖u_j‖₁ of each template, summed in double. float64[m]."""
+    return _over_blocks(_absolutes, designs, weights, m)
+
+
+def _over_blocks(
+    kernel: Callable[[Floats], float], designs: Sequence[Design], weights: Sequence[Floats], m: int
+) -> NDArray[np.float64]:
     out = np.zeros(m)
 
     def work(job: tuple[int, int]) -> float:
         kind, block = job
         first, last = designs[kind].block_ptr[block : block + 2]
-        return float(_squares(weights[kind][first:last]))
+        return float(kernel(weights[kind][first:last]))
 
     jobs = [(kind, b) for kind, d in enumerate(designs) for b in range(len(d.templates))]
-    for (kind, block), square in zip(jobs, threads.in_order(work, jobs), strict=True):
-        out[designs[kind].templates[block]] = square
+    for (kind, block), total in zip(jobs, threads.in_order(work, jobs), strict=True):
+        out[designs[kind].templates[block]] = total
     return out
 
 
@@ -224,6 +307,7 @@ prefetch = make_prefetch()
 def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
+    scaled = len(scales) > 0
     total = np.zeros(width, np.float32)
     for row in range(first, last):
         start = ptr[row]
@@ -234,7 +318,7 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type
         for k in range(size):
             prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
             u = weights[np.uint64(entry[k])]
-            x = scales[at + k]
+            x = scales[at + k] if scaled else np.float32(1)
             if real:
                 x *= values[start + k]
             for y in range(width):
@@ -333,10 +417,90 @@ def _clear_rows(rows, parts, ids, ptr, room):  # type: ignore[no-untyped-def]
     return total
 
 
+@fast_kernel
+def _score_scaled_rows(rows, ids, ptr, blocks, by, values, scale, weights, out):  # type: ignore[no-untyped-def]
+    width = out.shape[1]
+    real = len(values) > 0
+    for r in range(len(rows)):
+        start = ptr[rows[r]]
+        size = ptr[rows[r] + 1] - start
+        entry = ids[start : start + size + LOOKAHEAD]
+        for y in range(width):
+            out[r, y] = 0
+        for k in range(size):
+            prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
+            u = weights[np.uint64(entry[k])]
+            place = k if by == 0 else (start + k if by == 1 else entry[k])
+            x = np.float32(scale[blocks[place]])
+            if real:
+                x *= values[start + k]
+            for y in range(width):
+                out[r, y] += x * np.float32(u[y])
+
+
+@fast_kernel
+def _add_scaled_rows(  # type: ignore[no-untyped-def]
+    rows, parts, counts, amount, ids, ptr, blocks, by, values, null, out, N
+):
+    real = len(values) > 0
+    for r in range(len(rows)):
+        start = ptr[rows[r]]
+        y = parts[r]
+        for k in range(ptr[rows[r] + 1] - start):
+            a = ids[start + k]
+            if a == null:
+                continue
+            j = blocks[k if by == 0 else (start + k if by == 1 else a)]
+            x = amount[j] * counts[r]
+            if real:
+                x *= values[start + k]
+            before = np.float64(out[np.uint64(a), y])
+            out[np.uint64(a), y] += x
+            after = np.float64(out[np.uint64(a), y])
+            N[j] += (after - before) * (after + before)
+
+
+@fast_kernel
+def _count_range(first, last, ids, ptr, values, z, out):  # type: ignore[no-untyped-def]
+    width = min(z.shape[1], out.shape[1])
+    real = len(values) > 0
+    for row in range(len(ptr) - 1):
+        some = False
+        for y in range(width):
+            some |= z[row, y] != 0
+        if not some:
+            continue
+        low, high = ptr[row], ptr[row + 1]
+        while low < high:  # the first entry that is not below `first`
+            middle = (low + high) // 2
+            if ids[middle] < first:
+                low = middle + 1
+            else:
+                high = middle
+        entry = ids[low : ptr[row + 1] + LOOKAHEAD]
+        for k in range(ptr[row + 1] - low):
+            if entry[k] >= last:
+                break
+            prefetch(out, np.int64(entry[k + LOOKAHEAD]))
+            u = out[np.uint64(entry[k])]
+            x = values[low + k] if real else np.float32(1)
+            for y in range(width):
+                u[y] += x * z[row, y]
+
+
 @kernel
 def _squares(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):
         for y in range(block.shape[1]):
             total += np.float64(block[a, y]) * np.float64(block[a, y])
+    return total
+
+
+@kernel
+def _absolutes(block):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for a in range(block.shape[0]):
+        for y in range(block.shape[1]):
+            total += abs(np.float64(block[a, y]))
     return total

@@ -55,7 +55,19 @@ class WeightedHamming:
         return Hamming().table(choices) * np.array([cost[y] for y in choices], np.float32)[:, None]
 
 
-LOSSES: dict[str, Callable[..., Loss]] = {"hamming": Hamming, "weighted-hamming": WeightedHamming}
+class Free:
+    """Nothing for any choice: what a likelihood charges, which compares gold with all outputs as they score."""
+
+    def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
+        """Zeros."""
+        return np.zeros((len(choices), len(choices)), np.float32)
+
+
+LOSSES: dict[str, Callable[..., Loss]] = {
+    "hamming": Hamming,
+    "weighted-hamming": WeightedHamming,
+    "free": Free,
+}
 
 
 def tabulate(loss: Loss, choices: Sequence[str]) -> NDArray[np.float32]:

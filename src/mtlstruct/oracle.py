@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from . import linear, threads
 from .encoding import Encoded
+from .merging import Merged, merge
 from .structures.base import DualState, Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
@@ -45,11 +46,28 @@ class Likelihood:
     slope: float
     counts: list[NDArray[np.floating]]
 
+    @property
+    def total(self) -> float:
+        """Σ_i −log p(y_i)."""
+        return float(self.losses.sum())
+
+    @property
+    def curvature(self) -> float:
+        """p·(1 − p) of a part of the first kind, on average: how the sum of losses bends where one feature fires."""
+        off = np.abs(self.counts[0])  # p, or 1 − p where gold is
+        return float(np.mean(off * (1 - off), dtype=np.float64))
+
+    @property
+    def entropy(self) -> float:
+        """Σ_i of the entropy of p_i: −E[log p] = log Z − E[score]."""
+        return self.total - self.slope
+
 
 @dataclass(frozen=True)
 class Violation:
     """One output of one sentence: its loss, how much better gold scores, and its parts less those of gold."""
 
+    outputs: NDArray[np.int32]
     loss: float
     margin: float
     difference: tuple[Triplets, ...]
@@ -77,6 +95,11 @@ class Oracle:
         first: Weights = [linear.aligned_zeros(sizes[0], linear.padded(node))]
         return first + [np.zeros((n, w), np.float64) for n, w in zip(sizes[1:], rest, strict=True)]
 
+    def part_shapes(self) -> list[tuple[int, int]]:
+        """The shape of the part scores of each kind: rows, parts."""
+        widths = self.structure.widths()
+        return [(design.rows, width) for design, width in zip(self.encoded.designs, widths, strict=True)]
+
     def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
         """Part scores A·w of the whole corpus."""
         return score_parts(self.encoded, self.structure, weights, scale)
@@ -96,9 +119,13 @@ class Oracle:
         threads.over_sentences(work, encoded.ptr)
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
         hinges = np.maximum(values - scale * gold, 0.0)
-        loss = float(structure.losses(outputs, self.gold, self.cost, encoded.ptr).sum())
+        loss = self.loss(outputs)
         total = float(hinges.sum())
         return Hinge(total, (total - loss) / scale, loss, outputs)
+
+    def loss(self, outputs: NDArray[np.int32]) -> float:
+        """Σ_i Δ(y_i, outputs_i)."""
+        return float(self.structure.losses(outputs, self.gold, self.cost, self.encoded.ptr).sum())
 
     def likelihood(self, parts: Parts) -> Likelihood:
         """How improbable gold is under p ∝ exp(score), and which way to change that."""
@@ -123,12 +150,19 @@ class Oracle:
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
         return Likelihood(log_partition - gold, slope, counts)
 
-    def violated(self, sentence: int, weights: Weights, *, augmented: bool = True) -> Violation:
-        """The best output of one sentence under w = weights, with its loss added or without, against gold."""
+    def violated(
+        self,
+        sentence: int,
+        weights: Weights,
+        scale: NDArray[np.float64] | None = None,
+        *,
+        augmented: bool = True,
+    ) -> Violation:
+        """The best output of one sentence, with its loss added or without, against gold; w = weights if unscaled."""
         structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
         span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
         parts = tuple(
-            _score_rows(design, u, row, width)
+            _score_rows(design, u, row, width, scale)
             for design, u, row, width in zip(
                 self.encoded.designs, weights, rows, structure.widths(), strict=True
             )
@@ -142,7 +176,10 @@ class Oracle:
         margin = float(structure.evaluate(parts, apart, span, gold)[0] - value[0]) + loss * augmented
         found = structure.indicator(outputs, gold, apart, span)
         return Violation(
-            loss, margin, tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True))
+            outputs,
+            loss,
+            margin,
+            tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True)),
         )
 
     def _sentence_rows(self, sentence: int) -> list[NDArray[np.int64]]:
@@ -161,6 +198,36 @@ class Oracle:
         """weights += size·(features of gold − features of the output)."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
             linear.add_rows(design, t.row, t.part, t.count, -size, u)
+
+    def step_scaled(
+        self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
+    ) -> None:
+        """weights_j += size_j·(features of gold − features of the output), and N_j = ‖weights_j‖² follows."""
+        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
+            linear.add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
+
+    def block(self, weights: Weights, j: int) -> NDArray[Any]:
+        """weights_j."""
+        kind, first, last = self.blocks[j]
+        return weights[kind][first:last]
+
+    def clear(self, weights: Weights, j: int, violation: Violation) -> None:
+        """Sets to zero what a step on this violation has touched of weights_j."""
+        kind, first, last = self.blocks[j]
+        linear.clear_rows(
+            self.encoded.designs[kind], violation.difference[kind].row, first, last, weights[kind]
+        )
+
+    @cached_property
+    def blocks(self) -> dict[int, tuple[int, int, int]]:
+        """Where each template's weights are: kind, first and last attribute."""
+        return {
+            int(j): (kind, int(first), int(last))
+            for kind, design in enumerate(self.encoded.designs)
+            for j, first, last in zip(
+                design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True
+            )
+        }
 
     def squared_distance(self, violation: Violation, room: Weights) -> float:
         """‖features of gold − features of the output‖²; `room` are weights that are zero, and stay so."""
@@ -186,6 +253,15 @@ class Oracle:
         """‖u_j‖² of each template."""
         return linear.squared_norms(self.encoded.designs, weights, self.templates)
 
+    def absolute_sums(self, weights: Weights) -> NDArray[np.float64]:
+        """‖u_j‖₁ of each template."""
+        return linear.absolute_sums(self.encoded.designs, weights, self.templates)
+
+    @cached_property
+    def merged(self) -> Merged:
+        """The same data with attributes that fire at the same sites made one; made when first asked for."""
+        return merge(self.encoded)
+
     def dual(self, V: Weights, N: NDArray[np.float64]) -> DualState:
         """A dual state working on V and its squared norms N: the structure's own, or the one that serves all."""
         from .structures.cached_dual import CachedDual
@@ -204,10 +280,14 @@ def dual_memory(structure: Structure, tokens: int) -> int:
 
 
 def _score_rows(
-    design: linear.Design, weights: NDArray[Any], rows: NDArray[np.int64], width: int
+    design: linear.Design,
+    weights: NDArray[Any],
+    rows: NDArray[np.int64],
+    width: int,
+    scale: NDArray[np.float64] | None,
 ) -> NDArray[np.float32]:
     out = np.empty((len(rows), width), np.float32)
-    linear.score_rows(design, weights, rows, out)
+    linear.score_rows(design, weights, rows, out, scale)
     return out
 
 

@@ -8,6 +8,7 @@ each; elsewhere a template is a reading.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .numbering import ABSENT
 from .templates import Template, TemplateSet, Term
@@ -61,6 +62,18 @@ class Plan:
     owners: tuple[int, ...]
     before: int
     after: int
+
+    @property
+    def nodes(self) -> int:
+        """How many streams and joins there are."""
+        return len(self.streams) + len(self.joins)
+
+    def signature(self, node: int) -> tuple[Any, ...]:
+        """What a node computes, independent of how a plan numbers its nodes."""
+        if node < len(self.streams):
+            return (self.streams[node],)
+        join = self.joins[node - len(self.streams)]
+        return (*self.signature(join.left), join.gap, self.streams[join.stream])
 
     def readings(self, j: int) -> list[int]:
         """The readings of template j."""

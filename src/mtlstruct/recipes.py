@@ -9,19 +9,31 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .errors import IncompatibleError
-from .learners import Coordinate, CuttingPlane, Learner, Mira, Stop
-from .losses import Hamming, Loss
-from .regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
+from .learners import LEARNERS, Coordinate, CuttingPlane, Learner, Mira, Proximal, Stop
+from .losses import Free, Hamming, Loss
+from .regularizers import L1, L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A method: what it minimises, and the solvers that can. `p`: where -p has a meaning, its default."""
+    """A method: what it minimises, and the solvers that can, the first by default.
+
+    p        where -p has a meaning, its default
+    epochs   of an online method, how many passes it makes unless told otherwise
+    eta      where it stops by CRF++'s rule unless told otherwise, the share of it
+    """
 
     regularizer: Callable[..., Regularizer]
     loss: Callable[[], Loss]
     solvers: tuple[str, ...]
     p: float | None = None
+    epochs: int | None = None
+    eta: float | None = None
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether ξ_i is −log p(y_i), so that scores are logarithms of probabilities."""
+        return self.loss is Free
 
 
 def _p_block(p: float) -> Regularizer:
@@ -37,7 +49,11 @@ RECIPES: dict[str, Recipe] = {
     "pmtl": Recipe(_p_block, Hamming, BOTH, p=4 / 3),
     "mixed": Recipe(Mixed, Hamming, BOTH, p=2.0),
     "group-lasso": Recipe(GroupLasso, Hamming, BOTH),
-    "mira": Recipe(L2, Hamming, ("mira",)),
+    "mira": Recipe(L2, Hamming, ("mira",), epochs=10),
+    "crf-l2": Recipe(L2, Free, ("lbfgs",)),
+    "crf-l1": Recipe(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
+    "irw-crf": Recipe(L2, Free, ("reweighted",)),
+    "online-mkl": Recipe(BlockL1Squared, Hamming, ("proximal",), epochs=20),
 }
 
 ONLINE = ("mira",)
@@ -67,15 +83,13 @@ def regularizer(method: str, p: float | None = None) -> Regularizer:
 
 
 def solver_of(method: str, solver: str | None) -> str:
-    """The solver to use: the one asked for, or the first of the method's."""
+    """The solver in force: the one given, or the method's first; refuses one that cannot minimise its objective."""
     known = recipe(method).solvers
-    if solver is None:
-        return known[0]
-    if solver not in known:
+    if solver is not None and solver not in known:
         raise IncompatibleError(
             f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
         )
-    return solver
+    return solver or known[0]
 
 
 def learner(
@@ -85,13 +99,16 @@ def learner(
     *,
     seed: int = 0,
     line_search: bool = False,
-    epochs: int = 10,
+    dense: bool = False,
 ) -> Learner:
-    """The learner of a method; refuses a solver that cannot minimise its objective."""
-    match solver_of(method, solver):
-        case "mira":
-            return Mira(epochs, seed)
-        case "cutting-plane":
-            return CuttingPlane(stop, line_search)
-        case _:
-            return Coordinate(stop, seed)
+    """The learner of a method."""
+    name = solver_of(method, solver)
+    if name == "coordinate":
+        return Coordinate(stop, seed)
+    if name == "cutting-plane":
+        return CuttingPlane(stop, line_search)
+    if name == "proximal":
+        return Proximal(stop, seed, dense)
+    if name == "mira":
+        return Mira(stop.max_passes, seed)
+    return LEARNERS[name](stop)

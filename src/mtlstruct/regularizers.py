@@ -64,6 +64,14 @@ class Regularizer(Protocol):
         ...
 
 
+class Proximable(Regularizer, Protocol):
+    """A regularizer with a proximal step."""
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        """The norms that minimise ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n): none is above ‖w_j‖."""
+        ...
+
+
 class HalfSquare:
     """What holds where Ω, and so Ω*, is half the square of a norm."""
 
@@ -79,6 +87,14 @@ class HalfSquare:
         """The μ that suits w_j = −μ_j v_j: for fixed w it makes ½Σ‖w_j‖²/μ_j, which bounds Ω, smallest."""
         own = mu * norms
         return self.weights(own) if own.any() else mu
+
+
+class Quadratic(Regularizer, Protocol):
+    """A regularizer that is a weighted sum of squares."""
+
+    def quadratic(self, m: int) -> Norms:
+        """The μ of Ω = ½ Σ_j ‖w_j‖²/μ_j."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -102,6 +118,63 @@ class L2(HalfSquare):
     def attained(self, norms: Norms) -> Norms:
         return np.ones_like(norms)
 
+    def quadratic(self, m: int) -> Norms:
+        return np.ones(m)
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        return own / (1 + step)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockL2(HalfSquare):
+    """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with μ given: what a reweighted method minimises in one round."""
+
+    mu: Norms
+    sparse: ClassVar[bool] = False
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * float(own @ (own / self.mu))
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.5 * float(norms @ (norms * self.mu))
+
+    def start(self, m: int) -> Norms:
+        return self.mu
+
+    def weights(self, own: Norms) -> Norms:
+        return self.mu
+
+    def quadratic(self, m: int) -> Norms:
+        return self.mu
+
+
+@dataclass(frozen=True)
+class L1:
+    """Ω(w) = ‖w‖₁. The norm of a block of w is the sum of its absolute values, that of v the largest of them."""
+
+    sparse: ClassVar[bool] = False
+    degree: ClassVar[int] = 1
+    absolute: ClassVar[bool] = True
+
+    def value(self, own: Norms) -> float:
+        return float(own.sum())
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.0 if float(norms.max(initial=0.0)) <= 1 + 1e-12 else np.inf
+
+    def lower_bound(self, gain: float, norms: Norms) -> float:
+        """As far from gold as the wall allows."""
+        return gain / max(1.0, float(norms.max(initial=0.0)))
+
+    def start(self, m: int) -> Norms:
+        return np.ones(m)
+
+    def weights(self, own: Norms) -> Norms:
+        return own
+
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        return mu
+
 
 @dataclass(frozen=True)
 class BlockL1Squared(HalfSquare):
@@ -121,6 +194,13 @@ class BlockL1Squared(HalfSquare):
     def weights(self, own: Norms) -> Norms:
         """μ_j = ‖w_j‖ / Σ‖w‖."""
         return np.asarray(own / own.sum())
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        """(‖w_j‖ − t)₊ with t = step·Σ of what is left: t = step·(sum of the k largest) / (1 + step·k)."""
+        falling = np.sort(own)[::-1]
+        t = step * np.cumsum(falling) / (1 + step * np.arange(1, len(own) + 1))
+        k = int(np.count_nonzero(falling > t))  # holds for the largest ones up to some k
+        return np.maximum(own - (t[k - 1] if k else 0.0), 0.0)
 
 
 @dataclass(frozen=True)
@@ -247,6 +327,7 @@ class GroupLasso:
 
 REGULARIZERS: dict[str, Callable[..., Regularizer]] = {
     "l2": L2,
+    "l1": L1,
     "block-l1-squared": BlockL1Squared,
     "p-block": PBlock,
     "mixed": Mixed,

@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import linear, memory
+from . import memory
 from .arcs import ArcIndex
 from .arcs.index import arc_starts
 from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, encode_training
 from .errors import IncompatibleError, MtlError
-from .learners import Fit, Stop, Watch, check_needs
+from .learners import Fit, Learner, Start, Stop, Watch, check_needs
 from .losses import Hamming, LossWeights, WeightedHamming, tabulate
 from .model import Model
-from .oracle import Oracle, dual_memory
+from .oracle import Oracle
 from .recipes import exponent, learner, recipe, regularizer, solver_of
 from .stored import Index
 from .structures import Structure, structure_for, structures_of
 from .templates import TemplateSet
+from .warmstart import start_from
 
 
 @dataclass(frozen=True)
@@ -37,37 +38,47 @@ class Options:
     c: float = 1.0
     p: float | None = None
     solver: str | None = None
-    gap: float = 0.01
+    gap: float | None = None
     epsilon: float | None = None
-    max_iter: int = 1000
+    eta: float | None = None
+    max_iter: int | None = None
     min_count: int = 1
     normalize: str = "none"
     seed: int = 0
     line_search: bool = False
-    epochs: int = 10
+    epochs: int | None = None
     all_arcs: bool = False
     projective: bool = False
     single_root: bool = False
+    dense_prox: bool = False
     tags: str = "bie"
     loss_weights: LossWeights = ()
     share_identical: bool = False
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
-        _positive("c", self.c)
-        _positive("gap", self.gap)
-        if self.epsilon is not None:
-            _positive("epsilon", self.epsilon)
+        for name in ("c", "gap", "epsilon", "eta"):
+            if getattr(self, name) is not None:
+                _positive(name, getattr(self, name))
         for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1)):
-            if getattr(self, name) < least:
-                raise MtlError(
-                    f"--{name.replace('_', '-')} must be at least {least}, got {getattr(self, name)}"
-                )
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
         regularizer(self.method, self.p)
-        solver_of(self.method, self.solver)
+        chosen = solver_of(self.method, self.solver)
+        self._check_pair(
+            "--line-search", self.line_search, chosen == "cutting-plane", "--solver cutting-plane"
+        )
+        self._check_pair("--dense-prox", self.dense_prox, chosen == "proximal", "--method online-mkl")
+        smooth = recipe(self.method).likelihood
+        self._check_pair("--eta", self.eta is not None, smooth, "crf-l2, crf-l1 and irw-crf")
+        online = recipe(self.method).epochs is not None
+        self._check_pair("--epochs", self.epochs is not None, online, "mira and online-mkl")
         for name in ("projective", "single_root", "all_arcs"):
-            if getattr(self, name) and self.task != "dependency":
-                raise IncompatibleError(f"--{name.replace('_', '-')} is for --task dependency")
+            given = getattr(self, name)
+            self._check_pair(
+                f"--{name.replace('_', '-')}", given, self.task == "dependency", "--task dependency"
+            )
         if self.share_identical and self.task == "dependency":
             raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
         return self
@@ -78,6 +89,18 @@ class Options:
         if self.task == "dependency":
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
         return structures_of(self.task)[0]
+
+    def stop(self) -> Stop:
+        """When to stop: by the gap if nothing is said, or as the method likes it."""
+        row = recipe(self.method)
+        unsaid = self.gap is None and self.epsilon is None
+        eta = row.eta if self.eta is None and unsaid else self.eta
+        passes = self.max_iter or 1000 if row.epochs is None else self.epochs or row.epochs
+        return Stop(0.01 if self.gap is None else self.gap, self.epsilon, passes, eta)
+
+    def _check_pair(self, option: str, given: bool, fits: bool, owner: str) -> None:
+        if given and not fits:
+            raise IncompatibleError(f"{option} is for {owner}")
 
 
 @dataclass(frozen=True)
@@ -130,19 +153,21 @@ def train(
     watch: Watch,
     notify: Callable[[Prepared], None] | None = None,
     material: Material | None = None,
+    start: Model | None = None,
 ) -> Training:
     """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
 
     material: what `encode` made of this corpus and these templates, if that has been done already.
+    start: a model to begin from.
     """
     options.checked()
     began = time.perf_counter()
     if material is None:
         material = encode(corpus, templates, options)
-    cost_table(corpus, material.structure, options)  # refuses before learning what it would refuse after it
     structure, encoded, index = material.structure, material.encoded, material.index
     templates = index.templates  # lines that are shared have become one
-    needed = memory_needed(encoded, structure)
+    oracle, chosen = oracle_of(corpus, structure, encoded, options), learner_of(structure, options)
+    needed = chosen.memory(oracle)
     gone = {name: len(found) for name, found in _left_out(index).items()}
     ready = Prepared(
         observed_attributes(index), material.weights, needed, time.perf_counter() - began, **gone
@@ -151,7 +176,9 @@ def train(
     if notify is not None:
         notify(ready)
     memory.ensure(needed, "training")
-    fit = learn(corpus, structure, encoded, options, watch)
+    first = None if start is None else start_from(start, index, oracle, corpus.labels)
+    fit = learn(chosen, oracle, options, watch, first)
+    del oracle, first
     encoded = encoded.outline()  # A has served; its memory is wanted for the model
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
     return Training(
@@ -185,22 +212,29 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
     return Material(structure, encoded, index, time.perf_counter() - began)
 
 
-def learn(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options, watch: Watch) -> Fit:
+def learn(chosen: Learner, oracle: Oracle, options: Options, watch: Watch, start: Start | None = None) -> Fit:
     """Runs the method on encoded data."""
+    return chosen.fit(oracle, regularizer(options.method, options.p), options.c, watch, start)
+
+
+def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:
+    """The data as the method sees them."""
     assert corpus.outputs is not None
-    stop = Stop(options.gap, options.epsilon, options.max_iter)
+    return Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
+
+
+def learner_of(structure: Structure, options: Options) -> Learner:
+    """The learner of the method; refuses a structure that it cannot learn."""
     chosen = learner(
         options.method,
         options.solver,
-        stop,
+        options.stop(),
         seed=options.seed,
         line_search=options.line_search,
-        epochs=options.epochs,
+        dense=options.dense_prox,
     )
-    oracle = Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
-    penalty = regularizer(options.method, options.p)
-    check_needs(chosen, structure, penalty)
-    return chosen.fit(oracle, penalty, options.c, watch)
+    check_needs(chosen, structure, regularizer(options.method, options.p))
+    return chosen
 
 
 def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArray[np.float32]:
@@ -247,15 +281,6 @@ def build_model(
         | _left_out(index)
         | ({"names": list(corpus.names)} if corpus.names else {}),
     )
-
-
-def memory_needed(encoded: Encoded, structure: Structure) -> int:
-    """Bytes that training will take on top of the encoded data: V, the dual state, the part scores."""
-    node, *rest = structure.widths()
-    V = encoded.designs[0].attributes * linear.padded(node) * 4
-    V += sum(d.attributes * w * 8 for d, w in zip(encoded.designs[1:], rest, strict=True))
-    parts = 3 * encoded.designs[0].rows * node * 4
-    return V + dual_memory(structure, int(encoded.ptr[-1])) + parts
 
 
 def observed_attributes(index: Index) -> int:
@@ -350,6 +375,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "epsilon": fit.epsilon,
         "passes": fit.passes,
         "converged": fit.converged,
+        **({"temperature": 1.0} if recipe(options.method).likelihood else {}),
     }
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from .mapped import Shared, share
 from .processes import Outcome
 from .studies import Study, Trial
 from .subsets import subset
-from .train import Material, build_model, encode, learn, memory_needed
+from .train import Material, build_model, encode, learn, learner_of, oracle_of
 
 PROCESS = 250_000_000
 """Bytes that a worker takes before it does anything: the interpreter, numba, the kernels."""
@@ -59,13 +59,15 @@ class Runner:
         memory.ensure(needed, "a trial")
         return jobs if free is None else max(1, min(jobs, free // needed))
 
-    @property
+    @cached_property
     def memory(self) -> int:
-        """Bytes that a trial takes on top of the shared data."""
-        encoded = self.material.encoded
+        """Bytes that the most demanding trial takes on top of the shared data."""
+        structure, encoded, settings = self.material.structure, self.material.encoded, self.study.settings
+        oracle = oracle_of(self.study.corpus, structure, encoded, settings[0])
+        needed = max(learner_of(structure, options).memory(oracle) for options in settings)
         whole = all(split.train is None for split in self.study.splits)
         copied = 0 if whole else sum(design.ids.nbytes for design in encoded.designs)
-        return memory_needed(encoded, self.material.structure) + copied + PROCESS
+        return needed + copied + PROCESS
 
     def run(
         self,
@@ -110,7 +112,9 @@ def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> d
         sites = material.structure.sites(corpus.ptr)
         encoded = subset(encoded, trial.split.train, sites, options.min_count)
         corpus = corpus.take(trial.split.train)
-    fit = learn(corpus, material.structure, encoded, options, lambda record: False)
+    oracle = oracle_of(corpus, material.structure, encoded, options)
+    fit = learn(learner_of(material.structure, options), oracle, options, lambda record: False)
+    del oracle
     templates, outline = material.index.templates, encoded.outline()
     model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
     return {

@@ -33,6 +33,10 @@ class Method(StrEnum):
     pmtl = "pmtl"
     mixed = "mixed"
     group_lasso = "group-lasso"
+    crf_l2 = "crf-l2"
+    crf_l1 = "crf-l1"
+    irw_crf = "irw-crf"
+    online_mkl = "online-mkl"
 
 
 class Solver(StrEnum):
@@ -41,6 +45,10 @@ class Solver(StrEnum):
     coordinate = "coordinate"
     cutting_plane = "cutting-plane"
     mira = "mira"
+    lbfgs = "lbfgs"
+    owl_qn = "owl-qn"
+    reweighted = "reweighted"
+    proximal = "proximal"
 
 
 class Normalize(StrEnum):

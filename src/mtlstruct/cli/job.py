@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mtlstruct.cli.scoring import Scores
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record
+    from mtlstruct.model import Model
     from mtlstruct.templates import TemplateSet
     from mtlstruct.train import Material, Options, Prepared, Training
 
@@ -53,12 +54,13 @@ class Job:
     refit_top: int | None = None
     dialect: str = "mtlstruct"
     compat: bool = False
+    start: Path | None = None
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
         from mtlstruct.files import check_writable
 
-        check_options(self.options)
+        self.options.checked()
         refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
         refuse_overwriting([self.model], [self.log])
         for path in (self.model, self.log):
@@ -68,17 +70,19 @@ class Job:
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
         from mtlstruct.cli.runlog import RunLog
+        from mtlstruct.model import load
         from mtlstruct.selection import top
 
         templates, corpus, valid, material = data or self.read()
+        start = None if self.start is None else load(self.start)
         log = RunLog(self, corpus, templates)
-        training = self._train(corpus, templates, log, material, quiet=quiet)
+        training = self._train(corpus, templates, log, material, start, quiet=quiet)
         first = None
         if self.refit_top is not None:
             chosen = templates.select(top(training.model, self.refit_top))
             first = Result(self, corpus, _outlined(training), self._score(training, valid))
             log.add_refit(first.numbers, chosen)
-            training = self._train(corpus, chosen, log, None, quiet=quiet)
+            training = self._train(corpus, chosen, log, None, start, quiet=quiet)
         training = self._calibrated(training, valid)
         training.model.save(self.model)
         result = Result(self, corpus, training, self._score(training, valid), first)
@@ -87,14 +91,19 @@ class Job:
         return result
 
     def _train(
-        self, corpus: Corpus, templates: TemplateSet, log: RunLog, material: Material | None, *, quiet: bool
+        self,
+        corpus: Corpus,
+        templates: TemplateSet,
+        log: RunLog,
+        material: Material | None,
+        start: Model | None,
+        *,
+        quiet: bool,
     ) -> Training:
         """One training with the progress in sight."""
-        from mtlstruct.learners import Stop
         from mtlstruct.train import train
 
-        stop = Stop(self.options.gap, self.options.epsilon, self.options.max_iter)
-        left = TimeLeft(stop, self.options.c * len(corpus))
+        left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
         with Progress(len(templates), left, quiet=quiet) as shown:
             if material is None:  # else it has been said
                 say_what_was_read(shown.say, self.options.task, corpus, templates)
@@ -108,7 +117,7 @@ class Job:
                 if material is None:
                     _say_prepared(shown, ready)
 
-            return train(corpus, templates, self.options, watch, notify, material)
+            return train(corpus, templates, self.options, watch, notify, material, start)
 
     def read(self) -> Data:
         """Templates and data, which fit each other."""
@@ -221,12 +230,15 @@ class Result:
 
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""
-        fit, options = self.training.fit, self.job.options
-        if fit.converged or self._online:
+        from mtlstruct.recipes import recipe
+
+        fit, stop = self.training.fit, self.job.options.stop()
+        asked_for = stop.eta is not None and fit.passes < stop.max_passes  # another rule, which was kept
+        if fit.converged or asked_for or recipe(self.job.options.method).epochs is not None:
             return
-        got, asked = f"gap is {fit.gap:.2%}", f"{options.gap:.2%}"
-        if options.epsilon is not None:
-            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{options.epsilon:g}"
+        got, asked = f"gap is {fit.gap:.2%}", f"{stop.gap:.2%}"
+        if stop.epsilon is not None:
+            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
         complain(
             f"not converged: after {fit.passes} passes (--max-iter) the {got}, asked for was {asked}; "
             f"{self.job.model} is saved as it is"
@@ -259,13 +271,6 @@ class Result:
         size = _size(self.job.model.stat().st_size)
         log = f", log {self.job.log}" if self.job.log is not None else ""
         return f"saved {self.job.model} ({size}){log}"
-
-
-def check_options(options: Options) -> None:
-    """Refuses options that make no sense, or not together."""
-    options.checked()
-    if options.line_search and options.solver != "cutting-plane":
-        raise IncompatibleError("--line-search is for --solver cutting-plane")
 
 
 def _outlined(training: Training) -> Training:

@@ -14,18 +14,36 @@ TaskOption = Annotated[
 SolverOption = Annotated[
     Solver | None,
     typer.Option(
-        "--solver", help="The fast dual, or the paper's algorithm.", show_default="the method's first"
+        "--solver",
+        help="For margins: coordinate, the fast dual, or cutting-plane, the paper's algorithm.",
+        show_default="the method's first",
     ),
 ]
 LineSearchOption = Annotated[
     bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
 ]
-GapOption = Annotated[float, typer.Option("--gap", help="Stop at this relative duality gap.")]
+GapOption = Annotated[
+    float | None, typer.Option("--gap", help="Stop at this relative duality gap.", show_default="0.01")
+]
 EpsilonOption = Annotated[
     float | None, typer.Option("--epsilon", help="Stop at this R_emp - R_s instead, as the paper does.")
 ]
+EtaOption = Annotated[
+    float | None,
+    typer.Option(
+        "--eta",
+        help="Stop when the objective changed by less than this share three times instead, as CRF++ does.",
+        show_default="1e-4 for crf-l1",
+    ),
+]
 MaxIterOption = Annotated[
-    int, typer.Option("--max-iter", metavar="N", help="Stop after so many passes anyway.")
+    int | None,
+    typer.Option(
+        "--max-iter",
+        metavar="N",
+        help="Stop after so many passes anyway.",
+        show_default="1000",
+    ),
 ]
 MinCountOption = Annotated[
     int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")

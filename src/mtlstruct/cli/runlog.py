@@ -56,6 +56,7 @@ def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
             "templates": str(job.templates),
             "train": str(job.data),
             "valid": job.valid and str(job.valid),
+            "from": job.start and str(job.start),
         },
         "data": {
             "sentences": len(corpus),

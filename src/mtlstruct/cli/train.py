@@ -21,6 +21,7 @@ from mtlstruct.cli.common import (
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
 from mtlstruct.cli.options import (
     EpsilonOption,
+    EtaOption,
     GapOption,
     LineSearchOption,
     LossWeightsOption,
@@ -54,7 +55,8 @@ def train(
         Method,
         typer.Option(
             "--method",
-            help="mtl weighs and drops templates; svm keeps all alike; pmtl is between; mira is online.",
+            help="mtl weighs and drops templates; svm keeps all alike; pmtl is between; crf-l2 learns "
+            "probabilities, crf-l1 with few features; mira and online-mkl are online.",
         ),
     ] = Method.mtl,
     p: Annotated[
@@ -66,12 +68,19 @@ def train(
     ] = 1.0,
     solver: SolverOption = None,
     epochs: Annotated[
-        int, typer.Option("--epochs", metavar="N", help="Passes of an online method (mira).")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--epochs", metavar="N", help="Passes of an online method.", show_default="mira 10, online-mkl 20"
+        ),
+    ] = None,
     line_search: LineSearchOption = False,
-    gap: GapOption = 0.01,
+    dense_prox: Annotated[
+        bool, typer.Option("--dense-prox", help="Touch every weight at every step (--method online-mkl).")
+    ] = False,
+    gap: GapOption = None,
     epsilon: EpsilonOption = None,
-    max_iter: MaxIterOption = 1000,
+    eta: EtaOption = None,
+    max_iter: MaxIterOption = None,
     loss_weights: LossWeightsOption = "",
     min_count: MinCountOption = 1,
     share_identical: ShareIdenticalOption = False,
@@ -80,6 +89,9 @@ def train(
     refit_top: Annotated[
         int | None,
         typer.Option("--refit-top", metavar="N", min=1, help="Train again on the N heaviest templates."),
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Begin with the weights of this model.")
     ] = None,
     valid: Annotated[
         Path | None,
@@ -118,6 +130,7 @@ def train(
         solver=solver,
         gap=gap,
         epsilon=epsilon,
+        eta=eta,
         max_iter=max_iter,
         min_count=min_count,
         normalize=normalize,
@@ -127,13 +140,16 @@ def train(
         all_arcs=all_arcs,
         projective=projective,
         single_root=single_root,
+        dense_prox=dense_prox,
         tags=tags,
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())
-    job = Job(templates, data, model, valid, log, encoding, options, arguments, refit_top, dialect, compat)
+    job = Job(
+        templates, data, model, valid, log, encoding, options, arguments, refit_top, dialect, compat, start
+    )
     job.check()
     use_threads(threads)
     result = job.run(quiet=quiet)

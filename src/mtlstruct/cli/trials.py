@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mtlstruct.cli.board import Board
 from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.findings import Summary, describe, where
-from mtlstruct.cli.job import Data, Job, check_options, say_what_was_read
+from mtlstruct.cli.job import Data, Job, say_what_was_read
 from mtlstruct.cli.progress import clock
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Trials:
         from mtlstruct.report.plots import check_picture
 
         for options in self.settings:
-            check_options(options)
+            options.checked()
         if self.refit:
             self.job.check()
         if self.plot is not None:

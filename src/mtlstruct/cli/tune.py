@@ -12,6 +12,7 @@ from mtlstruct.cli.common import EncodingOption, Normalize, Tags, Task, print_js
 from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.cli.options import (
     EpsilonOption,
+    EtaOption,
     GapOption,
     LineSearchOption,
     LossWeightsOption,
@@ -85,9 +86,10 @@ def tune(
     task: TaskOption = Task.sequence,
     solver: SolverOption = None,
     line_search: LineSearchOption = False,
-    gap: GapOption = 0.01,
+    gap: GapOption = None,
     epsilon: EpsilonOption = None,
-    max_iter: MaxIterOption = 1000,
+    eta: EtaOption = None,
+    max_iter: MaxIterOption = None,
     loss_weights: LossWeightsOption = "",
     min_count: MinCountOption = 1,
     share_identical: ShareIdenticalOption = False,
@@ -128,6 +130,7 @@ def tune(
         solver=solver and solver.value,
         gap=gap,
         epsilon=epsilon,
+        eta=eta,
         max_iter=max_iter,
         min_count=min_count,
         normalize=normalize.value,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import IncompatibleError, SolverError
+from ..linear import padded
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Structure
@@ -54,12 +55,24 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Start:
+    """Where to begin: weights w (scale 1) in the layout of the oracle, and mu, both of an earlier model."""
+
+    weights: Weights
+    mu: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Stop:
-    """When to stop: a relative gap, or the paper's R_emp − R_s < epsilon, or a number of passes."""
+    """When to stop: a relative gap, or the paper's R_emp − R_s < epsilon, or a number of passes.
+
+    eta   instead of these, CRF++'s rule: the objective changed by less than this share three times in a row
+    """
 
     gap: float = 0.01
     epsilon: float | None = None
     max_passes: int = 1000
+    eta: float | None = None
 
     @property
     def drop(self) -> float:
@@ -74,6 +87,13 @@ class Stop:
         """P − D that would do."""
         return self.gap * abs(objective) if self.epsilon is None else self.epsilon * C
 
+    def settled(self, trace: Sequence[float]) -> bool:
+        """Whether the last three of these objectives each changed by less than eta."""
+        if self.eta is None or len(trace) < 4:
+            return False
+        last = np.array(trace[-4:])
+        return bool(np.all(np.abs(np.diff(last)) < self.eta * np.abs(last[:-1])))
+
 
 class Learner(Protocol):
     """Learns weights from an oracle. `needs` names what it asks of a structure and a regularizer."""
@@ -83,8 +103,14 @@ class Learner(Protocol):
         """What it will ask of structure and regularizer."""
         ...
 
-    def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
-        """Minimises Ω(w) + c·Σξ_i."""
+    def memory(self, oracle: Oracle) -> int:
+        """Bytes that `fit` will take on top of the encoded data."""
+        ...
+
+    def fit(
+        self, oracle: Oracle, regularizer: Any, c: float, watch: Watch, start: Start | None = None
+    ) -> Fit:
+        """Minimises Ω(w) + c·Σξ_i; from `start` if it is given, whose weights it may overwrite."""
         ...
 
 
@@ -96,6 +122,19 @@ def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer
                 f"{type(learner).__name__} needs `{need}`, which neither {type(structure).__name__} "
                 f"nor {type(regularizer).__name__} offers"
             )
+
+
+def table_bytes(oracle: Oracle) -> int:
+    """Bytes of one table of weights, Oracle.zeros."""
+    node, *rest = oracle.structure.widths()
+    first, *others = oracle.encoded.designs
+    edges = sum(d.attributes * width * 8 for d, width in zip(others, rest, strict=True))
+    return first.attributes * padded(node) * 4 + edges
+
+
+def score_bytes(oracle: Oracle) -> int:
+    """Bytes of the part scores of the corpus, three times: scores, scores to come, and what a search keeps."""
+    return 3 * sum(4 * rows * width for rows, width in oracle.part_shapes())
 
 
 def check_finite(passes: int, *numbers: float) -> None:

@@ -18,9 +18,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..oracle import Oracle, Weights
+from ..oracle import Oracle, Weights, dual_memory
 from ..regularizers import Regularizer
-from .base import Fit, Record, Stop, Watch, active_templates, check_finite, relative
+from .base import (
+    Fit,
+    Record,
+    Start,
+    Stop,
+    Watch,
+    active_templates,
+    check_finite,
+    relative,
+    score_bytes,
+    table_bytes,
+)
 
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
@@ -44,9 +55,18 @@ class Coordinate:
     seed: int = 0
     needs: tuple[str, ...] = ("decode", "indicator", "weights")
 
-    def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
+    def memory(self, oracle: Oracle) -> int:
+        """V, the dual state, the part scores."""
+        state = dual_memory(oracle.structure, len(oracle.gold))
+        return table_bytes(oracle) + state + score_bytes(oracle)
+
+    def fit(
+        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+    ) -> Fit:
         """Passes until the certified gap is small enough."""
         ascent = _Ascent(oracle, regularizer, c, self.seed, self.stop.drop)
+        if start is not None:
+            ascent.mu.begin(start.mu)
         C = c * oracle.sentences
         for passes in range(1, self.stop.max_passes + 1):
             bounds = ascent.cycle(passes)
@@ -245,6 +265,13 @@ class TemplateWeights:
         self.fastest = self.FASTEST
         self.best = np.inf
         self.previous = np.zeros(m)
+
+    def begin(self, mu: NDArray[np.float64]) -> None:
+        """From the mu of an earlier model, if it is learned at all; a template that it lacks begins at the mean."""
+        total = self.mu.sum()
+        if self.regularizer.sparse and mu.sum() > 0:
+            known = np.where(mu > 0, mu, mu[mu > 0].mean())
+            self.mu = known * total / known.sum()
 
     def follow(self, N: NDArray[np.float64]) -> None:
         """One update from the squared norms."""

@@ -24,7 +24,18 @@ from ..masters.base import products
 from ..oracle import Hinge, Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Parts
-from .base import Fit, Record, Stop, Watch, active_templates, check_finite, relative
+from .base import (
+    Fit,
+    Record,
+    Start,
+    Stop,
+    Watch,
+    active_templates,
+    check_finite,
+    relative,
+    score_bytes,
+    table_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -37,13 +48,23 @@ class CuttingPlane:
     towards: float = 0.1
     needs: tuple[str, ...] = ("decode", "indicator", "conjugate")
 
-    def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
+    def memory(self, oracle: Oracle) -> int:
+        """Weights, those of the best point if there is a line search, and the part scores."""
+        return (2 if self.line_search else 1) * table_bytes(oracle) + score_bytes(oracle)
+
+    def fit(
+        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+    ) -> Fit:
         """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
         with threadpool_limits(1, "blas"):
-            return self._fit(oracle, regularizer, c, watch)
+            return self._fit(oracle, regularizer, c, watch, start)
 
-    def _fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
+    def _fit(
+        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None
+    ) -> Fit:
         run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
+        if start is not None:
+            run.begin(start.weights)
         C = c * oracle.sentences
         for passes in range(1, self.stop.max_passes + 1):
             run.add_cut()
@@ -75,6 +96,10 @@ class _Run:
         self.hinge: Hinge = oracle.hinge(oracle.score(self.weights, self.mu))
         self.objective = np.inf
         self.risk = self.bundle_risk = np.inf
+
+    def begin(self, weights: Weights) -> None:
+        """The first cut is made at these weights instead of at zero."""
+        self.hinge = self.oracle.hinge(self.oracle.score(weights, np.ones(self.oracle.templates)))
 
     def add_cut(self) -> None:
         """Line 4 and 5: the most violated outputs join the working set."""

@@ -17,7 +17,17 @@ import numpy as np
 
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
-from .base import Fit, Record, Watch, active_templates, check_finite, relative
+from .base import (
+    Fit,
+    Record,
+    Start,
+    Watch,
+    active_templates,
+    check_finite,
+    relative,
+    score_bytes,
+    table_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -28,9 +38,16 @@ class Mira:
     seed: int = 0
     needs: tuple[str, ...] = ("site_ptr",)
 
-    def fit(self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch) -> Fit:
+    def memory(self, oracle: Oracle) -> int:
+        """w, the sum that its average is made of, room for a difference, and the part scores."""
+        return 3 * table_bytes(oracle) + score_bytes(oracle)
+
+    def fit(
+        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+    ) -> Fit:
         """All epochs, or as many as `watch` lets it."""
-        run = _Run(oracle, c, np.random.Generator(np.random.PCG64(self.seed)))
+        first = oracle.zeros() if start is None else start.weights
+        run = _Run(oracle, c, np.random.Generator(np.random.PCG64(self.seed)), first)
         for epoch in range(1, self.epochs + 1):
             risk = run.epoch()
             record = _record(epoch, oracle, run.w, regularizer, c, risk)
@@ -43,9 +60,9 @@ class Mira:
 class _Run:
     """w, and late = Σ (visits before a change)·(change): the average of w over the visits is w − late/visits."""
 
-    def __init__(self, oracle: Oracle, c: float, random: np.random.Generator) -> None:
+    def __init__(self, oracle: Oracle, c: float, random: np.random.Generator, first: Weights) -> None:
         self.oracle, self.c, self.random = oracle, c, random
-        self.w, self.late, self.room = oracle.zeros(), oracle.zeros(), oracle.zeros()
+        self.w, self.late, self.room = first, oracle.zeros(), oracle.zeros()
         self.visits = 0
 
     def epoch(self) -> float:

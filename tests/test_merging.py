@@ -1,0 +1,123 @@
+"""Merged attributes: what scores and counts alike before and after, and which attributes are one."""
+
+import numpy as np
+import pytest
+from naive import count, random_corpus, score
+
+from mtlstruct import threads
+from mtlstruct.encoding import encode_training
+from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct.linear import count as fast_count
+from mtlstruct.linear import score as fast_score
+from mtlstruct.merging import merge
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet
+
+pytestmark = pytest.mark.jitless
+
+TEMPLATES = "U0:%x[0,0]\nU1:%x[0,0]/%x[1,0]\nU2:%x[-1,0]/%x[0,0]/%x[1,0]\nU3:%x[0,0]\nB\nB1:%x[0,1]"
+
+
+def encoded(seed=0, **sizes):
+    data = random_corpus(np.random.default_rng(seed), **sizes)
+    structure = SequenceStructure(len(data.labels))
+    return encode_training(data, TemplateSet.parse(TEMPLATES), structure.sites(data.ptr), min_count=1)[0]
+
+
+def dense(design):
+    """A as a matrix, by loops."""
+    out = np.zeros((design.rows, design.attributes + 1))
+    for row in range(design.rows):
+        for k in range(design.ptr[row], design.ptr[row + 1]):
+            out[row, design.ids[k]] += design.values[k] if len(design.values) else 1
+    return out[:, :-1]
+
+
+def ragged(rng, real):
+    """Rows of any length; attributes 0 and 1 fire alike, 2 fires twice where it fires; the null attribute, too."""
+    ids, lengths, attributes = [], [], 9
+    for _ in range(12):
+        some = [k for k in range(3, attributes) if rng.random() < 0.4]
+        some += [0, 1] if rng.random() < 0.5 else []
+        some += [2, 2] if rng.random() < 0.5 else []
+        some += [attributes]
+        ids += rng.permutation(some).tolist()
+        lengths.append(len(some))
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    values = np.zeros(0, np.float32)
+    if real:
+        worth = rng.normal(size=attributes + 1).astype(np.float32)
+        worth[1] = worth[0]
+        values = worth[ids]
+    blocks = np.minimum(np.array(ids) // 5, 1).astype(np.int32)
+    listed = np.array(ids + [attributes] * LOOKAHEAD, np.int32)
+    return Design(listed, ptr, blocks, values, np.array([0, 5, 9]), np.arange(2, dtype=np.int32))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equal_columns_become_one_and_different_ones_do_not(seed):
+    large = encoded(seed)
+    merged = merge(large)
+    for design, small, number, fired, rows in zip(
+        large.designs, merged.encoded.designs, merged.number, merged.fired, large.rows, strict=True
+    ):
+        columns = [tuple(column) for column in dense(design).T]
+        assert len(set(columns)) == small.attributes == len(fired)
+        assert [tuple(dense(small)[:, f]) for f in number] == columns
+        sites = np.ones(design.rows) if rows is None else np.bincount(rows, minlength=design.rows)
+        np.testing.assert_array_equal(fired, sites @ dense(small))
+        assert np.all(np.diff(fired) <= 0)
+    assert merged.encoded.designs[0].attributes < large.designs[0].attributes
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_ragged_real_valued_and_repeated_features(real):
+    design = ragged(np.random.default_rng(5), real)
+    large = encoded()
+    odd = type(large)(("node",), (design,), (None,), np.array([0, design.rows]), 2)
+    merged = merge(odd)
+    (small,), (number,) = merged.encoded.designs, merged.number
+    assert number[0] == number[1]
+    np.testing.assert_allclose(dense(small)[:, number], dense(design), rtol=1e-6)
+    for row in range(small.rows):
+        assert np.all(np.diff(small.ids[small.ptr[row] : small.ptr[row + 1]]) > 0)
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_scores_and_counts_of_the_small_problem_equal_their_loops(real, workers):
+    rng = np.random.default_rng(1)
+    odd = type(encoded())(("node",), (ragged(rng, real),), (None,), np.array([0, 12]), 2)
+    (small,) = merge(odd).encoded.designs
+    weights = rng.normal(size=(small.attributes + 1, 4)).astype(np.float32)
+    z = rng.normal(size=(small.rows, 3)).astype(np.float32)
+    z[::3] = 0
+    out, counted = np.zeros((small.rows, 4), np.float32), np.zeros_like(weights)
+    threads.set_threads(workers)
+    try:
+        fast_score(small, weights, np.zeros(0), out)
+        fast_count(small, z, counted)
+    finally:
+        threads.set_threads(None)
+    np.testing.assert_allclose(out, dense(small) @ weights[:-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(counted[:-1, :3], dense(small).T @ z, rtol=1e-4, atol=1e-5)
+
+
+def test_block_weights_add_up_over_the_members():
+    large = encoded(2)
+    merged = merge(large)
+    mu = np.random.default_rng(0).random(large.templates)
+    for design, number, sums in zip(large.designs, merged.number, merged.sums(mu), strict=True):
+        owner = np.repeat(design.templates, np.diff(design.block_ptr))
+        for f in range(len(sums)):
+            assert sums[f] == pytest.approx(mu[owner[number == f]].sum())
+
+
+def test_the_naive_twins_agree_on_the_large_problem():
+    """The test's own `dense` is what the package's loops say."""
+    design = encoded(3).designs[0]
+    rng = np.random.default_rng(0)
+    w, z = rng.normal(size=(design.attributes + 1, 2)), rng.normal(size=(design.rows, 2))
+    w[-1] = 0
+    np.testing.assert_allclose(dense(design) @ w[:-1], score(design, w, np.ones(4)))
+    np.testing.assert_allclose(dense(design).T @ z, count(design, z, w.shape)[:-1])

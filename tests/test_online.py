@@ -1,0 +1,145 @@
+"""OnlineMKL: the fast step is the dense one, books are kept, and the run ends with a certificate that holds."""
+
+import numpy as np
+import pytest
+from naive import corpus, objective, random_corpus
+
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import Coordinate, Proximal, Start, Stop, online
+from mtlstruct.losses import Hamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet
+
+TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
+
+
+def make_oracle(data, templates=TEMPLATES):
+    structure = SequenceStructure(len(data.labels))
+    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
+    return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
+
+
+def silent(record):
+    return False
+
+
+def weights_of(oracle, fit):
+    """w with its scale multiplied in."""
+    out = [u.astype(np.float64) for u in fit.weights]
+    for design, u in zip(oracle.encoded.designs, out, strict=True):
+        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
+            u[first:last] *= fit.scale[j]
+    return out
+
+
+def by_hand(oracle, regularizer, c, order, rate, epochs):
+    """The algorithm on dense vectors, with loops and nothing clever."""
+    w = [u.astype(np.float64) for u in oracle.zeros()]
+    ones = np.ones(oracle.templates)
+    for epoch in range(1, epochs + 1):
+        eta = rate / epoch**0.5
+        for i in order[epoch - 1]:
+            hinge = oracle.hinge(oracle.score(w, ones))
+            outputs = oracle.gold.copy()
+            tokens = slice(oracle.encoded.ptr[i], oracle.encoded.ptr[i + 1])
+            outputs[tokens] = hinge.outputs[tokens]
+            counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
+            for some, table in zip(oracle.indicator(outputs), counts, strict=True):
+                some.add_to(table, 1.0)
+            g = oracle.zeros()
+            oracle.count(counts, g)
+            for u, v in zip(w, g, strict=True):
+                u -= eta * v
+            norms = np.sqrt(oracle.squared_norms(w))
+            short = regularizer.prox(norms, eta / (c * oracle.sentences))
+            for design, u in zip(oracle.encoded.designs, w, strict=True):
+                for k, j in enumerate(design.templates):
+                    first, last = design.block_ptr[k : k + 2]
+                    u[first:last] *= short[j] / norms[j] if norms[j] > 0 else 1.0
+    return w
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=["mtl", "l2"])
+@pytest.mark.parametrize("c", [0.02, 1.0])
+def test_fast_and_dense_steps_are_the_algorithm_by_hand(c, regularizer, monkeypatch):
+    """With c = 0.02 templates fall to zero and come back; with a large SMALL scales are always multiplied in."""
+    oracle = make_oracle(random_corpus(np.random.default_rng(0), 8, 5, 5))
+    random = np.random.Generator(np.random.PCG64(3))
+    random.permutation(oracle.sentences)  # the learner draws the sample for η₀ first
+    order = [random.permutation(oracle.sentences) for _ in range(3)]
+    expected = by_hand(oracle, regularizer, c, order, 0.3, 3)
+    stop = Stop(max_passes=3)
+    for small, recent, dense in ((1e-12, 64, False), (0.9, 64, False), (1e-12, 2, False), (1e-12, 64, True)):
+        monkeypatch.setattr(online, "SMALL", small)
+        monkeypatch.setattr(online, "RECENT", recent)
+        fit = Proximal(stop, 3, dense, rate=0.3).fit(oracle, regularizer, c, silent)
+        for a, b in zip(weights_of(oracle, fit), expected, strict=True):
+            np.testing.assert_allclose(a[:, : b.shape[1]], b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_block_that_falls_to_zero_is_zero_everywhere():
+    data = random_corpus(np.random.default_rng(1), 30, 6, 8)
+    oracle = make_oracle(data)
+    fit = Proximal(Stop(max_passes=4), rate=1.0).fit(oracle, BlockL1Squared(), 0.003, silent)
+    norms = np.abs(fit.scale) * np.sqrt(oracle.squared_norms(fit.weights))
+    assert np.any(norms == 0)
+    np.testing.assert_allclose(fit.mu, norms / norms.sum(), atol=1e-5)
+
+
+@pytest.mark.parametrize("c", [0.1, 1.0])
+def test_the_certificate_holds_and_more_epochs_come_nearer(c):
+    oracle = make_oracle(random_corpus(np.random.default_rng(2), 12, 4, 6))
+    best = Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), c, silent)
+    gaps = []
+    for epochs in (2, 40):
+        fit = Proximal(Stop(max_passes=epochs)).fit(oracle, BlockL1Squared(), c, silent)
+        assert fit.passes == epochs
+        assert fit.dual <= best.objective * (1 + 1e-6)
+        assert fit.objective >= best.dual * (1 - 1e-6)
+        true = objective(oracle, fit.weights, fit.scale, BlockL1Squared(), c)
+        assert fit.objective == pytest.approx(true, rel=1e-4)
+        gaps.append(fit.gap)
+    assert gaps[1] < gaps[0]
+    assert gaps[1] < 0.5
+
+
+def test_records_are_estimates_and_watch_may_stop():
+    oracle = make_oracle(random_corpus(np.random.default_rng(3), 20, 5, 6))
+    records = []
+    fit = Proximal().fit(oracle, BlockL1Squared(), 1.0, lambda r: records.append(r) or r.passes >= 5)
+    assert [r.passes for r in records] == [1, 2, 3, 4, 5]
+    assert fit.passes == 5
+    assert not any(r.certified for r in records)
+    assert fit.mu.sum() == pytest.approx(1)
+
+
+def test_the_rate_is_the_best_of_those_tried(monkeypatch):
+    oracle = make_oracle(random_corpus(np.random.default_rng(4), 60, 6, 8))
+    some = np.arange(60)
+    chosen = online.best_rate(oracle, BlockL1Squared(), 1.0, some)
+    monkeypatch.setattr(online, "RATES", (chosen, 1e-7, 1e4))
+    assert online.best_rate(oracle, BlockL1Squared(), 1.0, some) == chosen
+
+
+def test_a_start_is_where_it_begins():
+    oracle = make_oracle(random_corpus(np.random.default_rng(5), 40, 6, 8))
+    first = Proximal(Stop(max_passes=15), rate=0.1).fit(oracle, BlockL1Squared(), 1.0, silent)
+    records = {}
+    for name in ("cold", "warm"):
+        start = Start(
+            [u.astype(o.dtype) for u, o in zip(weights_of(oracle, first), oracle.zeros(), strict=True)],
+            first.mu,
+        )
+        records[name] = []
+        Proximal(Stop(max_passes=1), rate=0.1).fit(
+            oracle, BlockL1Squared(), 1.0, records[name].append, start if name == "warm" else None
+        )
+    assert records["warm"][0].risk < records["cold"][0].risk
+
+
+def test_a_sentence_of_one_token_has_no_edges():
+    data = corpus([[("a", "x")], [("b", "y")], [("a", "y"), ("b", "x")]], [["A"], ["B"], ["A", "B"]])
+    fit = Proximal(Stop(max_passes=30)).fit(make_oracle(data), BlockL1Squared(), 10.0, silent)
+    assert fit.gap < 0.7

@@ -1,0 +1,125 @@
+"""A model's weights, found again in other data by template line and feature value."""
+
+import numpy as np
+import pytest
+from naive import corpus, random_corpus
+
+from mtlstruct.encoding import encode_training
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.exchange.features import cells_of
+from mtlstruct.losses import Hamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+from mtlstruct.warmstart import start_from
+
+OLD = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nU2:%x[0,1]/%x[2,1]\nU9:%x[-2,0]\nB\nB1:%x[0,1]"
+NEW = "B1:%x[0,1]\nU2:%x[0,1]/%x[2,1]\nUnew:%x[1,0]\nU0:%x[0,0]\nU0:%x[0,0]\nB\nU1:%x[-1,0]/%x[0,1]"
+
+
+def silent(record):
+    return False
+
+
+def data(seed, **sizes):
+    return random_corpus(np.random.default_rng(seed), **({"sentences": 30, "words": 8} | sizes))
+
+
+def prepared(corpus_, templates):
+    structure = SequenceStructure(len(corpus_.labels))
+    encoded, index = encode_training(corpus_, TemplateSet.parse(templates), structure.sites(corpus_.ptr))
+    cost = Hamming().table(corpus_.labels)
+    return Oracle(structure, encoded, corpus_.outputs, cost), index
+
+
+def named(index, blocks, labels, kinds):
+    """{(line, which of equal lines, cells): {labels: weight}} of all attributes."""
+    out, seen = {}, {}
+    for j, template in enumerate(index.templates):
+        which = seen[template.text] = seen.get(template.text, -1) + 1
+        for cells, row in zip(cells_of(index, j), blocks[j], strict=True):
+            if kinds[j] == "node":
+                weights = {(a,): float(row[y]) for y, a in enumerate(labels)}
+            else:
+                L = len(labels)
+                weights = {
+                    (a, b): float(row[y * L + z]) for y, a in enumerate(labels) for z, b in enumerate(labels)
+                }
+            out[template.text, which, cells] = weights
+    return out
+
+
+def blocks_of(oracle, weights):
+    out = [None] * oracle.templates
+    for design, u in zip(oracle.encoded.designs, weights, strict=True):
+        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
+            out[j] = u[first:last]
+    return out
+
+
+@pytest.mark.parametrize("labels", [3, 4, 2])
+def test_every_feature_in_common_is_carried_over_and_no_other(labels):
+    from mtlstruct.selection import blocks
+
+    model = train(data(0, labels=3), TemplateSet.parse(OLD), Options(method="svm"), silent).model
+    other = data(1, words=11, labels=labels)
+    oracle, index = prepared(other, NEW)
+    start = start_from(model, index, oracle, other.labels)
+    old = named(model.index, blocks(model), model.labels, model.index.kinds)
+    new = named(index, blocks_of(oracle, start.weights), other.labels, index.kinds)
+    common = 0
+    for key, weights in new.items():
+        for pair, weight in weights.items():
+            expected = old.get(key, {}).get(pair, 0.0)
+            assert weight == pytest.approx(expected, abs=1e-7)
+            common += expected != 0
+    assert common > 50
+    assert start.mu[2] == 0  # a new template
+    assert start.mu[4] == 0  # the second of two equal lines, of which the model has one
+    assert np.all(start.mu[[0, 1, 3, 5, 6]] == 1)
+
+
+def test_on_the_same_data_all_is_carried_over():
+    same = data(2)
+    training = train(same, TemplateSet.parse(OLD), Options(), silent)
+    oracle, index = prepared(same, OLD)
+    start = start_from(training.model, index, oracle, same.labels)
+    for u, own in zip(blocks_of(oracle, start.weights), blocks_of(oracle, training.fit.weights), strict=True):
+        assert u.shape == own.shape
+    scale = training.fit.scale
+    for j, (u, own) in enumerate(
+        zip(blocks_of(oracle, start.weights), blocks_of(oracle, training.fit.weights), strict=True)
+    ):
+        np.testing.assert_allclose(u, scale[j] * own, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(start.mu, training.fit.mu)
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm", "crf-l2", "crf-l1", "irw-crf", "online-mkl", "pmtl"])
+def test_every_method_may_begin_from_any_model(method):
+    """The optimum is the same; a CRF that begins there is done at once."""
+    same = data(3)
+    templates = TemplateSet.parse(OLD)
+    first = train(same, templates, Options(method=method), silent)
+    again = train(same, templates, Options(method=method), silent, start=first.model)
+    if method not in ("online-mkl", "irw-crf", "crf-l1"):
+        assert again.fit.objective == pytest.approx(first.fit.objective, rel=0.02)
+    if method.startswith("crf"):
+        assert again.fit.passes <= 0.5 * first.fit.passes
+    other = train(data(4), templates, Options(method=method), silent, start=first.model)
+    assert np.isfinite(other.fit.objective)
+
+
+def test_a_cutting_plane_run_may_begin_from_a_model():
+    same = data(5)
+    options = Options(solver="cutting-plane", gap=0.05)
+    first = train(same, TemplateSet.parse(OLD), options, silent)
+    again = train(same, TemplateSet.parse(OLD), options, silent, start=first.model)
+    assert again.fit.converged
+
+
+def test_a_model_without_anything_in_common_is_refused():
+    model = train(data(6), TemplateSet.parse(OLD), Options(), silent).model
+    foreign = corpus([[("q", "r"), ("s", "t")]] * 3, [["L0", "L1"]] * 3)
+    with pytest.raises(IncompatibleError, match="no feature in common"):
+        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), silent, start=model)
