@@ -81,37 +81,6 @@ def test_absolute_sums_are_those_of_the_blocks():
     np.testing.assert_allclose(linear.absolute_sums([design], [weights], 5), expected)
 
 
-@pytest.mark.parametrize(("ragged", "real"), CASES)
-def test_some_rows_are_scored_and_added_as_all_are(ragged, real):
-    rng = np.random.default_rng(20 + 2 * ragged + real)
-    design = make_design(rng, ragged=ragged, real=real)
-    scale, amount = rng.normal(size=(2, 5))
-    weights = rng.normal(size=(design.attributes + 1, 16)).astype(np.float32)
-    weights[-1] = 0
-    rows = np.array([7, 3, 20])
-    found = np.zeros((3, 9), np.float32)
-    linear.score_rows(design, weights, rows, found, scale)
-    np.testing.assert_allclose(found, score(design, weights, scale)[rows, :9], rtol=1e-4, atol=1e-4)
-
-    parts, counts = np.array([2, 8, 2], np.int32), rng.normal(size=3).astype(np.float32)
-    spread = np.zeros((design.rows, 9), np.float32)
-    spread[rows, parts] = counts
-    squares = linear.squared_norms([design], [weights], 5)
-    expected = weights.astype(float)
-    for j in range(5):  # each block has its own amount
-        a, b = design.block_ptr[j : j + 2]
-        expected[a:b] += amount[j] * count(design, spread, weights.shape)[a:b]
-    linear.add_scaled_rows(design, rows, parts, counts, amount, weights, squares)
-    np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(squares, linear.squared_norms([design], [weights], 5), rtol=1e-6)
-
-    a, b = design.block_ptr[2:4]
-    linear.clear_rows(design, rows, int(a), int(b), weights)
-    hit = {int(i) for r in rows for i in design.ids[design.ptr[r] : design.ptr[r + 1]] if a <= i < b}
-    for i in range(design.attributes):
-        assert np.all(weights[i] == 0) == (i in hit)
-
-
 def test_count_has_the_same_bits_on_any_number_of_threads():
     rng = np.random.default_rng(9)
     design = make_design(rng, rows=500)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from . import linear, threads
 from .encoding import Encoded
 from .merging import Merged, merge
+from .rows import add_rows, add_scaled_rows, clear_rows, score_rows, squared_norm_of_rows
 from .structures.base import DualState, Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
@@ -162,7 +163,7 @@ class Oracle:
         structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
         span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
         parts = tuple(
-            _score_rows(design, u, row, width, scale)
+            score_rows(design, u, row, width, scale)
             for design, u, row, width in zip(
                 self.encoded.designs, weights, rows, structure.widths(), strict=True
             )
@@ -197,26 +198,24 @@ class Oracle:
     def step(self, violation: Violation, size: float, weights: Weights) -> None:
         """weights += size·(features of gold − features of the output)."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
-            linear.add_rows(design, t.row, t.part, t.count, -size, u)
+            add_rows(design, t.row, t.part, t.count, -size, u)
 
     def step_scaled(
         self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
     ) -> None:
         """weights_j += size_j·(features of gold − features of the output), and N_j = ‖weights_j‖² follows."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
-            linear.add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
+            add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
 
     def block(self, weights: Weights, j: int) -> NDArray[Any]:
         """weights_j."""
         kind, first, last = self.blocks[j]
         return weights[kind][first:last]
 
-    def clear(self, weights: Weights, j: int, violation: Violation) -> None:
-        """Sets to zero what a step on this violation has touched of weights_j."""
-        kind, first, last = self.blocks[j]
-        linear.clear_rows(
-            self.encoded.designs[kind], violation.difference[kind].row, first, last, weights[kind]
-        )
+    def clear(self, weights: Weights, gone: NDArray[np.bool_], violation: Violation) -> None:
+        """Sets to zero what a step on this violation has touched of the blocks with gone_j."""
+        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
+            clear_rows(design, t.row, gone, u)
 
     @cached_property
     def blocks(self) -> dict[int, tuple[int, int, int]]:
@@ -232,7 +231,7 @@ class Oracle:
     def squared_distance(self, violation: Violation, room: Weights) -> float:
         """‖features of gold − features of the output‖²; `room` are weights that are zero, and stay so."""
         squares = [
-            linear.squared_norm_of_rows(design, t.row, t.part, t.count, u)
+            squared_norm_of_rows(design, t.row, t.part, t.count, u)
             for design, t, u in zip(self.encoded.designs, violation.difference, room, strict=True)
         ]
         return sum(squares, 0.0)
@@ -277,18 +276,6 @@ def dual_memory(structure: Structure, tokens: int) -> int:
 
     own = getattr(structure, "dual_memory", None)
     return int(own(tokens)) if own else CachedDual.memory(tokens)
-
-
-def _score_rows(
-    design: linear.Design,
-    weights: NDArray[Any],
-    rows: NDArray[np.int64],
-    width: int,
-    scale: NDArray[np.float64] | None,
-) -> NDArray[np.float32]:
-    out = np.empty((len(rows), width), np.float32)
-    linear.score_rows(design, weights, rows, out, scale)
-    return out
 
 
 @dataclass

@@ -46,8 +46,8 @@ class Mira:
         self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
     ) -> Fit:
         """All epochs, or as many as `watch` lets it."""
-        first = oracle.zeros() if start is None else start.weights
-        run = _Run(oracle, c, np.random.Generator(np.random.PCG64(self.seed)), first)
+        random = np.random.Generator(np.random.PCG64(self.seed))
+        run = _Run(oracle, c, random, None if start is None else start.weights)
         for epoch in range(1, self.epochs + 1):
             risk = run.epoch()
             record = _record(epoch, oracle, run.w, regularizer, c, risk)
@@ -60,9 +60,12 @@ class Mira:
 class _Run:
     """w, and late = Σ (visits before a change)·(change): the average of w over the visits is w − late/visits."""
 
-    def __init__(self, oracle: Oracle, c: float, random: np.random.Generator, first: Weights) -> None:
+    def __init__(
+        self, oracle: Oracle, c: float, random: np.random.Generator, weights: Weights | None = None
+    ) -> None:
         self.oracle, self.c, self.random = oracle, c, random
-        self.w, self.late, self.room = first, oracle.zeros(), oracle.zeros()
+        self.w = oracle.zeros() if weights is None else weights
+        self.late, self.room = oracle.zeros(), oracle.zeros()
         self.visits = 0
 
     def epoch(self) -> float:

@@ -127,8 +127,7 @@ class _Run:
 
     def _shorten(self, factor: NDArray[np.float64]) -> None:
         """w_j ← factor_j·w_j."""
-        for j in np.flatnonzero(factor == 0).tolist():
-            self._clear(j)
+        self._clear(factor == 0)
         self.scale *= np.where(factor == 0, 1.0, factor)
         small = np.ones(len(factor), bool) if self.dense else self.scale < SMALL
         for j in np.flatnonzero(small).tolist():
@@ -137,15 +136,14 @@ class _Run:
             self.N[j] *= self.scale[j] ** 2
             self.scale[j] = 1.0
 
-    def _clear(self, j: int) -> None:
-        """Sets a block to zero; a young one only where it was touched."""
-        age = int(self.age[j])
-        if age < RECENT and not self.dense:
-            for found in list(self.touched)[-age:]:
-                self.oracle.clear(self.u, j, found)
-        else:
+    def _clear(self, gone: NDArray[np.bool_]) -> None:
+        """Sets blocks to zero; a young one only where the visits since its birth have touched it."""
+        young = gone & (self.age < RECENT) & (not self.dense)
+        for j in np.flatnonzero(gone & ~young).tolist():
             self.oracle.block(self.u, j)[:] = 0
-        self.N[j], self.scale[j], self.age[j] = 0.0, 1.0, 0
+        for age in range(1, 1 + int(self.age[young].max(initial=0))):
+            self.oracle.clear(self.u, young & (self.age >= age), self.touched[-age])
+        self.N[gone], self.scale[gone], self.age[gone] = 0.0, 1.0, 0
 
     def omega(self) -> float:
         """Ω(w)."""
