@@ -52,7 +52,7 @@ RECIPES: dict[str, Recipe] = {
     "mira": Recipe(L2, Hamming, ("mira",), epochs=10),
     "crf-l2": Recipe(L2, Free, ("lbfgs",)),
     "crf-l1": Recipe(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
-    "irw-crf": Recipe(L2, Free, ("reweighted",)),
+    "irw-crf": Recipe(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
     "online-mkl": Recipe(BlockL1Squared, Hamming, ("proximal",), epochs=20),
 }
 

@@ -65,20 +65,7 @@ class Options:
             if value is not None and value < least:
                 raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
         regularizer(self.method, self.p)
-        chosen = solver_of(self.method, self.solver)
-        self._check_pair(
-            "--line-search", self.line_search, chosen == "cutting-plane", "--solver cutting-plane"
-        )
-        self._check_pair("--dense-prox", self.dense_prox, chosen == "proximal", "--method online-mkl")
-        smooth = recipe(self.method).likelihood
-        self._check_pair("--eta", self.eta is not None, smooth, "crf-l2, crf-l1 and irw-crf")
-        online = recipe(self.method).epochs is not None
-        self._check_pair("--epochs", self.epochs is not None, online, "mira and online-mkl")
-        for name in ("projective", "single_root", "all_arcs"):
-            given = getattr(self, name)
-            self._check_pair(
-                f"--{name.replace('_', '-')}", given, self.task == "dependency", "--task dependency"
-            )
+        self._check_owners()
         if self.share_identical and self.task == "dependency":
             raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
         return self
@@ -95,12 +82,25 @@ class Options:
         row = recipe(self.method)
         unsaid = self.gap is None and self.epsilon is None
         eta = row.eta if self.eta is None and unsaid else self.eta
-        passes = self.max_iter or 1000 if row.epochs is None else self.epochs or row.epochs
+        most = self.max_iter or 1000
+        passes = most if row.epochs is None else min(most, self.epochs or row.epochs)
         return Stop(0.01 if self.gap is None else self.gap, self.epsilon, passes, eta)
 
-    def _check_pair(self, option: str, given: bool, fits: bool, owner: str) -> None:
-        if given and not fits:
-            raise IncompatibleError(f"{option} is for {owner}")
+    def _check_owners(self) -> None:
+        """Refuses an option that the method, the solver or the task would not look at."""
+        row, chosen = recipe(self.method), solver_of(self.method, self.solver)
+        trees = self.task == "dependency"
+        for option, given, fits, owner in (
+            ("--line-search", self.line_search, chosen == "cutting-plane", "--solver cutting-plane"),
+            ("--dense-prox", self.dense_prox, chosen == "proximal", "--method online-mkl"),
+            ("--eta", self.eta is not None, row.likelihood, "crf-l2, crf-l1 and irw-crf"),
+            ("--epochs", self.epochs is not None, row.epochs is not None, "mira and online-mkl"),
+            ("--projective", self.projective, trees, "--task dependency"),
+            ("--single-root", self.single_root, trees, "--task dependency"),
+            ("--all-arcs", self.all_arcs, trees, "--task dependency"),
+        ):
+            if given and not fits:
+                raise IncompatibleError(f"{option} is for {owner}")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Job:
 
         self.options.checked()
         refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
-        refuse_overwriting([self.model], [self.log])
+        refuse_overwriting([self.model, self.start], [self.log])
         for path in (self.model, self.log):
             if path is not None:
                 check_writable(path)

@@ -33,7 +33,7 @@ EtaOption = Annotated[
     typer.Option(
         "--eta",
         help="Stop when the objective changed by less than this share three times instead, as CRF++ does.",
-        show_default="1e-4 for crf-l1",
+        show_default="1e-4 for crf-l1, irw-crf",
     ),
 ]
 MaxIterOption = Annotated[

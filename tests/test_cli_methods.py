@@ -1,0 +1,121 @@
+"""Every method of the table on the command line, for labels, classes and trees; and training from a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from test_cli_trees import SENTENCES, TEMPLATES, conll
+
+from mtlstruct import cli
+from mtlstruct.model import Model
+
+RIVALS = ("crf-l2", "crf-l1", "irw-crf", "online-mkl")
+LINES = [
+    "Ana/B-PER vive/O en/O Lima/B-LOC",
+    "Paz/B-PER Ana/I-PER come/O",
+    "en/O La/B-LOC Paz/I-LOC vive/O Ana/B-PER",
+    "Lima/B-LOC come/O en/O La/B-LOC Paz/I-LOC",
+]
+TASKS = {
+    "sequence": ("w.tpl", "train.txt"),
+    "multiclass": ("u.tpl", "items.txt"),
+    "dependency": ("arcs.tpl", "train.conll"),
+}
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """What a command prints, results and complaints."""
+    monkeypatch.chdir(tmp_path)
+    columns = "\n".join("".join(f"{cell.replace('/', ' ')}\n" for cell in line.split()) for line in LINES)
+    Path("train.txt").write_text(columns + "\n")
+    Path("items.txt").write_text(columns.replace("\n\n", "\n"))
+    Path("w.tpl").write_text("U0:%x[0,0]\nU1:%x[-1,0]\nB\n")
+    Path("u.tpl").write_text("U0:%x[0,0]\nU1:%prefix[0,0,1]\n")
+    Path("train.conll").write_text(conll(SENTENCES))
+    Path("arcs.tpl").write_text(TEMPLATES)
+
+    def command(*arguments: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert cli.run(list(arguments)) == code, capsys.readouterr().err
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    return command
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("method", RIVALS)
+def test_each_method_learns_each_structure(method: str, task: str, run: Run) -> None:
+    files = TASKS[task]
+    found = json.loads(
+        run("train", *files, "m.mtl", "--task", task, "--method", method, "-c", "10", "--json", "-q")
+    )
+    assert 0 <= found["dual"] <= found["objective"]
+    key = {"sequence": "f1", "multiclass": "accuracy", "dependency": "uas"}[task]
+    score = json.loads(run("evaluate", "m.mtl", files[1], "--json"))[key]
+    assert score > (70 if task == "dependency" else 85)
+    facts = Model.load("m.mtl").facts
+    assert facts.get("temperature") == (None if method == "online-mkl" else 1.0)
+    table = json.loads(run("weights", "m.mtl", "--json"))
+    total = sum(row["mu"] for row in table)
+    assert total == pytest.approx(1 if method in ("irw-crf", "online-mkl") else len(table))
+
+
+def test_probabilities_of_a_likelihood_need_no_held_out_data(run: Run) -> None:
+    run("train", "w.tpl", "train.txt", "m.mtl", "--method", "crf-l2", "-q")
+    printed = run("predict", "m.mtl", "train.txt", "--scores").splitlines()
+    assert printed[0].startswith("# 0.")
+    assert printed[1].startswith("Ana\tB-PER\tB-PER/0.")
+
+
+def test_a_run_from_a_model_begins_where_it_ended(run: Run) -> None:
+    first = json.loads(
+        run("train", "w.tpl", "train.txt", "a.mtl", "--method", "crf-l2", "--json", "-q", "--gap", "0.001")
+    )
+    for c, most in (("1", 1), ("1.1", 3)):
+        again = json.loads(
+            run(
+                *("train", "w.tpl", "train.txt", "b.mtl", "--method", "crf-l2", "-c", c),
+                *("--from", "a.mtl", "--json", "-q", "--gap", "0.001"),
+            )
+        )
+        assert again["passes"] <= most < first["passes"]
+        assert again["gap"] <= 0.001
+    assert json.loads(Path("b.mtl.log.jsonl").read_text().splitlines()[0])["files"]["from"] == "a.mtl"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("w.tpl", "train.txt", "b.mtl", "--from", "none.mtl"), "none.mtl: no such model file"),
+        (("w.tpl", "train.txt", "b.mtl", "--from", "a.mtl", "--log", "a.mtl"), "a.mtl"),
+        (("u.tpl", "items.txt", "b.mtl", "--task", "multiclass", "--from", "a.mtl"), "is for sequence"),
+        (("arcs.tpl", "train.conll", "b.mtl", "--task", "dependency", "--from", "a.mtl"), "trees"),
+        (("v.tpl", "train.txt", "b.mtl", "--from", "a.mtl"), "no feature in common"),
+        (("w.tpl", "train.txt", "b.mtl", "--dense-prox"), "--dense-prox is for --method online-mkl"),
+        (("w.tpl", "train.txt", "b.mtl", "--eta", "1e-3"), "--eta is for crf-l2, crf-l1 and irw-crf"),
+        (("w.tpl", "train.txt", "b.mtl", "--method", "crf-l2", "--epochs", "3"), "--epochs is for mira"),
+        (("w.tpl", "train.txt", "b.mtl", "--method", "crf-l2", "--loss-weights", "O=2"), "loss weights"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_a_sentence(arguments: tuple[str, ...], said: str, run: Run) -> None:
+    run("train", "w.tpl", "train.txt", "a.mtl", "-q")
+    Path("v.tpl").write_text("U9:%x[1,0]\n")
+    assert said in run("train", *arguments, "-q", code=2)
+    assert not Path("b.mtl").exists()
+
+
+def test_passes_are_bounded_for_online_methods_too(run: Run) -> None:
+    found = json.loads(
+        run(
+            *("train", "w.tpl", "train.txt", "m.mtl", "--method", "online-mkl"),
+            *("--max-iter", "3", "--json", "-q"),
+        )
+    )
+    assert found["passes"] == 3
