@@ -10,7 +10,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from benchmarks import bound, crfsuite, machine, masters, norms, predict, report, solvers, threads, train
+from benchmarks import (
+    bound,
+    crfpp,
+    crfsuite,
+    machine,
+    masters,
+    norms,
+    online,
+    passes,
+    predict,
+    report,
+    solvers,
+    threads,
+    train,
+)
 from benchmarks.places import RESULTS, Missing
 from benchmarks.tasks import warm_up
 
@@ -19,6 +33,9 @@ Rows = list[dict[str, Any]]
 BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "train": train.measure_all,
     "crfsuite": crfsuite.measure_all,
+    "crfpp": crfpp.measure_all,
+    "passes": passes.measure_all,
+    "online": online.measure_all,
     "solvers": solvers.measure_all,
     "masters": masters.measure_all,
     "norms": norms.measure_all,

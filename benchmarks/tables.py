@@ -92,6 +92,60 @@ def crfsuite_note(rows: Rows) -> str:
     )
 
 
+def crfpp(rows: Rows) -> str:
+    """Ours and CRF++'s."""
+    titles = ("program", "passes", "objective", "F1 dev", "F1 test", "CPU", "times ours", "peak memory")
+    return markdown(titles, (_or_missing(row, "program", _field, len(titles)) for row in rows))
+
+
+def _field(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['passes']}",
+        f"{row['objective']:.2f}",
+        _score(row["dev"]),
+        _score(row["test"]),
+        f"{row['cpu']:.1f} s",
+        f"{row.get('times_ours', 1.0):.2f}",
+        f"{row['peak_mb']:.0f} MB",
+    ]
+
+
+def passes(rows: Rows) -> str:
+    """Seconds of a pass."""
+    titles = ("pass", "CPU", "times the first")
+    return markdown(titles, (_or_missing(row, "pass", _pass, len(titles)) for row in rows))
+
+
+def _pass(row: dict[str, Any]) -> list[str]:
+    return [f"{row['seconds']:.2f} s", f"{row['times_margin']:.2f}"]
+
+
+def online(rows: Rows) -> str:
+    """MTL and OnlineMKL."""
+    titles = ("learner", "an epoch", "all", "times mtl", "objective", "certified gap", "templates kept")
+    return markdown(titles, (_or_missing(row, "learner", _online, len(titles)) for row in rows))
+
+
+def _online(row: dict[str, Any]) -> list[str]:
+    epoch = f"{row['epoch']:.1f} s" if "epoch" in row else ""
+    first = [epoch, f"{row['seconds']:.1f} s", f"{row['times_mtl']:.1f}"]
+    if "objective" not in row:
+        return [*first, "", "", ""]
+    return [*first, f"{row['objective']:.1f}", f"{100 * row['gap']:.2f} %", f"{row['active']}"]
+
+
+def online_note(rows: Rows) -> str:
+    """What was measured of the dense step, and what was computed."""
+    if "missing" in rows[0]:
+        return ""
+    dense = rows[2]
+    return (
+        f"Dense visits were timed for {dense['measured']:.0f} s, {dense['visits']:,} of them; "
+        f"their epoch and their whole are computed from the mean. "
+        f"A dense epoch is {dense['times_fast']:.0f} times a fast one."
+    )
+
+
 def solvers(rows: Rows) -> str:
     """Seconds to each goal."""
     if "goals" not in rows[0]:

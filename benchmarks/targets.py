@@ -76,6 +76,29 @@ def _norm_master(results: Results) -> float:
     )
 
 
+def _field(key: str) -> Callable[[Results], float]:
+    """How far ours is from CRF++'s: in percent for the objective, in points for scores."""
+
+    def figure(results: Results) -> float:
+        ours, theirs, _ = results["crfpp"]
+        apart = abs(ours[key] - theirs[key])
+        return float(100 * apart / theirs[key] if key == "objective" else apart)
+
+    return figure
+
+
+def _of_crfpp(results: Results) -> float:
+    return 1 / float(results["crfpp"][1]["times_ours"])
+
+
+def _lbfgs_pass(results: Results) -> float:
+    return float(next(row["times_margin"] for row in results["passes"] if row["name"] == "lbfgs"))
+
+
+def _online(row: int, key: str) -> Callable[[Results], float]:
+    return lambda results: float(results["online"][row][key])
+
+
 TARGETS = (
     Target("ESP c=1: F1 dev ≥ 70.0", of("ESP mtl c=1", "dev"), least=70.0),
     Target("ESP c=1: F1 test ≥ 74.0", of("ESP mtl c=1", "test"), least=74.0),
@@ -99,6 +122,23 @@ TARGETS = (
     Target("ESP c=1: peak memory ≤ 1.0 GB", of("ESP mtl c=1", "peak_mb"), most=1000.0, form="{:.0f} MB"),
     Target("≥ 20 times less CPU than python-crfsuite", _peer("times_ours"), least=20.0, form="{:.1f} times"),
     Target("F1 test above python-crfsuite's", _above_peer, least=1e-9, form="{:+.2f}"),
+    Target("crf-l2: objective within 0.1 % of CRF++'s", _field("objective"), most=0.1, form="{:.3f} %"),
+    Target("crf-l2: F1 test within 0.2 of CRF++'s", _field("test"), most=0.2),
+    Target("crf-l2: at most a quarter of CRF++'s CPU", _of_crfpp, most=0.25),
+    Target("a pass of L-BFGS at most 3 times one over margins", _lbfgs_pass, most=3.0, form="{:.2f} times"),
+    Target(
+        "OnlineMKL: fast epoch ≥ 10 times faster than dense",
+        _online(2, "times_fast"),
+        least=10.0,
+        form="{:.1f} times",
+    ),
+    Target(
+        "mtl > 10 times faster than OnlineMKL (paper), dense step",
+        _online(2, "times_mtl"),
+        least=10.0,
+        form="{:.1f} times",
+    ),
+    Target("the same, fast step", _online(1, "times_mtl"), least=10.0, form="{:.1f} times"),
     Target("start-up of predict < 1.5 s", _start_up, most=1.5, form="{:.2f} s"),
     Target(
         "p-norm master, 100 cuts, 134 templates, to 1e-6: ≤ 1.0 s", _norm_master, most=1.0, form="{:.2f} s"

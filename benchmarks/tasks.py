@@ -72,13 +72,18 @@ TASKS = (
     Task("PKU tp2 c=1 nfkc", PKU, "cws-tp2", "-c 1 --normalize nfkc"),
 )
 
+ESP_CRF = Task("ESP crf-l2 c=1", ESP, "words-and-pos", "--method crf-l2 -c 1 --eta 1e-4")
+ESP_CRF_NEAR = Task("ESP crf-l2 c=1 near", ESP, "words-and-pos", "--method crf-l2 -c 1 --gap 0.001")
+
+GENERATED = {"words-and-pos": ["--window", "-3:3", "--columns", "0,1"]}
+"""Template files that are no presets: the options of `templates generate`."""
+
 
 def preset(name: str) -> Path:
-    """The template file of a preset."""
+    """The template file of a preset, or of one of GENERATED."""
     target = work() / f"{name}.tpl"
-    measure.run(
-        [sys.executable, "-m", "mtlstruct", "templates", "generate", "--preset", name, "-o", str(target)]
-    )
+    how = GENERATED.get(name, ["--preset", name])
+    measure.run([sys.executable, "-m", "mtlstruct", "templates", "generate", *how, "-o", str(target)])
     return target
 
 
@@ -86,7 +91,15 @@ def warm_up() -> None:
     """Compiles the kernels into their cache, so that no figure has the compiler in it."""
     few = head(ESP_MTL.part("train"), 50)
     planes = ["--solver", "cutting-plane", "--epsilon", "5"]
-    for options in ([], ["--method", "svm"], planes, [*planes, "--line-search"]):
+    online = ["--method", "online-mkl", "--epochs", "1"]
+    for options in (
+        [],
+        ["--method", "svm"],
+        planes,
+        [*planes, "--line-search"],
+        ["--method", "crf-l2"],
+        online,
+    ):
         measure.python(
             "mtlstruct",
             "train",

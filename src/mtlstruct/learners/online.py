@@ -70,7 +70,7 @@ class Proximal:
         random = np.random.Generator(np.random.PCG64(self.seed))
         order = random.permutation(oracle.sentences)
         rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
-        run = _Run(oracle, regularizer, c, self.dense, None if start is None else start.weights)
+        run = Run(oracle, regularizer, c, self.dense, None if start is None else start.weights)
         later: list[NDArray[np.int32]] = []
         for epoch in range(1, self.stop.max_passes + 1):
             slack = run.epoch(random.permutation(oracle.sentences), rate / epoch**0.5)
@@ -85,7 +85,7 @@ def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[n
     """The η₀ with the least objective after one visit to each of these sentences, by the slack of the later half."""
 
     def value(rate: float) -> float:
-        run = _Run(oracle, regularizer, c, dense=False)
+        run = Run(oracle, regularizer, c, dense=False)
         half = len(some) // 2
         run.epoch(some[:half], rate)
         slack = run.epoch(some[half:], rate)
@@ -94,7 +94,7 @@ def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[n
     return min(RATES, key=value)
 
 
-class _Run:
+class Run:
     """w as (u, scale), the squared norms of u, and the outputs of the last visits."""
 
     def __init__(

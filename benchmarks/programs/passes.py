@@ -1,0 +1,78 @@
+"""A pass of L-BFGS and a pass over margins on the same data: TEMPLATES TRAIN C PASSES.
+
+The margin pass is what every iteration of Algorithm 1 asks of the oracle: part scores, loss-augmented decoding, the
+features of what was found less those of gold. The other two are a likelihood and its gradient from the same oracle,
+and a whole pass of the learner: direction, line search, gradient, both bounds, on merged attributes. CPU seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from mtlstruct import threads
+from mtlstruct.formats import columns
+from mtlstruct.learners import LBFGS, Record, Stop
+from mtlstruct.oracle import Oracle, Weights
+from mtlstruct.regularizers import L2
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, encode, oracle_of
+
+
+def learned(oracle: Oracle, c: float, passes: int) -> tuple[Weights, list[float]]:
+    """The weights after so many passes, and the seconds of each but the first."""
+    at: list[float] = []
+
+    def watch(record: Record) -> bool:
+        at.append(time.process_time())
+        return False
+
+    fit = LBFGS(Stop(gap=1e-9, max_passes=passes)).fit(oracle, L2(), c, watch)
+    return fit.weights, np.diff(at).tolist()
+
+
+def margin(oracle: Oracle, weights: Weights, into: Weights) -> None:
+    """The most violated outputs, and the subgradient."""
+    hinge = oracle.hinge(oracle.score(weights, np.ones(oracle.templates)))
+    counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
+    for some, table in zip(oracle.indicator(hinge.outputs), counts, strict=True):
+        some.add_to(table, 1.0)
+    oracle.count(counts, into)
+
+
+def likelihood(oracle: Oracle, weights: Weights, into: Weights) -> None:
+    """The objective, and its gradient."""
+    oracle.count(oracle.likelihood(oracle.score(weights, np.ones(oracle.templates))).counts, into)
+
+
+def timed(work: Callable[[], None], times: int) -> list[float]:
+    """Seconds of each run but the first."""
+    at = [time.process_time()]
+    for _ in range(times + 1):
+        work()
+        at.append(time.process_time())
+    return np.diff(at)[1:].tolist()
+
+
+def main(templates: str, data: str, c: str, passes: str) -> None:
+    """On one thread."""
+    threads.set_threads(1)
+    corpus, options = columns.read(data), Options(c=float(c))
+    material = encode(corpus, TemplateSet.read(templates), options)
+    oracle = oracle_of(corpus, material.structure, material.encoded, options)
+    weights, whole = learned(oracle, float(c), int(passes))
+    into = oracle.zeros()
+    found = {
+        "margin": timed(lambda: margin(oracle, weights, into), 5),
+        "likelihood": timed(lambda: likelihood(oracle, weights, into), 5),
+        "lbfgs": whole,
+    }
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
