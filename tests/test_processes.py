@@ -54,6 +54,13 @@ def broken():
     raise MtlError("the data are gone")
 
 
+def test_no_item_begins_once_told_to_stop_and_those_that_run_are_finished():
+    assert list(in_processes(partial(prepared, 1), [1, 2], 2, go_on=lambda: False)) == []
+    begun = []
+    found = in_processes(partial(prepared, 1), [1, 2, 3], 1, begun.append, lambda: len(begun) < 2)
+    assert [outcome.result for outcome in found] == [2, 3]
+
+
 def test_a_worker_that_cannot_begin_says_why():
     assert [o.failure for o in in_processes(broken, [1, 2], 1)] == ["the data are gone"] * 2
 

@@ -86,6 +86,32 @@ class Corpus:
             yield slice(start, stop)
 
 
+def joined(corpora: Sequence[Corpus]) -> Corpus:
+    """Corpora one after the other, all with the same columns; `lines` and `extra`, which are about files, go."""
+    labels = tuple(sorted({label for corpus in corpora for label in corpus.labels}, key=str.encode))
+    parts = [corpus.relabelled(labels) for corpus in corpora]
+    columns = tuple(_stacked(column) for column in zip(*(part.columns for part in parts), strict=True))
+    ends = np.concatenate([np.diff(part.ptr) for part in parts]).cumsum()
+    outputs = [part.outputs for part in parts if part.outputs is not None]
+    return Corpus(
+        columns=columns,
+        ptr=np.concatenate([[0], ends]).astype(np.int64),
+        outputs=np.concatenate(outputs) if len(outputs) == len(parts) else None,
+        labels=labels,
+        names=parts[0].names,
+    )
+
+
+def _stacked(columns: Sequence[Column]) -> Column:
+    """Columns one below the other, over one list of distinct strings."""
+    number: dict[str, int] = {}
+    ids = []
+    for column in columns:
+        table = np.array([number.setdefault(text, len(number)) for text in column.strings], np.int32)
+        ids.append(table[column.ids])
+    return Column(np.concatenate(ids), list(number))
+
+
 def entries(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The entries ptr[r]:ptr[r+1] of some rows one after the other, and where each of these rows then starts."""
     lengths = ptr[rows + 1] - ptr[rows]

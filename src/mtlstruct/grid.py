@@ -127,9 +127,10 @@ def run(
     prepare: Callable[[], Callable[[Any], dict[str, Any]]],
     count: int,
     started: Callable[[Run], None] = lambda run: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Generator[Outcome[Run], None, None]:
     """Does runs in `count` processes (see `processes.in_processes`) and keeps each result as soon as it is there."""
-    for outcome in in_processes(prepare, runs, count, started):
+    for outcome in in_processes(prepare, runs, count, started, go_on):
         if outcome.failure is None:
             store.save(outcome.item.cell, outcome.result)
         yield outcome

@@ -39,22 +39,26 @@ def in_processes(
     items: Sequence[Item],
     count: int,
     started: Callable[[Item], None] = lambda item: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> Generator[Outcome[Item], None, None]:
     """work(item) for each item, `count` at a time; outcomes as they come.
 
     prepare    called once in each process, gives `work`; it, items and results must be fit for pickling
     started    is told when an item begins
+    go_on      is asked before an item begins; once it says no, those that are running are the last
     """
     waiting = list(reversed(items))
     workers: list[_Worker[Item]] = []
     try:
-        while waiting or workers:
-            while waiting and len(workers) < count:
+        while True:
+            while waiting and len(workers) < count and go_on():
                 workers.append(_Worker(prepare))
                 workers[-1].give(waiting.pop(), started)
+            if not workers:
+                return
             for worker in _ready(workers):
                 outcome = worker.collect()
-                if waiting and worker.alive:
+                if waiting and worker.alive and go_on():
                     worker.give(waiting.pop(), started)
                 else:
                     workers.remove(worker)

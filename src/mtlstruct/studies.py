@@ -105,13 +105,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Study:
-    """The data, the settings and the splits. `valid` is there if the one split is VALID."""
+    """The data, the settings and the splits. `valid` is there if the one split is VALID.
+
+    also    other texts that a model is scored on, by name; no setting is chosen by them
+    words   the words that count as known; None for those of the sentences trained on
+    """
 
     corpus: Corpus
     templates: TemplateSet
     settings: tuple[Options, ...]
     splits: tuple[Split, ...]
     valid: Corpus | None = None
+    also: Mapping[str, Corpus] = field(default_factory=dict)
+    words: frozenset[str] | None = None
 
     def __post_init__(self) -> None:
         for options in self.settings:
@@ -142,6 +148,10 @@ class Study:
             "valid": None if self.valid is None else corpus_digest(self.valid),
             "templates": [template.title for template in self.templates],
             "lists": {name: digest(list(entries)) for name, entries in self.templates.lists.items()},
+            **(
+                {"also": {name: corpus_digest(text) for name, text in self.also.items()}} if self.also else {}
+            ),
+            **({"words": digest(sorted(self.words))} if self.words is not None else {}),
         }
 
 

@@ -6,10 +6,11 @@ do: the model that would be saved is scored.
 
 from __future__ import annotations
 
+import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 
 from . import grid, memory, threads
 from .corpus import Corpus
+from .formats import segmented
 from .grid import Store
-from .learners.base import active_templates
+from .learners.base import Record, active_templates
 from .mapped import Shared, share
 from .processes import Outcome
 from .studies import Study, Trial
@@ -41,8 +43,8 @@ class Scores(Protocol):
         ...
 
 
-Score = Callable[[str, Corpus, NDArray[np.int32], Sequence[str]], Scores]
-"""score(task, gold, predictions, labels); a function of a module, since worker processes import it by name."""
+Score = Callable[[str, Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Scores]
+"""score(task, gold, predictions, labels, known words); of a module, since worker processes import it by name."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,12 @@ class Runner:
         jobs: int,
         threads: int,
         started: Callable[[Trial], None] = lambda trial: None,
+        go_on: Callable[[], bool] = lambda: True,
     ) -> Generator[Outcome[Trial], None, None]:
         """Runs trials in `jobs` processes and keeps each result as soon as it is there."""
-        return grid.run(trials, store, partial(open_worker, self.shared, score, threads), jobs, started)
+        return grid.run(
+            trials, store, partial(open_worker, self.shared, score, threads), jobs, started, go_on
+        )
 
 
 @contextmanager
@@ -113,12 +118,20 @@ def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> d
         encoded = subset(encoded, trial.split.train, sites, options.min_count)
         corpus = corpus.take(trial.split.train)
     oracle = oracle_of(corpus, material.structure, encoded, options)
-    fit = learn(learner_of(material.structure, options), oracle, options, lambda record: False)
+    trace = _Trace()
+    fit = learn(learner_of(material.structure, options), oracle, options, trace)
+    learned = time.process_time() - cpu
     del oracle
     templates, outline = material.index.templates, encoded.outline()
     model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
+    known = _known_words(study, corpus)
+
+    def scores(text: Corpus) -> dict[str, Any]:
+        return score(options.task, text, model.predict(text), model.labels, known).as_dict()
+
     return {
-        "scores": score(options.task, gold, model.predict(gold), model.labels).as_dict(),
+        "scores": scores(gold),
+        **({"also": {name: scores(other) for name, other in study.also.items()}} if study.also else {}),
         **{
             name: getattr(fit, name)
             for name in ("objective", "dual", "gap", "epsilon", "passes", "converged")
@@ -128,4 +141,28 @@ def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> d
         "norm": model.norm.tolist(),
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
+        "learn_cpu_seconds": learned,
+        "trace": trace.passes,
     }
+
+
+class _Trace:
+    """Seconds, objective, dual, gap and templates with a weight after each pass; what is no number is None."""
+
+    def __init__(self) -> None:
+        self.began = time.perf_counter()
+        self.passes: list[list[float | None]] = []
+
+    def __call__(self, record: Record) -> bool:
+        """Never asks to stop."""
+        seen = (record.objective, record.dual, record.gap, record.active)
+        seconds = time.perf_counter() - self.began
+        self.passes.append([seconds, *(value if math.isfinite(value) else None for value in seen)])
+        return False
+
+
+def _known_words(study: Study, trained: Corpus) -> Set[str] | None:
+    """The words that recall is counted on apart, where the task has words."""
+    if study.task != "segmentation":
+        return None
+    return segmented.known_words(trained) if study.words is None else study.words

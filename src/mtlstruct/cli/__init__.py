@@ -22,6 +22,7 @@ from mtlstruct.cli import (
     explain,
     export,
     predict,
+    reproduce,
     select,
     templates,
     train,
@@ -40,6 +41,7 @@ app = typer.Typer(
 )
 app.command()(train.train)
 app.command()(tune.tune)
+app.command()(reproduce.reproduce)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)

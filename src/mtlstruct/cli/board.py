@@ -36,6 +36,15 @@ class Board(Generic[Run]):
         self.began = time.perf_counter()
         self.screen = screen(self.line, quiet=quiet)
 
+    def expect(self, total: int) -> None:
+        """So many runs in all, none of which has been looked for yet."""
+        self.total, self.waiting, self.done = total, total, 0
+
+    def know(self, count: int) -> None:
+        """So many of those that were waited for have been run before."""
+        self.waiting -= count
+        self.done += count
+
     def started(self, run: Run) -> None:
         """A run begins."""
         self.waiting -= 1

@@ -168,11 +168,9 @@ def _reach(reach: int | None, data: Path | None) -> int | None:
     if reach is not None:
         raise IncompatibleError("--reach and --data: expected one of them")
     from mtlstruct.formats import conll
+    from mtlstruct.templates.arcs import reach_of
 
-    corpus = conll.read(data)
-    assert corpus.outputs is not None
-    spans = (abs(head - place) for s in corpus.sentences() for place, head in enumerate(corpus.outputs[s], 1))
-    return max(1, int(max(spans)) - 1)
+    return reach_of(conll.read(data))
 
 
 def _write_set(templates: TemplateSet, out: Path | None, limit: int) -> None:

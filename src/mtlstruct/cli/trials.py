@@ -68,8 +68,8 @@ class Trials:
 
         began = time.perf_counter()
         missing = [trial for trial in study.trials if store.load(trial.cell) is None]
-        headline = partial(_headline, study.task)
-        board: Board[Trial] = Board(len(study.trials), len(missing), _name, headline, quiet=quiet)
+        head = partial(headline, study.task)
+        board: Board[Trial] = Board(len(study.trials), len(missing), _name, head, quiet=quiet)
         refitted, encoding = None, 0.0
         with ExitStack() as stack:
             with board.screen:
@@ -138,7 +138,8 @@ def _name(trial: Trial) -> str:
     )
 
 
-def _headline(task: str, result: dict[str, Any]) -> str:
+def headline(task: str, result: dict[str, Any]) -> str:
+    """What came of a training, in a line."""
     from mtlstruct.studies import score_name
 
     name = score_name([result], task)

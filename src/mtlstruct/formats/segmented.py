@@ -52,6 +52,14 @@ def vocabulary(path: str | Path, *, encoding: str = "utf-8") -> set[str]:
     return set().union(*words(path, encoding=encoding))
 
 
+def known_words(corpus: Corpus) -> set[str]:
+    """The distinct words of a labelled corpus."""
+    assert corpus.outputs is not None
+    labels = text.named(corpus.outputs, corpus.labels)
+    characters = "".join(corpus.columns[0].cells())
+    return set().union(*(cut(characters[span], labels[span]) for span in corpus.sentences()))
+
+
 def stream(
     lines: BinaryIO, *, raw: bool, source: str, encoding: str = "utf-8", batch_tokens: int = 20000
 ) -> Iterator[Corpus]:

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from mtlstruct.corpus import Corpus
 from mtlstruct.templates.functions import Lists, bound
 from mtlstruct.templates.lines import Line, clipped
 from mtlstruct.templates.terms import MAX_ROW, NO_COLUMN, Template, Term, boundary
@@ -33,6 +34,13 @@ BINS = (0, 1, 2, 3, 4, 5, 10)
 """Where the bins of distances begin, in words between: 5 stands for 5 to 9, 10 for all from 10 on."""
 
 CELL = "with a place like h, m-1, l+1, b or b@2 and a column like pos or 0, without blanks"
+
+
+def reach_of(corpus: Corpus) -> int:
+    """How many words between to look at: as many as the longest arc of the trees has, at least one."""
+    assert corpus.outputs is not None
+    spans = (abs(head - place) for s in corpus.sentences() for place, head in enumerate(corpus.outputs[s], 1))
+    return max(1, int(max(spans)) - 1)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,55 @@
+"""`reproduce` on the command line: runs once, goes on after an interruption, says what is not there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from test_cli_trees import SENTENCES, conll
+
+from mtlstruct import cli
+
+pytest.importorskip("matplotlib")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+    """The command that makes the table of parsing, and its folder, after a run of no time at all."""
+    root = tmp_path_factory.mktemp("reproduce")
+    (root / "data").mkdir()
+    for part in ("train", "test"):
+        (root / "data" / f"danish_ddt_{part}.conll").write_text(conll(SENTENCES))
+    out = root / "out"
+    arguments = ["reproduce", "parsing", "--data", str(root / "data"), "--out", str(out), "--jobs", "1", "-q"]
+    assert cli.run([*arguments, "--minutes", "0"]) == 0
+    return arguments, out
+
+
+def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills_it(run) -> None:
+    arguments, out = run
+    before = (out / "reproduction.md").read_text()
+    assert "| MTL | – (32.61) | – (87.08) | – (88.80) | – |" in before
+    assert "0 trainings" in before
+    assert cli.run(arguments) == 0
+    after = (out / "reproduction.md").read_text()
+    assert "2 trainings" in after
+    assert "| MTL | **100.00** (32.61, +67.39)" in after
+    assert "not run: file swedish_talbanken05_train.conll not found" in after
+    assert (out / "parsing-weights.svg").exists()
+    cells = sorted((out / "cells").glob("*.json"))
+    assert len(cells) == 2
+    times = [cell.stat().st_mtime_ns for cell in cells]
+    assert cli.run(arguments) == 0
+    assert [cell.stat().st_mtime_ns for cell in cells] == times, "a cell is run once"
+    assert all(json.loads(cell.read_text())["result"]["trace"] for cell in cells)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [(["tables"], "unknown experiment 'tables'"), (["ner", "nre"], "unknown experiment 'nre'")],
+)
+def test_unknown_names_are_refused(names, said, tmp_path, capsys) -> None:
+    assert cli.run(["reproduce", *names, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
