@@ -117,7 +117,12 @@ class Inline:
     failing: Callable[[tuple[str, float, str]], bool]
 
     def __call__(
-        self, prepare: Any, trials: Sequence[Any], count: int, started: Callable[[Any], None]
+        self,
+        prepare: Any,
+        trials: Sequence[Any],
+        count: int,
+        started: Callable[[Any], None],
+        go_on: Callable[[], bool],
     ) -> Iterator[Outcome[Any]]:
         work = prepare()
         for trial in trials:

@@ -290,3 +290,19 @@ def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
             ready.fitting(8)
     with tuning.runner(study(splits=studies.folds(40, 2, 0), valid=None), tmp_path) as ready:
         assert ready.memory > needed
+
+
+def test_a_cell_names_the_options_that_are_not_as_usual():
+    trial = study([Options(c=2, seed=3)]).trials[0]
+    assert trial.cell.facts["options"] == {"method": "mtl", "p": None, "c": 2, "seed": 3}
+
+
+def test_other_texts_are_scored_too_and_choose_nothing():
+    other = random_corpus(np.random.default_rng(5), sentences=15)
+    some = replace(study(), also={"other": other})
+    result = trial_result(some, some.trials[0])
+    plain = study()
+    assert result["scores"] == trial_result(plain, plain.trials[0])["scores"]
+    assert result["also"].keys() == {"other"}
+    assert result["also"]["other"] != result["scores"]
+    assert some.trials[0].cell.key != plain.trials[0].cell.key

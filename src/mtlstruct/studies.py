@@ -138,7 +138,7 @@ class Study:
 
     def cell(self, options: Options, split: Split) -> Cell:
         """The cell of a trial."""
-        return Cell({**self._common, "options": asdict(options), "split": dict(split.facts)})
+        return Cell({**self._common, "options": _said(options), "split": dict(split.facts)})
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -153,6 +153,16 @@ class Study:
             ),
             **({"words": digest(sorted(self.words))} if self.words is not None else {}),
         }
+
+
+def _said(options: Options) -> dict[str, Any]:
+    """What a grid is about, and every other option that is not as it is by default.
+
+    An option that a later version brings leaves the cells of an earlier one as good as they were.
+    """
+    usual = asdict(Options())
+    given = asdict(options).items()
+    return {name: value for name, value in given if name in ("method", "p", "c") or value != usual[name]}
 
 
 @dataclass(frozen=True)
