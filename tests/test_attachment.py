@@ -33,6 +33,7 @@ def test_scores_count_words_tokens_and_sentences():
         "uasp": pytest.approx(60),
         "acc": 0,
         "las": pytest.approx(100 / 3),
+        "label_accuracy": pytest.approx(200 / 3),
         "sentences": 2,
         "tokens": 5,
     }

@@ -42,12 +42,14 @@ def texts(templates: TemplateSet) -> list[str]:
 # --- the paper's sets
 
 
-@pytest.mark.parametrize(("name", "count"), [("cws-tp1", 11), ("cws-tp2", 18), ("ner-134", 134)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("cws-tp1", 11), ("cws-tp2", 18), ("ner-134", 134), ("dependency-labels", 103)]
+)
 def test_counts(name: str, count: int) -> None:
     assert len(preset(name)) == count
 
 
-@pytest.mark.parametrize("name", [name for name in PRESETS if name != "dependency"])
+@pytest.mark.parametrize("name", [name for name in PRESETS if not name.startswith("dependency")])
 def test_presets_repeat_nothing_and_end_with_the_transition(name: str) -> None:
     templates = preset(name)
     cells = [(template.kind, frozenset(template.terms)) for template in templates]
@@ -82,10 +84,17 @@ def test_ner_lines() -> None:
 
 
 def test_unknown_preset() -> None:
-    known = "cws-tp1, cws-tp2, ner-134, dependency, ner, pos, chunking, segmentation"
+    known = "cws-tp1, cws-tp2, ner-134, dependency, dependency-labels, ner, pos, chunking, segmentation"
     message = rf"^unknown preset 'x': expected one of {known}$"
     with pytest.raises(MtlError, match=message):
         preset("x")
+
+
+def test_templates_of_labels_repeat_nothing() -> None:
+    templates = preset("dependency-labels")
+    cells = [(template.kind, frozenset(template.terms)) for template in templates]
+    assert len(set(cells)) == len({template.name for template in templates}) == len(templates)
+    assert {template.kind for template in templates} == {"A"}
 
 
 @pytest.mark.parametrize(("name", "columns"), [("ner", 2), ("pos", 1), ("chunking", 2), ("segmentation", 1)])

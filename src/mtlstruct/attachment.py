@@ -58,10 +58,15 @@ class AttachmentScores:
         """Heads and relations of tokens other than punctuation."""
         return None if self.words.labelled is None else _percent(self.words.labelled, self.words.total)
 
+    @property
+    def label_accuracy(self) -> float | None:
+        """Relations of tokens other than punctuation, whatever their heads."""
+        return None if self.words.relations is None else _percent(self.words.relations, self.words.total)
+
     def as_dict(self) -> dict[str, Any]:
         """The scores under the names that `score --json` prints."""
         found = {"uas": self.uas, "uasp": self.uasp, "acc": self.acc}
-        labelled = {} if self.las is None else {"las": self.las}
+        labelled = {} if self.las is None else {"las": self.las, "label_accuracy": self.label_accuracy}
         return found | labelled | {"sentences": self.sentences, "tokens": self.all.total}
 
     def table(self) -> str:

@@ -3,17 +3,19 @@
 For each token the chosen tree is compared with the runner-up, the best tree in which that token has another head:
 one more search for each token. What the templates say of the token's own arc, chosen against rival, is listed;
 what the two trees differ in elsewhere is one more number, as for sequences (see explain.py).
+
+Labels of arcs come after the tree, each alone: theirs are explained as classes are, given the heads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .corpus import Column, Corpus
-from .explain import Explanation, contributions
+from .explain import Explanation, contributions, explain, shares
 from .model import Model
 
 FORBIDDEN = -1e9
@@ -26,6 +28,19 @@ def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
         columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
         alone = Corpus(columns, np.array([0, span.stop - span.start]), names=corpus.names)
         yield _explain_sentence(model, alone, span)
+
+
+def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) -> Explanation:
+    """Why the arcs to these heads have their labels; a corpus of one sentence."""
+    assert model.relations is not None
+    (items,) = explain(model.relations, model.arcs(sentence, heads.astype(np.int32)))
+    return items
+
+
+def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
+    """The part of each template of the second stage in the scores of the labels of predicted arcs. float64[m]"""
+    assert model.relations is not None
+    return shares(model.relations, (model.arcs(corpus, model.predict(corpus)) for corpus in corpora))
 
 
 def _explain_sentence(model: Model, sentence: Corpus, span: slice) -> Explanation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import archive, stored
+from .arcs.items import ArcItems
 from .constraints import Constraints
 from .corpus import Corpus
 from .errors import IncompatibleError, ModelFileError, MtlError
@@ -28,6 +30,8 @@ from .templates import TemplateSet
 FORMAT = "mtlstruct model"
 VERSION = 1
 TAGS = ("bie", "bmes")
+RELATIONS = "relations"
+"""Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Model:
     live        the templates that are left in `index`
     weights     for each kind float32[attributes + 1, parts], the null attribute's zero row last
     facts       method, c, gap, objective ... as model.json keeps them
+    relations   of trees with labels: the second stage, a model of items (arcs/items.py) with templates of arcs
     """
 
     structure: Structure
@@ -64,6 +69,7 @@ class Model:
     norm: NDArray[np.float64]
     features: NDArray[np.int64]
     facts: dict[str, Any] = field(default_factory=dict)
+    relations: Model | None = None
 
     @property
     def task(self) -> str:
@@ -92,6 +98,22 @@ class Model:
     def predict(self, corpus: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]:
         """The best labels of each token, as numbers into `labels`. int32[T]."""
         return self.lattice(corpus, constraints).best()
+
+    def arcs(self, corpus: Corpus, heads: NDArray[np.int32]) -> Corpus:
+        """The arcs to these heads int32[T] as the second stage sees them: an item a token."""
+        assert self.relations is not None
+        return self._arc_items.corpus(corpus, heads, self.relations.index.templates.columns())
+
+    def relate(self, corpus: Corpus, heads: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The relation of each token to its head, as numbers into `relations.labels`. int32[T]."""
+        if self.relations is None:
+            raise IncompatibleError("the model has no labels of arcs: it was trained without them")
+        return self.relations.predict(self.arcs(corpus, heads))
+
+    @cached_property
+    def _arc_items(self) -> ArcItems:
+        assert self.relations is not None
+        return ArcItems(self.relations.templates, self.index.normalize)
 
     def nbest(self, corpus: Corpus, count: int, constraints: Constraints | None = None) -> Ranked:
         """The `count` best labelings of each sentence, best first."""
@@ -135,18 +157,7 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Writes the model file: whole, or not at all."""
-        header: dict[str, Any] = {
-            "format": FORMAT,
-            "version": VERSION,
-            "structure": self.structure.name,
-            "labels": list(self.labels),
-            "templates": self.templates.text(),
-            "live": list(self.live),
-            "normalize": self.index.normalize,
-            "facts": self.facts,
-        }
-        if self.templates.lists:
-            header["lists"] = {name: list(entries) for name, entries in self.templates.lists.items()}
+        header = {"format": FORMAT, "version": VERSION} | _header(self)
         archive.write(path, header, _arrays(self))
 
     @classmethod
@@ -184,6 +195,23 @@ class Model:
 load = Model.load
 
 
+def _header(model: Model) -> dict[str, Any]:
+    """What model.json says of a model, and of its second stage."""
+    header: dict[str, Any] = {
+        "structure": model.structure.name,
+        "labels": list(model.labels),
+        "templates": model.templates.text(),
+        "live": list(model.live),
+        "normalize": model.index.normalize,
+        "facts": model.facts,
+    }
+    if model.templates.lists:
+        header["lists"] = {name: list(entries) for name, entries in model.templates.lists.items()}
+    if model.relations is not None:
+        header[RELATIONS] = _header(model.relations)
+    return header
+
+
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     arrays: dict[str, NDArray[Any]] = {
         "templates/mu": model.mu,
@@ -192,13 +220,19 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     }
     for n, weights in enumerate(model.weights):
         arrays[f"weights/{n}"] = weights
+    if model.relations is not None:
+        second = _arrays(model.relations)
+        arrays |= {f"{RELATIONS}/{name}": array for name, array in second.items()}
     return arrays | stored.arrays(model.index)
 
 
 # ---------------------------------------------------------------- loading: every number is checked before use
 
 
-def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+def _assemble(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], columns: list[str] | None = None
+) -> Model:
+    """The model of a header and all its arrays; `columns` are the names of the first stage's, if it is the second."""
     labels = tuple(header["labels"])
     stored.require(all(isinstance(x, str) for x in labels), "labels must be a list of strings")
     stored.require(len(set(labels)) == len(labels), "labels repeat")
@@ -216,7 +250,7 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     )
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
-    ).resolved(_load_names(facts))
+    ).resolved(_load_names(facts) if columns is None else columns)
     if facts.get("share_identical"):
         templates = templates.shared()
     _check_left_out(facts, len(templates))
@@ -227,7 +261,8 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     stored.require(list(live) == sorted(set(live)), "live templates out of order")
     stored.require(header["normalize"] in NORMALIZERS, f"unknown normalisation {header['normalize']!r}")
     kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
-    index = stored.load(arrays, templates.select(live), kind_of, header["normalize"])
+    seen = templates if columns is None else ArcItems(templates).templates
+    index = stored.load(arrays, seen.select(live), kind_of, header["normalize"])
     _check_temperature(facts.get("temperature", 1.0))
     index.templates.check_columns(facts["columns"])
     model = Model(
@@ -241,10 +276,26 @@ def _assemble(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         norm=stored.vector(arrays["templates/norm"], len(templates), np.float64),
         features=stored.vector(arrays["templates/features"], len(templates), np.int64),
         facts=facts,
+        relations=_load_relations(header, arrays, facts),
     )
     known = set(_arrays(model))
     stored.require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _load_relations(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
+) -> Model | None:
+    if RELATIONS not in header:
+        return None
+    stored.require(facts["task"] == "dependency", "a second stage is for trees")
+    inside = f"{RELATIONS}/"
+    own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
+    second = _assemble(header[RELATIONS], own, _load_names(facts))
+    stored.require(second.task == "multiclass", "a second stage must be for classes")
+    second.templates.check_columns(facts["columns"])
+    stored.require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
+    return second
 
 
 def _check_temperature(value: Any) -> None:

@@ -51,6 +51,7 @@ class Options:
     projective: bool = False
     single_root: bool = False
     dense_prox: bool = False
+    labels: bool = False
     tags: str = "bie"
     loss_weights: LossWeights = ()
     share_identical: bool = False
@@ -98,6 +99,7 @@ class Options:
             ("--projective", self.projective, trees, "--task dependency"),
             ("--single-root", self.single_root, trees, "--task dependency"),
             ("--all-arcs", self.all_arcs, trees, "--task dependency"),
+            ("--labels", self.labels, trees, "--task dependency"),
         ):
             if given and not fits:
                 raise IncompatibleError(f"{option} is for {owner}")

@@ -38,7 +38,7 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
     """The text of a batch with what was predicted."""
     lattice = model.lattice(batch, constraints)
     if model.task == "dependency":
-        return _trees(batch, lattice, wishes)
+        return _trees(model, batch, lattice, wishes)
     if not wishes.probabilities:
         return "".join(_plain(model, batch, lattice.best()))
     marginals = lattice.marginals(model.temperature)
@@ -62,12 +62,15 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
     return "".join(_interleaved(found, heads, counts.tolist()))
 
 
-def _trees(batch: Corpus, lattice: Lattice, wishes: Wishes) -> str:
-    """The lines of the batch with other heads."""
+def _trees(model: Model, batch: Corpus, lattice: Lattice, wishes: Wishes) -> str:
+    """The lines of the batch with other heads, and other relations if the model knows any."""
     if wishes.probabilities:
         raise IncompatibleError("scores and N best are for labels: the model is one for trees")
     out = io.StringIO()
-    conll.write(out, batch, None, lattice.best())
+    heads, relations = lattice.best(), None
+    if model.relations is not None:
+        relations = text.named(model.relate(batch, heads), model.relations.labels)
+    conll.write(out, batch, None, heads, relations)
     return out.getvalue()
 
 

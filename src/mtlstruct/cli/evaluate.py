@@ -74,8 +74,9 @@ def evaluate(
         began = time.perf_counter()
         lattice = loaded.lattice(corpus, limits)
         predictions = lattice.best()
+        relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
         seconds = time.perf_counter() - began
-    found = scoring.scores(loaded.task, corpus, predictions, loaded.labels, vocabulary)
+    found = scoring.scores_of(loaded, corpus, predictions, vocabulary, relations)
     worth = _worth(loaded, lattice, corpus) if lattice.probable else None
     if plot is not None:
         _draw(worth, plot)
@@ -154,4 +155,7 @@ def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> N
 
     ptr = corpus.ptr[:11]
     columns = tuple(Column(column.ids[: ptr[-1]], column.strings) for column in corpus.columns)
-    model.predict(Corpus(columns, ptr, names=corpus.names), constraints)
+    few = Corpus(columns, ptr, names=corpus.names)
+    predictions = model.predict(few, constraints)
+    if model.relations is not None:
+        model.relate(few, predictions)

@@ -76,15 +76,23 @@ def _numbered(
 
 def _sentence(corpus: Corpus, number: int) -> Corpus:
     """One sentence of a corpus, without its labels."""
+    first, last = corpus.ptr[number : number + 2].tolist()
+    return _tokens(corpus, slice(first, last))
+
+
+def _tokens(corpus: Corpus, span: slice) -> Corpus:
+    """The tokens of one sentence as a corpus."""
+    import numpy as np
+
     from mtlstruct.corpus import Column, Corpus
 
-    first, last = corpus.ptr[number : number + 2].tolist()
-    columns = tuple(Column(column.ids[first:last], column.strings) for column in corpus.columns)
-    return Corpus(columns, corpus.ptr[number : number + 2] - first)
+    columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
+    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
 def _record(model: Model, corpus: Corpus, found: Explanation, number: int, top: int) -> dict[str, Any]:
     """The object that --json prints for a sentence."""
+    labels = _relations(model, corpus, found, top)
     tokens = [
         {
             "token": t + 1,
@@ -92,10 +100,25 @@ def _record(model: Model, corpus: Corpus, found: Explanation, number: int, top: 
             **_choices(model, corpus, found, t),
             **_voices(model, found.values[t], top),
             "elsewhere": float(found.elsewhere[t]),
+            **labels[t],
         }
         for t in range(len(found.chosen))
     ]
     return {"sentence": number, "tokens": tokens}
+
+
+def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:
+    """For each token what its second stage says, if the model has one: the same keys again, under `relation`."""
+    if model.relations is None:
+        return [{} for _ in found.chosen]
+    from mtlstruct.explain_trees import explain_relations
+
+    second = model.relations
+    labels = explain_relations(model, _tokens(corpus, found.span), found.chosen)
+    return [
+        {"relation": _choices(second, corpus, labels, t) | _voices(second, labels.values[t], top)}
+        for t in range(len(found.chosen))
+    ]
 
 
 def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[str, Any]:
@@ -142,7 +165,16 @@ def _paragraph(token: dict[str, Any]) -> str:
     lines = [(voice["value"], voice["text"]) for voice in token["templates"]]
     lines += [(token[key], key) for key in ("others", "elsewhere") if abs(token[key]) > 5e-7]
     margin = "" if token["margin"] is None else f": {token['margin']:+.4f}"
-    return f"{head}{margin}\n" + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
+    said = f"{head}{margin}\n" + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
+    return said + (_labelled(token["relation"]) if "relation" in token else "")
+
+
+def _labelled(relation: dict[str, Any]) -> str:
+    """What the second stage says of a token."""
+    lines = [(voice["value"], voice["text"]) for voice in relation["templates"]]
+    lines += [(relation["others"], "others")] if abs(relation["others"]) > 5e-7 else []
+    head = f"    as {_against(relation)}: {relation['margin']:+.4f}\n"
+    return head + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
 
 
 def _against(token: dict[str, Any]) -> str:

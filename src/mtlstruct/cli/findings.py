@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlstruct.cli.job import Result
+from mtlstruct.cli.result import Result
 from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.outcome import complain
-from mtlstruct.cli.progress import Progress, TimeLeft, clock, figure
+from mtlstruct.cli.progress import Progress, TimeLeft, clock
+from mtlstruct.cli.result import Result
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.cli.scoring import Scores
     from mtlstruct.corpus import Corpus
-    from mtlstruct.learners import Record
+    from mtlstruct.learners import Record, Watch
     from mtlstruct.model import Model
     from mtlstruct.templates import TemplateSet
     from mtlstruct.train import Material, Options, Prepared, Training
@@ -31,12 +31,13 @@ def log_beside(model: Path) -> Path:
 
 
 class Data(NamedTuple):
-    """What a run works on; `material` if it is encoded already."""
+    """What a run works on; `material` if it is encoded already; `labels`: templates for labels of arcs, if wanted."""
 
     templates: TemplateSet
     corpus: Corpus
     valid: Corpus | None
     material: Material | None = None
+    labels: TemplateSet | None = None
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,17 @@ class Job:
     dialect: str = "mtlstruct"
     compat: bool = False
     start: Path | None = None
+    label_templates: Path | None = None
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
         from mtlstruct.files import check_writable
 
         self.options.checked()
-        refuse_overwriting([self.templates, self.data, self.valid], [self.model, self.log])
+        if self.label_templates is not None and not self.options.labels:
+            raise IncompatibleError("--label-templates is for --labels")
+        inputs = [self.templates, self.data, self.valid, self.label_templates]
+        refuse_overwriting(inputs, [self.model, self.log])
         refuse_overwriting([self.model, self.start], [self.log])
         for path in (self.model, self.log):
             if path is not None:
@@ -73,7 +78,7 @@ class Job:
         from mtlstruct.model import load
         from mtlstruct.selection import top
 
-        templates, corpus, valid, material = data or self.read()
+        templates, corpus, valid, material, label_templates = data or self.read()
         start = None if self.start is None else load(self.start)
         log = RunLog(self, corpus, templates)
         training = self._train(corpus, templates, log, material, start, quiet=quiet)
@@ -84,8 +89,14 @@ class Job:
             log.add_refit(first.numbers, chosen)
             training = self._train(corpus, chosen, log, None, start, quiet=quiet)
         training = self._calibrated(training, valid)
+        labels = None
+        if label_templates is not None:
+            from mtlstruct.labelling import with_labels
+
+            labels = self._train_labels(corpus, label_templates, log, quiet=quiet)
+            training = replace(training, model=with_labels(training.model, labels.model))
         training.model.save(self.model)
-        result = Result(self, corpus, training, self._score(training, valid), first)
+        result = Result(self, corpus, training, self._score(training, valid), first, labels)
         if self.log is not None:
             log.write(self.log, result.numbers)
         return result
@@ -103,21 +114,34 @@ class Job:
         """One training with the progress in sight."""
         from mtlstruct.train import train
 
-        left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
-        with Progress(len(templates), left, quiet=quiet) as shown:
+        with self._progress(corpus, templates, quiet=quiet) as shown:
             if material is None:  # else it has been said
                 say_what_was_read(shown.say, self.options.task, corpus, templates)
-
-            def watch(record: Record) -> bool:
-                log.add_pass(record, shown.seconds)
-                shown.see(record)
-                return False
 
             def notify(ready: Prepared) -> None:
                 if material is None:
                     _say_prepared(shown, ready)
 
+            watch = _watching(shown, log.add_pass)
             return train(corpus, templates, self.options, watch, notify, material, start)
+
+    def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
+        """The second stage, in the same way."""
+        from mtlstruct.formats import conll
+        from mtlstruct.labelling import train_labels
+
+        relations = conll.relations(corpus)
+        with self._progress(corpus, templates, quiet=quiet) as shown:
+            some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
+            shown.say(f"now the labels: {some}")
+            watch = _watching(shown, log.add_label_pass)
+            return train_labels(
+                corpus, relations, templates, self.options, watch, lambda ready: _say_prepared(shown, ready)
+            )
+
+    def _progress(self, corpus: Corpus, templates: TemplateSet, *, quiet: bool) -> Progress:
+        left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
+        return Progress(len(templates), left, quiet=quiet)
 
     def read(self) -> Data:
         """Templates and data, which fit each other."""
@@ -129,7 +153,23 @@ class Job:
         corpus = self._corpus(self.data)
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
-        return Data(templates, corpus, valid)
+        return Data(templates, corpus, valid, labels=self._label_templates(corpus))
+
+    def _label_templates(self, corpus: Corpus) -> TemplateSet | None:
+        """Those for labels of arcs, if wanted, which fit the data too."""
+        if not self.options.labels:
+            return None
+        from mtlstruct.formats import conll
+        from mtlstruct.labelling import check_labels
+        from mtlstruct.templates import TemplateSet
+        from mtlstruct.templates.presets import preset
+
+        given = self.label_templates
+        return check_labels(
+            corpus,
+            conll.relations(corpus),
+            preset("dependency-labels") if given is None else TemplateSet.read(given),
+        )
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         from mtlstruct.cli import scoring
@@ -168,109 +208,18 @@ class Job:
 
         if valid is None:
             return None
-        model = training.model
-        return scoring.scores(self.options.task, valid, model.predict(valid), model.labels)
+        return scoring.scores_of(training.model, valid, training.model.predict(valid))
 
 
-@dataclass(frozen=True)
-class Result:
-    """What a run came to, for people and for programs; `first` is the training that chose the templates, if any."""
+def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
+    """Shows and notes each pass, and never stops one."""
 
-    job: Job
-    corpus: Corpus
-    training: Training
-    valid: Scores | None
-    first: Result | None = None
+    def watch(record: Record) -> bool:
+        note(record, shown.seconds)
+        shown.see(record)
+        return False
 
-    @cached_property
-    def numbers(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        from mtlstruct import memory
-        from mtlstruct.learners.base import active_templates
-
-        fit = self.training.fit
-        found: dict[str, Any] = {
-            "objective": fit.objective,
-            "dual": fit.dual,
-            "gap": fit.gap,
-            "epsilon": fit.epsilon,
-            "passes": fit.passes,
-            "converged": fit.converged,
-            "seconds": self.training.seconds,
-            "encode_seconds": self.training.encode_seconds,
-            "peak_rss_mb": memory.peak() / 1e6,
-            "sentences": len(self.corpus),
-            "tokens": self.corpus.tokens,
-            "templates": len(self.training.model.templates),
-            "active_templates": active_templates(fit.mu),
-            "attributes": self.training.attributes,
-            "features": self.training.weights,
-        }
-        if self.valid is not None:
-            found["valid"] = self.valid.as_dict()
-        if "temperature" in self.training.model.facts:
-            found["temperature"] = self.training.model.temperature
-        return found if self.first is None else found | {"first": self.first.numbers}
-
-    def summary(self) -> str:
-        """A few lines on what was learned and where it is."""
-        from mtlstruct.cli import scoring
-
-        lines = []
-        for result in (self.first, self):
-            if result is not None:
-                lines += [result._ending(), result._learned()]
-            if result is not None and result.valid is not None:
-                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}{result._temperature()}")
-        return "\n".join([*lines, self._saved()])
-
-    def _temperature(self) -> str:
-        model = self.training.model
-        return f" · temperature {model.temperature:.3g}" if "temperature" in model.facts else ""
-
-    def warn(self) -> None:
-        """Says plainly when the answer is not as good as was asked for."""
-        from mtlstruct.recipes import recipe
-
-        fit, stop = self.training.fit, self.job.options.stop()
-        asked_for = stop.eta is not None and fit.passes < stop.max_passes  # another rule, which was kept
-        if fit.converged or asked_for or recipe(self.job.options.method).epochs is not None:
-            return
-        got, asked = f"gap is {fit.gap:.2%}", f"{stop.gap:.2%}"
-        if stop.epsilon is not None:
-            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
-        complain(
-            f"not converged: after {fit.passes} passes (--max-iter) the {got}, asked for was {asked}; "
-            f"{self.job.model} is saved as it is"
-        )
-
-    def _ending(self) -> str:
-        fit, training = self.training.fit, self.training
-        word = "converged" if fit.converged else "stopped"
-        gap = "an online method: nothing is proved" if self._online else f"gap {fit.gap:.2%}"
-        return (
-            f"{word} after {fit.passes} passes and {clock(training.seconds)}, of it encoding "
-            f"{clock(training.encode_seconds)}: objective {figure(fit.objective)}, {gap}"
-        )
-
-    @property
-    def _online(self) -> bool:
-        from mtlstruct.recipes import ONLINE
-
-        return self.training.model.facts["solver"] in ONLINE
-
-    def _learned(self) -> str:
-        found = self.numbers
-        return (
-            f"{found['active_templates']} of {found['templates']} templates have a weight; "
-            f"{found['attributes']:,} attributes and {found['features']:,} features were looked at; "
-            f"peak memory {_size(round(found['peak_rss_mb'] * 1e6))}"
-        )
-
-    def _saved(self) -> str:
-        size = _size(self.job.model.stat().st_size)
-        log = f", log {self.job.log}" if self.job.log is not None else ""
-        return f"saved {self.job.model} ({size}){log}"
+    return watch
 
 
 def _outlined(training: Training) -> Training:
@@ -291,24 +240,19 @@ def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, tem
 
 def _say_prepared(shown: Progress, ready: Prepared) -> None:
     from mtlstruct import memory
+    from mtlstruct.memory import gigabytes
 
     free = memory.available()
-    room = "" if free is None else f", {_size(free)} is free"
+    room = "" if free is None else f", {gigabytes(free)} is free"
     shown.say(
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
-        f"training takes {_size(ready.memory)} of memory on top of {_size(memory.peak())}{room}"
+        f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"
     )
     if ready.constant or ready.identical:
         shown.say(
             f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "
             "tell one tree from another (`weights` names them)"
         )
-
-
-def _size(count: int) -> str:
-    from mtlstruct.memory import gigabytes
-
-    return gigabytes(count)
 
 
 def _is_number(label: str) -> bool:

@@ -34,6 +34,10 @@ class RunLog:
         """A pass, and when it ended, counted from the start of the run."""
         self.lines.append({"event": "pass", **asdict(record), "seconds": seconds})
 
+    def add_label_pass(self, record: Record, seconds: float) -> None:
+        """A pass of the second stage; seconds count from its start."""
+        self.lines.append({"event": "label-pass", **asdict(record), "seconds": seconds})
+
     def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
         """The end of a first training, and the templates that the second one is given; its passes follow."""
         self.lines.append({"event": "refit", **numbers, "chosen": [template.title for template in chosen]})
@@ -57,6 +61,7 @@ def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
             "train": str(job.data),
             "valid": job.valid and str(job.valid),
             "from": job.start and str(job.start),
+            "label_templates": job.label_templates and str(job.label_templates),
         },
         "data": {
             "sentences": len(corpus),

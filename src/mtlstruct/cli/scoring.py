@@ -57,7 +57,7 @@ def scores(
     """The official scores of predictions, which are ids into `labels`. int32[T]"""
     assert gold.outputs is not None
     if task == "dependency":
-        return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, predictions)
+        return _tree_scores(gold, predictions)
     ours = text.named(predictions, labels)
     theirs = text.named(gold.outputs, gold.labels)
     if task == "segmentation":
@@ -65,6 +65,21 @@ def scores(
     if task == "multiclass":
         return class_scores(theirs, ours)
     return chunk_scores(_by_sentence(gold, theirs), _by_sentence(gold, ours))
+
+
+def scores_of(
+    model: Model,
+    gold: Corpus,
+    predictions: NDArray[np.int32],
+    vocabulary: Set[str] | None = None,
+    relations: NDArray[np.int32] | None = None,
+) -> Scores:
+    """The same for outputs of a model; what its second stage says, if it has one, is found where it is not given."""
+    if model.relations is None:
+        return scores(model.task, gold, predictions, model.labels, vocabulary)
+    numbers = model.relate(gold, predictions) if relations is None else relations
+    found = text.named(numbers, model.relations.labels)
+    return _tree_scores(gold, predictions, (conll.relations(gold).cells(), found))
 
 
 def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | None, encoding: str) -> Scores:
@@ -88,10 +103,16 @@ def _score_trees(gold: Path, predicted: Path, encoding: str) -> Scores:
     right = conll.read(gold, encoding=encoding)
     ours = conll.read(predicted, trees=False, encoding=encoding)
     _check_same_trees(right, ours, gold, predicted)
-    assert right.outputs is not None
     assert ours.outputs is not None
     relations = conll.relations(right).cells(), conll.relations(ours).cells()
-    return attachment_scores(right.columns[0].cells(), right.ptr, right.outputs, ours.outputs, relations)
+    return _tree_scores(right, ours.outputs, relations)
+
+
+def _tree_scores(
+    gold: Corpus, heads: NDArray[np.int32], relations: tuple[list[str], list[str]] | None = None
+) -> Scores:
+    assert gold.outputs is not None
+    return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, heads, relations)
 
 
 def _check_same_trees(right: Corpus, ours: Corpus, gold: Path, predicted: Path) -> None:

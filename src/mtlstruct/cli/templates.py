@@ -24,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, ner, pos, chunking, segmentation"
+PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, dependency-labels, ner, pos, chunking, segmentation"
 """The names in templates.PRESETS, for the help text only."""
 
 LIMIT = 1000

@@ -51,6 +51,17 @@ def train(
     all_arcs: Annotated[
         bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
     ] = False,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Learn the labels of arcs too (--task dependency).")
+    ] = False,
+    label_templates: Annotated[
+        Path | None,
+        typer.Option(
+            "--label-templates",
+            help="Templates of arcs for --labels.",
+            show_default="the preset dependency-labels",
+        ),
+    ] = None,
     method: Annotated[
         Method,
         typer.Option(
@@ -141,6 +152,7 @@ def train(
         projective=projective,
         single_root=single_root,
         dense_prox=dense_prox,
+        labels=labels,
         tags=tags,
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
@@ -148,7 +160,19 @@ def train(
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())
     job = Job(
-        templates, data, model, valid, log, encoding, options, arguments, refit_top, dialect, compat, start
+        templates,
+        data,
+        model,
+        valid,
+        log,
+        encoding,
+        options,
+        arguments,
+        refit_top,
+        dialect,
+        compat,
+        start,
+        label_templates,
     )
     job.check()
     use_threads(threads)

@@ -58,6 +58,9 @@ def weights(
     compare: Annotated[
         Path | None, typer.Option("--compare", metavar="MODEL", help="Another model, set beside this one.")
     ] = None,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="The templates for the labels of arcs, where trees have some.")
+    ] = False,
     path: Annotated[
         bool,
         typer.Option(
@@ -82,16 +85,20 @@ def weights(
         raise IncompatibleError("--json and --csv: expected one of them")
     refuse_overwriting([*models, data, compare], [plot])
     if path:
-        if data is not None or compare is not None:
-            raise IncompatibleError("--path goes with neither --data nor --compare")
+        if data is not None or compare is not None or labels:
+            raise IncompatibleError("--path goes with none of --data, --compare and --labels")
         return show_paths(models, along, plot, top, as_json=json, as_csv=csv)
     if len(models) > 1 or along is not None:
         raise IncompatibleError("expected one model: several, and --along, are for --path")
     model = models[0]
-    loaded = Model.load(model)
+    whole = Model.load(model)
+    loaded = _labelling(whole, model) if labels else whole
     other = None if compare is None else Model.load(compare)
+    if other is not None and compare is not None and labels:
+        other = _labelling(other, compare)
     found = loaded.template_weights()
-    rows = _rows(loaded, found, data, encoding)
+    share = None if data is None else _shares(whole, data, encoding, labels=labels)
+    rows = _rows(loaded, found, share)
     strangers = [] if other is None else _set_beside(rows, other.template_weights())
     if plot is not None:
         _draw(found, plot, learned=bool(loaded.facts["sparse"]))
@@ -104,19 +111,29 @@ def weights(
     return None
 
 
+def _labelling(model: Model, path: Path) -> Model:
+    """The second stage of a model."""
+    if model.relations is None:
+        raise IncompatibleError(f"--labels is for trees with labels: {path} has no labels of arcs")
+    return model.relations
+
+
 def _remark(model: Model) -> str:
-    """How many templates were different at all, where that was found out."""
+    """How many templates were different at all, where that was found out; and where there are more."""
     gone = model.left_out
+    more = (
+        "\nthe model labels arcs too: --labels shows those templates" if model.relations is not None else ""
+    )
     if not gone:
-        return ""
+        return more
     constant = sum(same is None for same in gone.values())
     return (
         f"; {len(model.templates) - len(gone)} of them are distinct: {len(gone) - constant} equal another on the "
-        f"training data, {constant} cannot tell one tree from another"
+        f"training data, {constant} cannot tell one tree from another{more}"
     )
 
 
-def _rows(model: Model, found: Sequence[TemplateWeight], data: Path | None, encoding: str) -> list[Row]:
+def _rows(model: Model, found: Sequence[TemplateWeight], share: list[float] | None) -> list[Row]:
     """The keys of the contract, then features dropped (None where the model does not say) and shares."""
     seen = _seen(model)
     rows = [asdict(weight) for weight in found]
@@ -128,8 +145,7 @@ def _rows(model: Model, found: Sequence[TemplateWeight], data: Path | None, enco
         if row["index"] in left_out:
             same = left_out[row["index"]]
             row["same_as"] = "constant" if same is None else model.templates[same].name
-    if data is not None:
-        share = _shares(model, data, encoding)
+    if share is not None:
         for row in rows:
             row["share"] = share[row["index"]]
     return rows
@@ -142,13 +158,15 @@ def _seen(model: Model) -> list[int] | None:
     return seen if sound else None
 
 
-def _shares(model: Model, data: Path, encoding: str) -> list[float]:
+def _shares(model: Model, data: Path, encoding: str, *, labels: bool) -> list[float]:
     from mtlstruct.explain import shares
+    from mtlstruct.explain_trees import relation_shares
     from mtlstruct.formats.text import check_encoding
 
     check_encoding(encoding, data)
     with reading(data) as source:
-        found = shares(model, batches(model, source, False, data, encoding))
+        text = batches(model, source, False, data, encoding)
+        found = relation_shares(model, text) if labels else shares(model, text)
     return [float(share) for share in found]
 
 

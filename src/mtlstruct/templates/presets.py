@@ -248,6 +248,7 @@ PRESETS: dict[str, Callable[[], TemplateSet]] = {
     "cws-tp2": lambda: _table(_TP2),
     "ner-134": _ner_134,
     "dependency": lambda: _library("dependency"),
+    "dependency-labels": lambda: _library("dependency-labels"),
     "ner": _ner,
     "pos": _pos,
     "chunking": _chunking,
