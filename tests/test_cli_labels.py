@@ -77,6 +77,25 @@ def test_explain_tells_why_a_label(folder: Path, run: Run) -> None:
     assert "as det, not " in out
 
 
+def test_a_page_with_drawings(folder: Path, run: Run) -> None:
+    wrong = folder / "wrong.conll"
+    wrong.write_text(GOLD.replace("\t3\tsubj\t", "\t0\tsubj\t").replace("\tobj\t", "\t<obj>\t"))
+    page = folder / "page.html"
+    assert run("explain", folder / "model.mtl", wrong, "--html", page) == ""
+    text = page.read_text()
+    assert text.count("<svg") == len(SENTENCES)
+    assert text.count('<g class="missed">') == 3
+    assert "(&lt;obj&gt;)" in text
+    run("explain", folder / "model.mtl", folder / "blind.conll", "--html", page, "--sentence", 2)
+    assert page.read_text().count("<svg") == 1
+    assert "sentence 2" in page.read_text()
+    assert 'class="missed"' not in page.read_text()
+    both = run("explain", folder / "model.mtl", wrong, "--html", page, "--json", code=2)
+    assert "--json and --html" in both
+    run("explain", folder / "model.mtl", wrong, "--html", wrong, code=2)
+    assert wrong.read_text().startswith("# sentence")
+
+
 def test_own_templates_refit_and_validation(folder: Path, run: Run) -> None:
     own = folder / "labels.tpl"
     own.write_text("A0:%x[m,pos]/%direction[h,m]\nA1:%x[m,form]\n")

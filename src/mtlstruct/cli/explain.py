@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.common import (
+    EncodingOption,
+    ThreadsOption,
+    print_json,
+    refuse_overwriting,
+    use_threads,
+)
 from mtlstruct.cli.predict import STANDARD, batches, reading
-from mtlstruct.errors import MtlError
+from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.explain import Explanation
     from mtlstruct.model import Model
+    from mtlstruct.report.trees import Tree
 
 
 def explain(
@@ -31,6 +40,10 @@ def explain(
     top: Annotated[
         int, typer.Option("--top", metavar="K", min=0, help="How many templates to show for a token.")
     ] = 5,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="F.html", help="Write a page instead, with drawings of trees."),
+    ] = None,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -39,22 +52,59 @@ def explain(
     Figures are differences to the runner-up, the best labelling of the sentence with another label at that
     token, or the best tree with another head there. They are exact: templates, the others and "elsewhere" (what
     changes farther away than the token and its two transitions, or its arc) sum to the difference of the scores.
+    Heads that the input has are taken for the right ones where trees are drawn.
     """
+    from mtlstruct.files import check_writable
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model import Model
 
+    if json and html is not None:
+        raise IncompatibleError("--json and --html: expected one of them")
     use_threads(threads)
     check_encoding(encoding, data)
+    if html is not None:
+        check_writable(html)
+        refuse_overwriting([model, data], [html])
     loaded = Model.load(model)
-    shown = 0
+    pages, shown = [], 0
     with reading(data) as source:
         corpora = batches(loaded, source, False, data, encoding)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = _record(loaded, corpus, found, number, top)
-            print_json(record) if json else print(_text(record, loaded.task))
             shown += 1
+            if html is not None:
+                pages.append((record, _tree(loaded, corpus, found, record)))
+            else:
+                print_json(record) if json else print(_text(record, loaded.task))
     if sentence is not None and not shown:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
+    if html is not None:
+        _write_page(html, f"{model.name}: {data.name}", loaded.task, pages)
+
+
+def _write_page(path: Path, title: str, task: str, found: list[tuple[dict[str, Any], Tree | None]]) -> None:
+    from mtlstruct.files import replacing
+    from mtlstruct.report.pages import explanation_page
+
+    with replacing(path) as out:
+        out.write(explanation_page(title, task, found).encode())
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, Any]) -> Tree | None:
+    """What is drawn of a sentence with a tree, beside the tree that the input has, if it has one."""
+    if model.task != "dependency":
+        return None
+    from mtlstruct.formats.conll import given_trees
+    from mtlstruct.report.trees import Tree
+
+    words, _, coarse, fine, _ = zip(*(token["cells"] for token in record["tokens"]), strict=True)
+    relations = None
+    if model.relations is not None:
+        relations = [token["relation"]["label"] for token in record["tokens"]]
+    tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
+    heads, labels = given_trees(corpus, found.span) or (None, None)
+    return Tree(words, tags, found.chosen.tolist(), relations, heads, labels if relations else None)
 
 
 def _numbered(
@@ -68,16 +118,11 @@ def _numbered(
         if only is None:
             yield from ((n, corpus, found) for n, found in enumerate(explained(model, corpus), before + 1))
         elif before < only <= before + len(corpus):
-            one = _sentence(corpus, only - before - 1)
-            yield only, one, next(explained(model, one))
+            first, last = corpus.ptr[only - before - 1 : only - before + 1].tolist()
+            found = next(explained(model, _tokens(corpus, slice(first, last))))
+            yield only, corpus, replace(found, span=slice(first, last))
             return
         before += len(corpus)
-
-
-def _sentence(corpus: Corpus, number: int) -> Corpus:
-    """One sentence of a corpus, without its labels."""
-    first, last = corpus.ptr[number : number + 2].tolist()
-    return _tokens(corpus, slice(first, last))
 
 
 def _tokens(corpus: Corpus, span: slice) -> Corpus:

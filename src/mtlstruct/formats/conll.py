@@ -121,6 +121,16 @@ def relations(corpus: Corpus) -> Column:
     return text.column(sheet.cells(DEPREL))
 
 
+def given_trees(corpus: Corpus, span: slice) -> tuple[list[int], list[str]] | None:
+    """Heads and relations in the lines of one sentence, whatever it was read for; None if the heads are none."""
+    sheet: Sheet = corpus.extra
+    rows = [sheet.lines[line].split("\t") for line in sheet.tokens[span].tolist()]
+    heads = [row[HEAD] if len(row) > DEPREL else "_" for row in rows]
+    if not all(_NUMBER.fullmatch(head) and len(head) <= 9 and int(head) <= len(rows) for head in heads):
+        return None
+    return [int(head) for head in heads], [row[DEPREL] for row in rows]
+
+
 class _Reader:
     """Lines to sentences. Holds all rows of one input to the width of the first, and that to least..10."""
 
