@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -160,12 +161,19 @@ def encode_training(
     min_count: int = 1,
     normalize: str = "none",
     all_arcs: bool = False,
+    folder: Path | None = None,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
-    """Builds the index from a corpus and encodes it. all_arcs: of trees, not only the features of gold ones."""
+    """Builds the index from a corpus and encodes it.
+
+    all_arcs    of trees, not only the features of gold ones
+    folder      of trees, where to keep the encoded arcs in a file, if not in memory
+    """
     if any(site.letter == "A" for site in sites):
         from .arcs import encode_trees
 
-        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs)
+        return encode_trees(
+            corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs, folder=folder
+        )
     return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize)
 
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,9 @@ from .stored import Index
 from .structures import Structure, structure_for, structures_of
 from .templates import TemplateSet
 from .warmstart import start_from
+
+IN_MEMORY = 2 / 3
+"""The part of what is free that encoded arcs may take; the rest is for learning from them."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ class Prepared:
     """What is known when the data are encoded; `memory` is what learning will take on top, in bytes.
 
     constant, identical    how many templates were left out, as telling no tree from another or equal to another
+    folder                 where the encoded data lie in a file, None if in memory
     """
 
     attributes: int
@@ -130,16 +135,22 @@ class Prepared:
     seconds: float
     constant: int = 0
     identical: int = 0
+    folder: Path | None = None
 
 
 @dataclass(frozen=True)
 class Material:
-    """Training data in features, from which any number of models can be learned; `seconds` is what that took."""
+    """Training data in features, from which any number of models can be learned.
+
+    seconds    what that took
+    folder     where they lie in a file, None if in memory
+    """
 
     structure: Structure
     encoded: Encoded
     index: Index
     seconds: float
+    folder: Path | None = None
 
     @property
     def weights(self) -> int:
@@ -172,7 +183,12 @@ def train(
     needed = chosen.memory(oracle)
     gone = {name: len(found) for name, found in _left_out(index).items()}
     ready = Prepared(
-        observed_attributes(index), material.weights, needed, time.perf_counter() - began, **gone
+        observed_attributes(index),
+        material.weights,
+        needed,
+        time.perf_counter() - began,
+        **gone,
+        folder=material.folder,
     )
     del material  # A is not to be held beyond learning
     if notify is not None:
@@ -202,7 +218,7 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
     structure = _structure(corpus, options)
     if options.task == "multiclass":
         _check_rows(templates)
-    _check_memory_of_ids(corpus, templates)
+    folder = _room_for_ids(corpus, templates)
     encoded, index = encode_training(
         corpus,
         templates,
@@ -210,8 +226,9 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
         min_count=options.min_count,
         normalize=options.normalize,
         all_arcs=options.all_arcs,
+        folder=folder,
     )
-    return Material(structure, encoded, index, time.perf_counter() - began)
+    return Material(structure, encoded, index, time.perf_counter() - began, folder)
 
 
 def learn(chosen: Learner, oracle: Oracle, options: Options, watch: Watch, start: Start | None = None) -> Fit:
@@ -308,15 +325,23 @@ def _check_rows(templates: TemplateSet) -> None:
                 raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
-def _check_memory_of_ids(corpus: Corpus, templates: TemplateSet) -> None:
+def _room_for_ids(corpus: Corpus, templates: TemplateSet) -> Path | None:
+    """Refuses data whose features do not fit; those of arcs may go to a file: the folder, None if they need none."""
     if all(template.kind == "A" for template in templates):
-        arcs = int(arc_starts(corpus.ptr)[-1])
-        near = sum(not any(term.absolute for term in template.terms) for template in templates)
-        # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
-        memory.ensure(arcs * (2 * near + 16), f"encoding {arcs:,} arcs")
-        return
+        return _room_for_arcs(corpus, templates)
     readings = sum(len(template.readings) for template in templates)
     memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
+    return None
+
+
+def _room_for_arcs(corpus: Corpus, templates: TemplateSet) -> Path | None:
+    arcs = int(arc_starts(corpus.ptr)[-1])
+    near = sum(not any(term.absolute for term in template.terms) for template in templates)
+    # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
+    ids, what = arcs * 2 * near, f"encoding {arcs:,} arcs"
+    memory.ensure(arcs * 16, what)
+    free = memory.available()
+    return memory.ensure_disk(ids, what) if free is not None and ids > IN_MEMORY * free else None
 
 
 def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:

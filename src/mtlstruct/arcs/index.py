@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import threads
+from .. import memory, threads
 from ..corpus import Column, Corpus
 from ..encoding import Encoded, FeatureIndex
 from ..linear import LOOKAHEAD, Design
+from ..mapped import Growing
 from ..structures.base import Parts, Sites
 from ..templates import TemplateSet
 from ..templates.arcs import BINS, ROOT
@@ -108,6 +110,7 @@ class ArcIndex:
         """Scores of all arcs without their attributes ever being listed, and the rows they are in."""
         words = self.numbers(corpus)
         starts = arc_starts(corpus.ptr)
+        memory.ensure(8 * int(starts[-1]), f"scoring {int(starts[-1]):,} arcs")
         out = np.zeros((int(starts[-1]), 1), np.float32)
 
         def work(span: tuple[int, int]) -> None:
@@ -152,17 +155,27 @@ def arc_starts(ptr: Int64) -> Int64:
 
 @dataclass
 class Rows:
-    """Attributes of all arcs: those of arc r are ids[ptr[r]:ptr[r + 1]]."""
+    """Attributes of all arcs: those of arc r are ids[ptr[r]:ptr[r + 1]]; behind the last is room to read ahead."""
 
-    ids: NDArray[np.integer]
+    found: Growing
     ptr: Int64
 
+    @property
+    def ids(self) -> NDArray[np.integer]:
+        """The attributes, and the room behind them."""
+        return self.found.array
 
-def encode_rows(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> Rows:
-    """Attributes of all arcs. A few pieces at a time are made and put behind the others, so none is held twice."""
+
+def encode_rows(
+    index: ArcIndex, corpus: Corpus, words: NDArray[np.integer], folder: Path | None = None
+) -> Rows:
+    """Attributes of all arcs. A few pieces at a time are made and put behind the others, so none is held twice.
+
+    folder: where to keep them in a file, if not in memory
+    """
     starts = arc_starts(corpus.ptr)
     dtype = np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
-    rows = Rows(np.zeros(0, dtype), np.zeros(int(starts[-1]) + 1, np.int64))
+    rows = Rows(Growing(dtype, folder), np.zeros(int(starts[-1]) + 1, np.int64))
 
     def work(span: tuple[int, int]) -> NDArray[np.integer]:
         ends = rows.ptr[starts[span[0]] + 1 : starts[span[1]] + 1]
@@ -175,20 +188,21 @@ def encode_rows(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> 
 
     spans = threads.chunks(starts)
     step = threads.get_threads()
+    size = 0
     for k in range(0, len(spans), step):
         for span, ids in zip(spans[k : k + step], threads.in_order(work, spans[k : k + step]), strict=True):
-            size = len(rows.ids)
-            rows.ids.resize(size + len(ids), refcheck=False)  # moves pages, not numbers
-            rows.ids[size:] = ids
+            rows.found.extend(ids)
             rows.ptr[starts[span[0]] + 1 : starts[span[1]] + 1] += size
+            size += len(ids)
+    rows.found.extend(np.zeros(LOOKAHEAD, dtype))
+    rows.found.finish()
     return rows
 
 
 def assembled(index: ArcIndex, corpus: Corpus, rows: Rows) -> Encoded:
     """The Design of the rows, whose memory it takes over."""
-    size = len(rows.ids)
-    rows.ids.resize(size + LOOKAHEAD, refcheck=False)
-    rows.ids[size:] = index.block_ptr[-1]
+    rows.found.cut(int(rows.ptr[-1]) + LOOKAHEAD)
+    rows.ids[-LOOKAHEAD:] = index.block_ptr[-1]
     templates = np.arange(len(index.templates), dtype=np.int32)
     nothing = np.zeros(0, np.int32)
     design = Design(rows.ids, rows.ptr, nothing, np.zeros(0, np.float32), index.block_ptr, templates)

@@ -50,8 +50,7 @@ def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> ArcIndex:
         if mask.any():
             begin, end = index.block_ptr[j : j + 2]
             moved[begin:end] = np.arange(end - begin) + small.block_ptr[j]
-    size = _move(rows.ids, rows.ptr, moved.astype(rows.ids.dtype))
-    rows.ids.resize(size, refcheck=False)
+    _move(rows.ids, rows.ptr, moved.astype(rows.ids.dtype))
     return small
 
 
@@ -132,7 +131,7 @@ def _add_up(ids, row_ptr, ptr, starts, first, last, sums):  # type: ignore[no-un
 
 @kernel
 def _move(ids, row_ptr, moved):  # type: ignore[no-untyped-def]
-    """Renumbers the ids of all rows in place, without those that are gone; returns how many are left."""
+    """Renumbers the ids of all rows in place, without those that are gone."""
     size = 0
     begin = row_ptr[0]
     for row in range(len(row_ptr) - 1):
@@ -144,4 +143,3 @@ def _move(ids, row_ptr, moved):  # type: ignore[no-untyped-def]
                 size += 1
         begin = end
         row_ptr[row + 1] = size
-    return size

@@ -69,6 +69,15 @@ ThreadsOption = Annotated[
     int | None,
     typer.Option("--threads", metavar="N", min=1, help="How many to use.", show_default="all cores"),
 ]
+MemoryOption = Annotated[
+    float | None,
+    typer.Option(
+        "--memory",
+        metavar="GB",
+        help="Use at most so much; arcs of trees that do not fit go to a file.",
+        show_default="what is free",
+    ),
+]
 EncodingOption = Annotated[str, typer.Option("--encoding", help="The encoding of the data files.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 WordsOption = Annotated[
@@ -82,6 +91,15 @@ def use_threads(count: int | None) -> None:
     from mtlstruct.threads import set_threads
 
     set_threads(count)
+
+
+def use_memory(limit: float | None) -> None:
+    """Sets how many gigabytes all that follows may use."""
+    from mtlstruct.memory import set_limit
+
+    if limit is not None and not (math.isfinite(limit) and limit > 0):
+        raise MtlError(f"--memory must be a positive number of gigabytes, got {limit}")
+    set_limit(None if limit is None else int(limit * 1e9))
 
 
 def print_json(value: Any) -> None:

@@ -10,12 +10,14 @@ import typer
 from mtlstruct.cli.common import (
     EncodingOption,
     JsonOption,
+    MemoryOption,
     Method,
     Normalize,
     Tags,
     Task,
     ThreadsOption,
     print_json,
+    use_memory,
     use_threads,
 )
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
@@ -112,6 +114,7 @@ def train(
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
     ] = 0,
     threads: ThreadsOption = None,
+    memory: MemoryOption = None,
     normalize: NormalizeOption = Normalize.none,
     tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
@@ -176,6 +179,7 @@ def train(
     )
     job.check()
     use_threads(threads)
+    use_memory(memory)
     result = job.run(quiet=quiet)
     result.warn()
     if json:
