@@ -112,10 +112,42 @@ def test_refusals(folder: Path, run: Run) -> None:
     mira = "--method", "mira", "--solver", "coordinate"
     out = run("train", folder / "arcs.tpl", several, folder / "no.mtl", *trees, *mira, code=2)
     assert "method 'mira' has no solver 'coordinate'" in out
-    for option in ("--partial", "--scores"):
-        assert "for trees" in run("predict", folder / "model.mtl", folder / "blind.conll", option, code=2)
+    for option in (["--partial"], ["--all-labels"], ["--nbest", 2]):
+        assert "for trees" in run("predict", folder / "model.mtl", folder / "blind.conll", *option, code=2)
     other = folder / "words.conll"
     other.write_text(conll(["x/D/0"]))
     out = run("score", several, other, *trees, code=2)
     assert "line 2: expected the word 'a'" in out
     assert not (folder / "no.mtl").exists()
+
+
+def test_probabilities_of_heads_are_comments(folder: Path, run: Run) -> None:
+    text = folder / "ranges.conllu"
+    ranged = conll(SENTENCES, heads=False).replace("1\tthe\t", "1-2\tthecat" + "\t_" * 8 + "\n1\tthe\t", 1)
+    text.write_text(ranged)
+    out = run("predict", folder / "model.mtl", text, "--scores")
+    lines = out.split("\n")
+    assert lines[0] == "# sentence 0"
+    assert lines[1].startswith("# probability = 0.")
+    heads = [float(p) for p in lines[2].removeprefix("# head_probabilities = ").split()]
+    assert len(heads) == 4
+    assert all(float(lines[1].split()[-1]) <= p <= 1 for p in heads)
+    assert lines[3].startswith("1-2\t")
+    bare = [line for line in lines if "probabilit" not in line]
+    assert "\n".join(bare) == run("predict", folder / "model.mtl", text)
+    text.write_text(out)
+    assert run("predict", folder / "model.mtl", text, "--scores") == out
+
+
+def test_temperatures_make_heads_as_sure_as_they_are_right(folder: Path, run: Run) -> None:
+    model, data = folder / "calibrated.mtl", folder / "train.conll"
+    found = json.loads(run("calibrate", folder / "model.mtl", data, "-o", model, "--json"))
+    assert found["nll"] < found["before"]["nll"]
+    assert 0 < found["temperature"] < 1
+    judged = json.loads(run("evaluate", model, data, "--json"))
+    assert judged["temperature"] == found["temperature"]
+    assert judged["ece"] == found["ece"]
+    assert "calibration error" in run("evaluate", model, data)
+    files = folder / "arcs.tpl", data, folder / "valid.mtl"
+    out = run("train", *files, "--task", "dependency", "--projective", "--valid", data)
+    assert "temperature" in out

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import all_labelings, path_score
+from naive import all_labelings, all_trees, path_score
 from test_sequence import problem, shapes, tables
 
 from mtlstruct import threads
 from mtlstruct.constraints import Constraints
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError, ResourceError
 from mtlstruct.lattice import Lattice
-from mtlstruct.structures import SequenceStructure
+from mtlstruct.structures import STRUCTURES, SequenceStructure
 
 pytestmark = pytest.mark.jitless
 
@@ -163,3 +163,21 @@ def test_a_structure_may_lack_an_answer():
     for ask in (lattice.marginals, lambda: lattice.nbest(2), lambda: lattice.restricted(Constraints())):
         with pytest.raises(IncompatibleError, match="structure 'tree' has no way to"):
             ask()
+
+
+@pytest.mark.parametrize("name", ["tree", "single-root-projective-tree"])
+def test_trees_and_heads_have_probabilities_that_sum_to_one(name):
+    structure = STRUCTURES[name](0)
+    ptr = np.array([0, 3, 5], np.int64)
+    scores = np.random.default_rng(0).normal(0, 2, (18, 1)).astype(np.float32)
+    lattice = Lattice(structure, (scores,), (None,), ptr)
+    marginals = lattice.marginals(0.7)
+    trees = [list(all_trees(n, structure.projective, structure.single_root)) for n in (3, 2)]
+    longest = max(map(len, trees))
+    found = [np.concatenate([some[k % len(some)] for some in trees]).astype(np.int32) for k in range(longest)]
+    chosen = np.array([marginals.sequence(lattice.evaluate(heads)) for heads in found])
+    for i, some in enumerate(trees):
+        assert chosen[: len(some), i].sum() == pytest.approx(1, abs=1e-5)
+    heads = [np.full(5, h, np.int32) for h in range(3)]
+    sums = sum(marginals.chosen(one) for one in heads)[3:]
+    assert sums == pytest.approx(np.ones(2), abs=1e-5)

@@ -85,8 +85,7 @@ class Trust:
 def trust(lattice: Lattice, gold: Outputs, temperature: float) -> Trust:
     """Measures the probabilities of a lattice. gold int32[T], negative where the model does not know the label."""
     best, marginals = lattice.best(), lattice.marginals(temperature)
-    known = np.flatnonzero(gold >= 0)
-    token = np.log(np.maximum(marginals.node[known, gold[known]], TINY))
+    token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], TINY))
     sentences = _known(lattice, gold)
     scores = lattice.evaluate(np.maximum(gold, 0))
     scores[scores < IMPOSSIBLE] = -np.inf

@@ -19,6 +19,7 @@ from .errors import IncompatibleError, InfeasibleError, MtlError
 from .oracle import Weights, score_parts
 from .structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
 from .structures.sequence import edge_rows
+from .structures.tree import TreeStructure, arc_rows
 
 Floats = NDArray[np.float64]
 Outputs = NDArray[np.int32]
@@ -40,14 +41,20 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Marginals:
-    """Probabilities at a temperature: node float64[T, L] of each label at each token, log Z float64[S]."""
+    """Probabilities at a temperature: node float64[T, L] of each label at each token, log Z float64[S].
+
+    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a token begin.
+    """
 
     node: Floats
     log_partition: Floats
     temperature: float
+    first: NDArray[np.int64] | None = None
 
     def chosen(self, outputs: Outputs) -> Floats:
-        """How probable each token's label is. float64[T]"""
+        """How probable each token's label, or head, is. float64[T]"""
+        if self.first is not None:
+            return np.asarray(self.node[self.first + outputs])
         return np.asarray(self.node[np.arange(len(outputs)), outputs])
 
     def sequence(self, values: Floats) -> Floats:
@@ -72,8 +79,14 @@ class Lattice:
 
     @property
     def probable(self) -> bool:
-        """Whether the structure can sum over its outputs and these are labels, so that labels have probabilities."""
-        return hasattr(self.structure, "marginals") and self.structure.widths()[0] == self.structure.labels
+        """Whether labels, or heads, have probabilities: the structure can sum over its outputs."""
+        if not hasattr(self.structure, "marginals"):
+            return False
+        return self._of_trees or self.structure.widths()[0] == self.structure.labels
+
+    @property
+    def _of_trees(self) -> bool:
+        return isinstance(self.structure, TreeStructure)
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
         """The same lattice, where outputs that break a constraint cannot be found and have no probability."""
@@ -114,10 +127,11 @@ class Lattice:
         return Ranked(outputs, values)
 
     def marginals(self, temperature: float = 1.0) -> Marginals:
-        """How probable each label is at each token."""
+        """How probable each label, or head, is at each token."""
         if not self.probable:
             raise self._without("give probabilities")
-        node = np.zeros((self.ptr[-1], self.structure.labels))
+        arcs = arc_rows(self.ptr) if self._of_trees else None
+        node = np.zeros((self.ptr[-1], self.structure.labels) if arcs is None else len(self.parts[0]))
         log_partition = np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
@@ -125,11 +139,11 @@ class Lattice:
             found, *_ = self.structure.marginals(
                 self.parts, self.rows, self.ptr, span, log_partition, scale=1 / temperature
             )
-            node[found.row] = found.count
+            node[found.row] = found.count if arcs is None else found.count[:, 0]
 
         threads.over_sentences(work, self.ptr)
         _check(temperature * log_partition)
-        return Marginals(np.minimum(node, 1.0), log_partition, temperature)
+        return Marginals(np.minimum(node, 1.0), log_partition, temperature, arcs)
 
     def spans(
         self, outputs: Outputs, starts: NDArray[np.int64], stops: NDArray[np.int64], marginals: Marginals

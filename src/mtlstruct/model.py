@@ -123,6 +123,12 @@ class Model:
         """How probable each label is at each token, at the model's temperature."""
         return self.lattice(corpus, constraints).marginals(self.temperature)
 
+    def gold(self, corpus: Corpus) -> NDArray[np.int32]:
+        """The outputs of labelled data in the numbers of the model; negative where it does not know a label."""
+        known = corpus if self.task == "dependency" else corpus.relabelled(self.labels)
+        assert known.outputs is not None
+        return known.outputs
+
     def template_weights(self) -> list[TemplateWeight]:
         """All templates, heaviest first; ties (the dropped ones) in file order."""
         order = (

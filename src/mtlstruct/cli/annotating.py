@@ -2,6 +2,7 @@
 
 Before each labelling that has a probability stands a line, "# PROBABILITY" or, among N best, "# RANK PROBABILITY".
 A label becomes LABEL/PROBABILITY, a word WORD/PROBABILITY. Items that stand alone have such lines for N best only.
+Trees stay as they are and get comments, "# probability = P" of it and "# head_probabilities = P P ..." of its heads.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -64,14 +66,27 @@ def annotated(model: Model, batch: Corpus, constraints: Constraints | None, wish
 
 def _trees(model: Model, batch: Corpus, lattice: Lattice, wishes: Wishes) -> str:
     """The lines of the batch with other heads, and other relations if the model knows any."""
-    if wishes.probabilities:
-        raise IncompatibleError("scores and N best are for labels: the model is one for trees")
+    if wishes.all_labels or wishes.nbest is not None:
+        raise IncompatibleError("all labels and N best are for labels: the model is one for trees")
     out = io.StringIO()
     heads, relations = lattice.best(), None
     if model.relations is not None:
         relations = text.named(model.relate(batch, heads), model.relations.labels)
-    conll.write(out, batch, None, heads, relations)
+    comments = _tree_comments(model, lattice, heads) if wishes.scores else ()
+    conll.write(out, batch, None, heads, relations, comments)
     return out.getvalue()
+
+
+def _tree_comments(model: Model, lattice: Lattice, heads: Outputs) -> list[dict[str, str]]:
+    """For each sentence how probable its tree is, and each of its heads."""
+    marginals = lattice.marginals(model.temperature)
+    trees = marginals.sequence(lattice.evaluate(heads)).tolist()
+    chosen = [f"{p:.4f}" for p in marginals.chosen(heads).tolist()]
+    spans = pairwise(lattice.ptr.tolist())
+    return [
+        {"probability": f"{tree:f}", "head_probabilities": " ".join(chosen[slice(*span)])}
+        for tree, span in zip(trees, spans, strict=True)
+    ]
 
 
 def _heads(probabilities: Floats, *, ranks: bool) -> list[list[str]]:

@@ -47,12 +47,11 @@ def calibrate(
     use_threads(threads)
     refuse_overwriting([data], [out or model])
     loaded = Model.load(model)
-    corpus = scoring.read_for(loaded, data, encoding).relabelled(loaded.labels)
-    assert corpus.outputs is not None
-    lattice = loaded.lattice(corpus)
-    before = trust(lattice, corpus.outputs, loaded.temperature)
-    temperature = fit_temperature(lattice, corpus.outputs)
-    after = trust(lattice, corpus.outputs, temperature)
+    corpus = scoring.read_for(loaded, data, encoding)
+    lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
+    before = trust(lattice, gold, loaded.temperature)
+    temperature = fit_temperature(lattice, gold)
+    after = trust(lattice, gold, temperature)
     if after.nll < FAULTLESS:
         complain(f"note: {model} labels {data} without a fault; is it what it was trained on?")
     replace(loaded, facts=loaded.facts | {"temperature": temperature}).save(out or model)

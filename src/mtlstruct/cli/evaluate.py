@@ -135,9 +135,7 @@ def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
     """How far the model's probabilities can be trusted."""
     from mtlstruct.calibration import trust
 
-    gold = corpus.relabelled(model.labels).outputs
-    assert gold is not None
-    return trust(lattice, gold, model.temperature)
+    return trust(lattice, model.gold(corpus), model.temperature)
 
 
 def _draw(worth: Trust | None, path: Path) -> None:

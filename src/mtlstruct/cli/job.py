@@ -194,10 +194,8 @@ class Job:
         lattice = model.lattice(valid)
         if not lattice.probable:
             return training
-        gold = valid.relabelled(model.labels).outputs
-        assert gold is not None
         try:
-            temperature = fit_temperature(lattice, gold)
+            temperature = fit_temperature(lattice, model.gold(valid))
         except IncompatibleError as error:  # no reason to lose what was learned
             complain(f"{self.valid}: {error}: the model has no temperature")
             return training

@@ -13,7 +13,7 @@ reader asks for one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -94,10 +94,12 @@ def write(
     labels: Sequence[str] | None,
     predictions: NDArray[np.int32],
     relations: Sequence[str] | None = None,
+    comments: Sequence[Mapping[str, str]] = (),
 ) -> None:
     """The lines as they were read, with other heads, and other relations if given; all else is left as it is.
 
     `predictions` int32[T] are heads. `labels` is there for the sake of the other formats: heads need no names.
+    comments: for each sentence those to put before its first token, by name; they replace any of that name.
     """
     if len(predictions) != corpus.tokens:
         raise IncompatibleError(f"expected {corpus.tokens} heads, got {len(predictions)}")
@@ -112,7 +114,26 @@ def write(
         lines[at] = "\t".join(cells)
     if lines and not _blank(lines[-1]):
         lines.append("")
+    if comments:
+        starts = [_begins(lines, at) for at in sheet.tokens[corpus.ptr[:-1]].tolist()]
+        lines = list(_commented(lines, dict(zip(starts, comments, strict=True))))
     out.writelines(f"{line}\n" for line in lines)
+
+
+def _begins(lines: list[str], at: int) -> int:
+    """The first line of the sentence whose first token stands at a line: a range may come before it."""
+    while at and not _blank(lines[at - 1]) and not lines[at - 1].startswith("#"):
+        at -= 1
+    return at
+
+
+def _commented(lines: list[str], given: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
+    """The lines with comments before some of them, and without those that they replace."""
+    names = {name for some in given.values() for name in some}
+    for number, line in enumerate(lines):
+        yield from (f"# {name} = {value}" for name, value in given.get(number, {}).items())
+        if not (line.startswith("#") and line[1:].partition("=")[0].strip() in names):
+            yield line
 
 
 def relations(corpus: Corpus) -> Column:
