@@ -151,3 +151,30 @@ def test_temperatures_make_heads_as_sure_as_they_are_right(folder: Path, run: Ru
     files = folder / "arcs.tpl", data, folder / "valid.mtl"
     out = run("train", *files, "--task", "dependency", "--projective", "--valid", data)
     assert "temperature" in out
+
+
+def test_templates_that_bring_nothing_are_named_and_counted(folder: Path, run: Run) -> None:
+    more = folder / "more.tpl"
+    more.write_text(
+        TEMPLATES + "A5:%x[m,POSTAG]/%x[h,POSTAG]\nA6:%x[m,POSTAG]\nA7:%x[m,POSTAG]/%x[h,POSTAG]\n"
+    )
+    model = folder / "more.mtl"
+    run("train", more, folder / "train.conll", model, "--task", "dependency", "--method", "svm", "-q")
+    rows = {row["name"]: row for row in json.loads(run("weights", model, "--json"))}
+    same = {name: row["same_as"] for name, row in rows.items() if row["same_as"] is not None}
+    assert same == {"A5": "A1", "A6": "constant", "A7": "A1"}
+    out = run("weights", model)
+    assert "5 of 8 templates kept, 3 dropped" in out
+    assert "5 of them are distinct: 2 equal another on the training data, 1 cannot tell one tree" in out
+    assert "7 are kept if those that equal a kept one count too" in out
+
+
+def test_features_of_all_arcs(folder: Path, run: Run) -> None:
+    files = folder / "arcs.tpl", folder / "train.conll"
+    sizes = []
+    for extra in ([], ["--all-arcs"]):
+        model = folder / "all.mtl"
+        found = json.loads(run("train", *files, model, "--task", "dependency", *extra, "--json", "-q"))
+        sizes.append(found["features"])
+        assert found["converged"]
+    assert sizes[1] > 2 * sizes[0]

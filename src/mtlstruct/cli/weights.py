@@ -127,9 +127,12 @@ def _remark(model: Model) -> str:
     if not gone:
         return more
     constant = sum(same is None for same in gone.values())
+    kept = sum(int(n > 0) for n in model.features)
+    twins = sum(same is not None and int(model.features[same]) > 0 for same in gone.values())
     return (
-        f"; {len(model.templates) - len(gone)} of them are distinct: {len(gone) - constant} equal another on the "
-        f"training data, {constant} cannot tell one tree from another{more}"
+        f"\n{len(model.templates) - len(gone)} of them are distinct: {len(gone) - constant} equal another on the "
+        f"training data, {constant} cannot tell one tree from another; {kept + twins} are kept if those that equal a "
+        f"kept one count too{more}"
     )
 
 
