@@ -18,6 +18,7 @@ from benchmarks import (
     masters,
     norms,
     online,
+    parsing,
     passes,
     predict,
     report,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "masters": masters.measure_all,
     "norms": norms.measure_all,
     "bound": bound.measure_all,
+    "parsing": parsing.measure_all,
     "predict": predict.measure_all,
     "threads": threads.measure_all,
 }

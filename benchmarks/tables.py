@@ -207,6 +207,52 @@ def _norm(row: dict[str, Any]) -> list[str]:
     return [row["p"], f"{row['c']:.3g}", f"{100 * row['gap']:.2f} %", *scores, f"{row['cpu_learning']:.1f} s"]
 
 
+def parsing(rows: Rows) -> str:
+    """CPU seconds, memory and speed of trees."""
+    titles = (
+        "training",
+        "start-up, reading, encoding",
+        "learning",
+        "a pass",
+        "labels",
+        "certified gap",
+        "passes",
+        "peak memory",
+        "templates kept",
+        "parsing, tokens/s",
+        "with labels",
+    )
+    return markdown(titles, (_or_missing(row, "task", _parsing, len(titles)) for row in rows))
+
+
+def _parsing(row: dict[str, Any]) -> list[str]:
+    labels = row["cpu_labels"]
+    return [
+        f"{row['cpu_before']:.1f} s",
+        f"{row['cpu_learning']:.1f} s",
+        f"{row['cpu_learning'] / row['passes']:.1f} s",
+        "" if labels is None else f"{labels:.1f} s",
+        f"{100 * row['gap']:.2f} %" if row["converged"] else "none",
+        f"{row['passes']}",
+        f"{row['peak_mb']:.0f} MB",
+        f"{row['active_templates']} of {row['templates']}",
+        f"{row['tokens_per_second']:,.0f}",
+        "" if labels is None else f"{row['tokens_per_second_labelled']:,.0f}",
+    ]
+
+
+def parsing_scores(rows: Rows) -> str:
+    """Attachment beside the paper's."""
+    titles = ("training", "ACC", "paper", "UASP", "paper", "UAS", "paper", "LAS", "labels right")
+    return markdown(titles, (_or_missing(row, "task", _attachment, len(titles)) for row in rows))
+
+
+def _attachment(row: dict[str, Any]) -> list[str]:
+    pairs = [(row[key], row["paper"].get(key)) for key in ("acc", "uasp", "uas")]
+    rest = (row.get("las"), row.get("label_accuracy"))
+    return [_score(value) for value in (*(one for pair in pairs for one in pair), *rest)]
+
+
 def predict(rows: Rows) -> str:
     """Tokens a second."""
     titles = ("program", "attributes ready", "attributes made on the way")
