@@ -45,6 +45,12 @@ def test_prediction_fills_heads_and_relations(folder: Path, run: Run) -> None:
     assert run("predict", folder / "model.mtl", folder / "blind.conll") == GOLD
 
 
+def test_input_without_sentences_comes_back(folder: Path, run: Run) -> None:
+    empty = folder / "empty.conll"
+    empty.write_text("# nothing but this\n\n")
+    assert run("predict", folder / "model.mtl", empty) == empty.read_text()
+
+
 def test_evaluate_says_how_many_labels_are_right(folder: Path, run: Run) -> None:
     both = folder / "model.mtl", folder / "train.conll"
     found = json.loads(run("evaluate", *both, "--json"))
