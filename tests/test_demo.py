@@ -86,9 +86,10 @@ def test_the_journey(
         "model.mtl",
         "model.mtl.log.jsonl",
         "weights.png",
+        "report.html",
     }
     assert "pass 1 " in err
-    assert [f"\n{step}. " in out for step in range(1, 7)] == [True] * 6
+    assert [f"\n{step}. " in out for step in range(1, 8)] == [True] * 7
     assert _f1(out) > 80
     assert cli.run(["demo"]) == 0, "a second time, in the same place"
 
@@ -113,7 +114,8 @@ def test_the_commands_do_the_same_by_hand(
     printed = capsys.readouterr().out.replace("\\\n", " ").splitlines()
     commands = [line.split()[1:] for line in printed if line.startswith("mtlstruct ")]
     model = (tmp_path / "demo" / "model.mtl").read_bytes()
-    assert [command[0] for command in commands] == ["templates", "train", "evaluate", "weights", "predict"]
+    names = ["templates", "train", "evaluate", "weights", "report", "predict"]
+    assert [command[0] for command in commands] == names
     for command in commands:
         assert cli.run(command[: command.index("|")] if "|" in command else command) == 0
     assert (tmp_path / "demo" / "model.mtl").read_bytes() == model

@@ -26,6 +26,7 @@ from .normalizers import NORMALIZERS
 from .stored import Index
 from .structures import STRUCTURES, Structure, structures_of
 from .templates import TemplateSet
+from .web import Page
 
 FORMAT = "mtlstruct model"
 VERSION = 1
@@ -160,6 +161,27 @@ class Model:
         out: dict[int, int | None] = dict.fromkeys(self.facts.get("constant", ()))
         out.update(self.facts.get("identical", ()))
         return out
+
+    def report(
+        self,
+        *,
+        name: str = "model",
+        log: str | Path | None = None,
+        data: Corpus | None = None,
+        source: str = "held-out data",
+    ) -> Page:
+        """A page about the model, to be saved or shown in a notebook: see `mtlstruct report`.
+
+        log      what training has left beside the model, for convergence and the command
+        data     labelled data, called `source` in the page, for scores, confusions and calibration
+        """
+        # The one step upwards: reports know models, not the other way round, and predicting must not load them.
+        from importlib import import_module
+
+        found: Page = import_module("mtlstruct.report.page").report_of(
+            self, name=name, log=log, data=data, source=source
+        )
+        return found
 
     def save(self, path: str | Path) -> None:
         """Writes the model file: whole, or not at all."""

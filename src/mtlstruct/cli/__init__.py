@@ -22,6 +22,7 @@ from mtlstruct.cli import (
     explain,
     export,
     predict,
+    report,
     reproduce,
     select,
     templates,
@@ -48,6 +49,7 @@ app.command()(evaluate.score)
 app.command()(calibrate.calibrate)
 app.command()(weights.weights)
 app.command()(explain.explain)
+app.command()(report.report)
 app.command()(export.export)
 app.command("import")(export.import_)
 templates.app.command()(select.select)

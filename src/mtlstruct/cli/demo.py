@@ -43,6 +43,7 @@ def demo(
     model = _train(place)
     _test(place, model)
     _weights(place, model)
+    _report(place, model)
     _by_hand(place)
     print(f"\nDone in {time.perf_counter() - began:.0f} seconds.")
 
@@ -54,7 +55,7 @@ class Files:
         self.folder = folder
         self.train, self.test = folder / "train.txt", folder / "test.txt"
         self.templates, self.model = folder / "ingredients.tpl", folder / "model.mtl"
-        self.plot = folder / "weights.png"
+        self.plot, self.report = folder / "weights.png", folder / "report.html"
 
     def prepare(self) -> None:
         """Makes the folder; one with other things in it is not ours to write to."""
@@ -109,7 +110,8 @@ def _train(place: Files) -> Model:
         "kernels, which takes half a minute; they are kept.)"
     )
     log = log_beside(place.model)
-    job = Job(place.templates, place.train, place.model, None, log, "utf-8", Options())
+    arguments = ("train", *map(str, (place.templates, place.train, place.model)))
+    job = Job(place.templates, place.train, place.model, None, log, "utf-8", Options(), arguments)
     job.check()
     result = job.run(quiet=False)
     result.warn()
@@ -163,15 +165,34 @@ def _draw(weights: list[TemplateWeight], path: Path) -> None:
         _print(f"All {len(weights)} in a picture: {path}")
 
 
+def _report(place: Files, model: Model) -> None:
+    from mtlstruct.assessment import assess
+    from mtlstruct.cli import scoring
+    from mtlstruct.report import trace
+    from mtlstruct.report.page import make_report
+
+    _step("6. The report: all of this and more on one page")
+    page = make_report(
+        model,
+        name=place.model.name,
+        size=place.model.stat().st_size,
+        trace=trace.read(log_beside(place.model)),
+        assessment=assess(model, scoring.read_for(model, place.test, "utf-8"), str(place.test)),
+    )
+    page.save(place.report)
+    _print(f"Open {place.report} in a browser: convergence, scores, confusions, the most telling features.")
+
+
 def _by_hand(place: Files) -> None:
     columns, trigrams = (",".join(map(str, numbers)) for numbers in (COLUMNS, TRIGRAMS))
-    _step(f"6. The same by hand; all files are in {place.folder}")
+    _step(f"7. The same by hand; all files are in {place.folder}")
     _print(
         f"mtlstruct templates generate --window {WINDOW[0]}:{WINDOW[1]} --columns {columns} \\",
         f"    --bigrams --trigrams {trigrams} -o {place.templates}",
         f"mtlstruct train {place.templates} {place.train} {place.model}",
         f"mtlstruct evaluate {place.model} {place.test}",
         f"mtlstruct weights {place.model} --top {SHOWN} --plot {place.plot}",
+        f"mtlstruct report {place.model} {place.report} --data {place.test}",
         f"mtlstruct predict {place.model} {place.test} | head",
     )
 

@@ -98,6 +98,7 @@ class Job:
         training.model.save(self.model)
         result = Result(self, corpus, training, self._score(training, valid), first, labels)
         if self.log is not None:
+            log.add_assessment(training.model, valid, str(self.valid))
             log.write(self.log, result.numbers)
         return result
 

@@ -1,4 +1,5 @@
-"""The trace of a training run, MODEL.log.jsonl: the run, a record a pass, the summary; a JSON object a line.
+"""The trace of a training run, MODEL.log.jsonl: the run, a record a pass, how the model does on held-out data, the
+summary; a JSON object a line.
 
 Times live here and not in the model, which must come out the same on every machine. The file is written at
 the end, as a whole: the log of an older model stays beside it until there is a new model.
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mtlstruct.cli.job import Job
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record
+    from mtlstruct.model import Model
     from mtlstruct.templates import TemplateSet
 
 
@@ -41,6 +43,13 @@ class RunLog:
     def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
         """The end of a first training, and the templates that the second one is given; its passes follow."""
         self.lines.append({"event": "refit", **numbers, "chosen": [template.title for template in chosen]})
+
+    def add_assessment(self, model: Model, valid: Corpus | None, source: str) -> None:
+        """How the model does on held-out data, if there are any, for the report."""
+        from mtlstruct.assessment import assess
+
+        if valid is not None:
+            self.lines.append({"event": "assessment", **assess(model, valid, source).as_dict()})
 
     def write(self, path: Path, summary: dict[str, Any]) -> None:
         """The whole log, with the summary as its last line."""

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mtlstruct.attachment import AttachmentScores, attachment_scores
-from mtlstruct.classification import ClassScores, class_scores
+from mtlstruct.classification import class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns, conll, items, segmented, text
-from mtlstruct.metrics import ChunkScores, WordScores, chunk_scores, word_scores
+from mtlstruct.metrics import chunk_scores, word_scores
+from mtlstruct.scoring import Scores, by_sentence, headline, scores, scores_of, tree_scores, without_chunks
 
 if TYPE_CHECKING:
     from mtlstruct.model import Model
 
-Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
+__all__ = [
+    "Scores", "headline", "read", "read_for", "score_files", "scores", "scores_of", "vocabulary", "without_chunks",
+]  # fmt: skip
 
 
 def read(
@@ -47,41 +46,6 @@ def read_for(model: Model, path: Path, encoding: str) -> Corpus:
     return read(path, model.task, tags=model.facts["tags"], encoding=encoding, width=model.columns)
 
 
-def scores(
-    task: str,
-    gold: Corpus,
-    predictions: NDArray[np.int32],
-    labels: Sequence[str],
-    vocabulary: Set[str] | None = None,
-) -> Scores:
-    """The official scores of predictions, which are ids into `labels`. int32[T]"""
-    assert gold.outputs is not None
-    if task == "dependency":
-        return _tree_scores(gold, predictions)
-    ours = text.named(predictions, labels)
-    theirs = text.named(gold.outputs, gold.labels)
-    if task == "segmentation":
-        return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
-    if task == "multiclass":
-        return class_scores(theirs, ours)
-    return chunk_scores(_by_sentence(gold, theirs), _by_sentence(gold, ours))
-
-
-def scores_of(
-    model: Model,
-    gold: Corpus,
-    predictions: NDArray[np.int32],
-    vocabulary: Set[str] | None = None,
-    relations: NDArray[np.int32] | None = None,
-) -> Scores:
-    """The same for outputs of a model; what its second stage says, if it has one, is found where it is not given."""
-    if model.relations is None:
-        return scores(model.task, gold, predictions, model.labels, vocabulary)
-    numbers = model.relate(gold, predictions) if relations is None else relations
-    found = text.named(numbers, model.relations.labels)
-    return _tree_scores(gold, predictions, (conll.relations(gold).cells(), found))
-
-
 def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | None, encoding: str) -> Scores:
     """The scores of one file against another about the same text."""
     if task == "segmentation":
@@ -95,7 +59,7 @@ def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | N
     _check_same_words(right, ours, gold, predicted, encoding)
     if task == "multiclass":
         return class_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
-    theirs, mine = (_by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
+    theirs, mine = (by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
     return chunk_scores(theirs, mine, source=str(predicted))
 
 
@@ -105,14 +69,7 @@ def _score_trees(gold: Path, predicted: Path, encoding: str) -> Scores:
     _check_same_trees(right, ours, gold, predicted)
     assert ours.outputs is not None
     relations = conll.relations(right).cells(), conll.relations(ours).cells()
-    return _tree_scores(right, ours.outputs, relations)
-
-
-def _tree_scores(
-    gold: Corpus, heads: NDArray[np.int32], relations: tuple[list[str], list[str]] | None = None
-) -> Scores:
-    assert gold.outputs is not None
-    return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, heads, relations)
+    return tree_scores(right, ours.outputs, relations)
 
 
 def _check_same_trees(right: Corpus, ours: Corpus, gold: Path, predicted: Path) -> None:
@@ -137,35 +94,9 @@ def vocabulary(path: Path | None, task: str, encoding: str) -> set[str] | None:
     return segmented.vocabulary(path, encoding=encoding)
 
 
-def headline(found: Scores) -> str:
-    """The scores in one line."""
-    values = found.as_dict()
-    names: tuple[str, ...] = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
-    if isinstance(found, AttachmentScores):
-        names = tuple(name for name in ("uas", "uasp", "acc", "las") if name in values)
-    macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
-    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro
-
-
-def without_chunks(found: Scores) -> bool:
-    """Whether the labels are no chunks (parts of speech, classes), so that the accuracy says most."""
-    return isinstance(found, ClassScores) or (
-        isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
-    )
-
-
 def _gold_labels(corpus: Corpus) -> list[str]:
     assert corpus.outputs is not None
     return text.named(corpus.outputs, corpus.labels)
-
-
-def _by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    return [labels[span] for span in corpus.sentences()]
-
-
-def _words(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    characters = "".join(corpus.columns[0].cells())
-    return [segmented.cut(characters[span], labels[span]) for span in corpus.sentences()]
 
 
 def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:

@@ -1,0 +1,79 @@
+"""Pages for a browser, each one file: a shell with its styles and scripts put in, and the data as JSON.
+
+Scripts draw everything from the data by DOM calls, never by markup made of text, so nothing of a user's data can
+become markup. A policy in the page allows exactly these styles and scripts, and no connection to anywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from ..files import replacing
+
+
+@dataclass(frozen=True)
+class Page:
+    """A whole page, to be saved or to be shown in a notebook."""
+
+    html: str
+
+    def save(self, path: str | Path) -> None:
+        """Writes the page: whole, or not at all."""
+        with replacing(path) as out:
+            out.write(self.html.encode())
+
+    def _repr_html_(self) -> str:
+        return f'<iframe srcdoc="{escape(self.html, quote=True)}" width="100%" height="720"></iframe>'
+
+
+def asset(name: str) -> str:
+    """A file of the folder assets."""
+    return (files(__name__) / "assets" / name).read_text(encoding="utf-8")
+
+
+def page(
+    title: str, data: Any, *, styles: Sequence[str], scripts: Sequence[str], connect: str = "'none'"
+) -> Page:
+    """A whole page. Styles and scripts are assets, put in one after the other; `connect` is where it may ask."""
+    style = "\n".join(map(asset, styles))
+    script = "(() => {\n'use strict';\n" + "\n".join(map(asset, scripts)) + "\n})();\n"
+    policy = "; ".join(
+        [
+            "default-src 'none'",
+            f"style-src {_hash(style)}",
+            f"script-src {_hash(script)}",
+            "img-src data:",
+            f"connect-src {connect}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+    parts = {
+        "title": escape(title),
+        "policy": escape(policy, quote=True),
+        "style": style,
+        "data": embedded(data),
+        "script": script,
+    }
+    return Page(re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("shell.html")))
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside a script element: no `<`, so neither `</script` nor `<!--` can occur."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _hash(content: str) -> str:
+    """How a policy names a style or script: the element's content, line ends included."""
+    digest = hashlib.sha256(content.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,96 @@
+"""A model on labelled data: counts by hand, and the same figures as the scores elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from naive import random_corpus
+from test_arcs import NAMES, corpus_of
+
+from mtlstruct.assessment import assess
+from mtlstruct.corpus import Corpus
+from mtlstruct.formats import segmented
+from mtlstruct.model import Model
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+
+TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB")
+
+
+def trained(corpus: Corpus, templates: TemplateSet, **options: object) -> Model:
+    return train(corpus, templates, Options(**options), lambda record: False).model  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def sequences() -> tuple[Model, Corpus]:
+    data = random_corpus(np.random.default_rng(3), 40, 6, 9)
+    return trained(data, TEMPLATES), random_corpus(np.random.default_rng(4), 30, 6, 9)
+
+
+def table(found: dict[str, object]) -> Counter[tuple[str, str]]:
+    names, cells = found["names"], found["cells"]
+    return Counter({(names[r], names[c]): n for r, c, n in cells})  # type: ignore[index, misc, attr-defined]
+
+
+def test_confusions_are_pairs_of_labels_counted(sequences: tuple[Model, Corpus]) -> None:
+    model, test = sequences
+    found = assess(model, test, "test").as_dict()
+    assert test.outputs is not None
+    right = [test.labels[y] for y in test.outputs.tolist()]
+    chosen = [model.labels[y] for y in model.predict(test).tolist()]
+    assert table(found["confusion"]) == Counter(zip(right, chosen, strict=True))
+    hits = sum(a == b for a, b in zip(right, chosen, strict=True))
+    assert found["scores"]["accuracy"] == pytest.approx(100 * hits / len(right))
+    (by_label,) = (group for group in found["groups"] if group["title"] == "by label")
+    for row in by_label["rows"]:
+        assert row["gold"] == right.count(row["name"])
+        assert row["predicted"] == chosen.count(row["name"])
+    assert sum(count for count, _, _ in found["trust"]["bins"]) == len(right)
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences: tuple[Model, Corpus]) -> None:
+    model, test = sequences
+    assert test.outputs is not None
+    outputs = test.outputs.copy()
+    outputs[0] = len(test.labels)
+    strange = Corpus(test.columns, test.ptr, outputs, (*test.labels, "NEW"))
+    found = assess(model, strange, "test").as_dict()
+    assert sum(n for (right, _), n in table(found["confusion"]).items() if right == "NEW") == 1
+
+
+def test_words_are_sorted_by_length(tmp_path) -> None:
+    (tmp_path / "train.txt").write_text("ab c def\nab c\nc c ab\nabcdefg c\n")
+    corpus = segmented.read(tmp_path / "train.txt")
+    model = trained(corpus, TEMPLATES, task="segmentation", c=10.0)
+    groups = assess(model, corpus, "train").as_dict()["groups"]
+    counts = {row["name"]: row["gold"] for row in groups[0]["rows"] if row["gold"]}
+    assert groups[0]["title"] == "by length of the word"
+    assert counts == {"1": 5, "2": 3, "3": 1, "5+": 1}
+
+
+def test_trees_are_sorted_by_tag_and_by_distance() -> None:
+    sentences = [
+        [("a", "N1", "_", 2), ("B", "V", "_", 0), ("7", "N2", "_", 2)],
+        [("B", "V", "_", 0), ("a", "N1", "_", 1), ("a", "N1", "_", 1), ("a", "N1", "_", 1)],
+    ]
+    corpus = corpus_of(sentences)
+    templates = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]\nA1:%x[h,form]/%x[m,form]/%direction[h,m]")
+    model = trained(corpus, templates.resolved(NAMES), task="dependency", c=10.0)
+    found = assess(model, corpus, "train").as_dict()
+    tags, arcs = found["groups"]
+    assert {row["name"]: row["gold"] for row in tags["rows"]} == {"N": 5, "V": 2}
+    assert {row["name"]: row["gold"] for row in arcs["rows"]} == {
+        "← 1": 2,
+        "← 2": 1,
+        "← 3–4": 1,
+        "root": 2,
+        "→ 1": 1,
+    }
+    assert found["trust"] is None
+    hits = sum(row["correct"] for row in arcs["rows"])
+    assert found["scores"]["uasp"] == pytest.approx(100 * hits / 7)
+    assert hits == sum(row["correct"] for row in tags["rows"])

@@ -1,0 +1,325 @@
+"""The report: what is in it for each task and method, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser as chromium
+import pytest
+from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
+from test_cli_classes import TRAIN as CLASS_TRAIN
+from test_cli_trees import SENTENCES, conll
+from test_cli_trees import TEMPLATES as ARC_TEMPLATES
+
+from mtlstruct import cli, load
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.formats import columns
+
+# Names that would be markup if a page put them in as it found them.
+SEQUENCES = """\
+Ann B-<b>PER</b>
+lives O
+in O
+</script><script>alert(1)</script> B-LOC
+. O
+
+Bo B-<b>PER</b>
+sees O
+Ann B-<b>PER</b>
+& O
+<!--Rome B-LOC
+
+Ann B-<b>PER</b>
+was O
+here O
+. O
+"""
+TEMPLATES = (
+    "U<i>:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,0]\nU3:%x[-2,0]/%x[2,0]\nU4:%x[0,0]/%x[1,0]/%x[2,0]\nB\n"
+)
+SEGMENTED = "ab c def\nab c\nc c ab\nabcdefg c\n"
+
+CASES = {
+    "sequence": (TEMPLATES, SEQUENCES, []),
+    "segmentation": ("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", SEGMENTED, []),
+    "dependency": (ARC_TEMPLATES, conll(SENTENCES), []),
+    "multiclass": (CLASS_TEMPLATES, CLASS_TRAIN, []),
+    "svm": (TEMPLATES, SEQUENCES, ["--method", "svm"]),
+    "pmtl": (TEMPLATES, SEQUENCES, ["--method", "pmtl", "-p", "1.5"]),
+    "mira": (TEMPLATES, SEQUENCES, ["--method", "mira", "--epochs", "3"]),
+    "refit": (TEMPLATES, SEQUENCES, ["--refit-top", "2"]),
+}
+Train = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """The folder of a case with its model, trained when first asked for."""
+    made: dict[str, Path] = {}
+
+    def train(name: str) -> Path:
+        if name not in made:
+            folder = made[name] = tmp_path_factory.mktemp(name)
+            templates, data, options = CASES[name]
+            (folder / "a.tpl").write_text(templates)
+            (folder / "train.txt").write_text(data)
+            task = name if name in ("segmentation", "dependency", "multiclass") else "sequence"
+            files = [str(folder / file) for file in ("a.tpl", "train.txt", "m.mtl")]
+            valid = ["--valid", str(folder / "train.txt")]
+            assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", *valid, *options]) == 0
+        return made[name]
+
+    return train
+
+
+def embedded(path: Path) -> dict[str, Any]:
+    """The data of a page."""
+    (found,) = re.findall(r'<script id="data"[^>]*>(.*?)</script>', path.read_text(encoding="utf-8"), re.S)
+    return dict(json.loads(found))
+
+
+def write(folder: Path, *options: str) -> Path:
+    out = folder / "report.html"
+    assert cli.run(["report", str(folder / "m.mtl"), str(out), *options]) == 0
+    return out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_task_and_method_has_a_report(trained: Train, name: str) -> None:
+    folder = trained(name)
+    data = embedded(write(folder, "--data", str(folder / "train.txt")))
+    model = load(folder / "m.mtl")
+    assert [row["text"] for row in data["templates"]] == [w.text for w in model.template_weights()]
+    assert sum(row["features"] for row in data["templates"]) == data["sizes"]["features"]
+    assert len(data["trainings"]) == 1 + (name == "refit")
+    assert data["trainings"][-1][-1]["passes"] == model.facts["passes"]
+    assert data["run"]["command"].startswith("mtlstruct train ")
+    assert data["sizes"]["file"] == (folder / "m.mtl").stat().st_size
+    assert data["assessment"]["source"].endswith("train.txt")
+    assert (data["assessment"]["trust"] is None) == (name == "dependency")
+    assert all(entry["list"] for entry in data["features"])
+
+
+def test_scores_come_from_the_log_where_no_data_are_given(trained: Train) -> None:
+    folder = trained("sequence")
+    stored = embedded(write(folder))["assessment"]
+    fresh = embedded(write(folder, "--data", str(folder / "train.txt")))["assessment"]
+    assert stored == fresh
+
+
+def test_without_a_log_the_page_is_written_and_the_command_says_so(
+    trained: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.mtl").write_bytes((trained("sequence") / "m.mtl").read_bytes())
+    data = embedded(write(tmp_path))
+    assert (data["run"], data["trainings"], data["assessment"]) == (None, [], None)
+    assert "there is no" in capsys.readouterr().err
+
+
+def test_the_log_of_another_training_is_not_taken(
+    trained: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.mtl").write_bytes((trained("svm") / "m.mtl").read_bytes())
+    log = trained("sequence") / "m.mtl.log.jsonl"
+    (tmp_path / "m.mtl.log.jsonl").write_bytes(log.read_bytes())
+    assert embedded(write(tmp_path))["run"] is None
+    assert "another training" in capsys.readouterr().err
+    command = ["report", str(tmp_path / "m.mtl"), str(tmp_path / "r.html"), "--log", str(log)]
+    assert cli.run(command) == 2
+    assert "another training" in capsys.readouterr().err
+    with pytest.raises(IncompatibleError, match="another training"):
+        load(tmp_path / "m.mtl").report(log=log)
+
+
+@pytest.mark.parametrize("content", ["", "nonsense\n", "[1]\n", '{"event": "run"}\n'])
+def test_what_is_no_log_is_refused_with_its_place(
+    trained: Train, tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text(content)
+    folder = trained("sequence")
+    assert cli.run(["report", str(folder / "m.mtl"), str(tmp_path / "r.html"), "--log", str(bad)]) == 2
+    assert str(bad) in capsys.readouterr().err
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_the_page_never_takes_the_place_of_its_sources(
+    trained: Train, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = trained("sequence")
+    for name in ("m.mtl", "m.mtl.log.jsonl"):
+        before = (folder / name).read_bytes()
+        assert cli.run(["report", str(folder / "m.mtl"), str(folder / name)]) == 2
+        assert (folder / name).read_bytes() == before
+    assert "cannot write there" in capsys.readouterr().err
+
+
+def test_models_make_their_report_from_python(trained: Train, tmp_path: Path) -> None:
+    folder = trained("sequence")
+    gold = columns.read(folder / "train.txt")
+    page = load(folder / "m.mtl").report(name="m", log=folder / "m.mtl.log.jsonl", data=gold, source="gold")
+    page.save(tmp_path / "r.html")
+    data = embedded(tmp_path / "r.html")
+    assert data["assessment"]["source"] == "gold"
+    shown = page._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "<script" not in shown
+
+
+def test_the_same_model_gives_the_same_page(trained: Train) -> None:
+    folder = trained("sequence")
+    assert write(folder).read_bytes() == write(folder).read_bytes()
+
+
+def test_no_text_of_the_user_becomes_markup(trained: Train) -> None:
+    page = write(trained("sequence")).read_text(encoding="utf-8")
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+    assert page.count("</script>") == 2
+    assert "<b>PER" not in page
+
+
+# In a browser ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    yield from chromium.browser(tmp_path_factory)
+
+
+def show(driver: Any, path: Path, width: int = 1200, scheme: str = "light") -> None:
+    chromium.resize(driver, width)
+    chromium.scheme(driver, scheme)
+    chromium.requests(driver)
+    driver.get(path.as_uri())
+    chromium.settled(driver)
+
+
+def cells(driver: Any, column: int) -> list[str]:
+    """A column of the table of templates, as it is shown."""
+    rows = "[...document.querySelectorAll('#templates tbody tr')]"
+    return list(driver.execute_script(f"return {rows}.map(r => r.cells[arguments[0]].textContent)", column))
+
+
+def click(driver: Any, selector: str, number: int = 0) -> None:
+    driver.execute_script("document.querySelectorAll(arguments[0])[arguments[1]].click()", selector, number)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pages_draw_themselves_and_ask_for_nothing(driver: Any, trained: Train, name: str) -> None:
+    path = write(trained(name))
+    show(driver, path)
+    assert chromium.complaints(driver) == []
+    assert chromium.requests(driver) == [path.as_uri()]
+    sections = driver.execute_script("return [...document.querySelectorAll('section')].map(s => s.id)")
+    expected = [
+        "summary",
+        "templates",
+        "convergence",
+        "scores",
+        "confusion",
+        "calibration",
+        "features",
+        "sizes",
+    ]
+    assert sections == [s for s in [*expected, "repeat"] if s != "calibration" or name != "dependency"]
+    bars = driver.execute_script("return document.querySelectorAll('#templates svg rect.hit').length")
+    assert bars == len(embedded(path)["templates"])
+    assert driver.execute_script("return document.querySelectorAll('#convergence svg').length") == 2
+    assert "undefined" not in driver.execute_script("return document.body.innerText")
+    assert "NaN" not in driver.page_source.partition('<script id="data"')[0]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_pages_are_never_wider_than_the_window(driver: Any, trained: Train, name: str) -> None:
+    show(driver, write(trained(name)), 390)
+    for width in (390, 320, 1200):
+        chromium.resize(driver, width)
+        chromium.settled(driver)
+        assert chromium.overflow(driver) == 0, width
+
+
+def test_the_table_is_sorted_and_searched(driver: Any, trained: Train) -> None:
+    path = write(trained("sequence"))
+    show(driver, path)
+    rows = embedded(path)["templates"]
+    assert cells(driver, 1) == [row["text"] for row in rows]
+    click(driver, "#templates th button", 1)
+    texts = cells(driver, 1)
+    collator = "return arguments[0].sort((a, b) => a.localeCompare(b))"
+    assert texts == driver.execute_script(collator, [row["text"] for row in rows])
+    click(driver, "#templates th button", 1)
+    assert cells(driver, 1) == texts[::-1]
+    assert (
+        driver.execute_script("return document.querySelectorAll('#templates th')[1].ariaSort") == "descending"
+    )
+    driver.find_element("css selector", "#templates input.search").send_keys("[0,0] u1")
+    assert cells(driver, 1) == ["U1:%x[-1,0]/%x[0,0]"]
+    driver.find_element("css selector", "#templates input.search").send_keys("zzz")
+    assert cells(driver, 1) == []
+    assert chromium.complaints(driver) == []
+
+
+def test_a_row_opens_on_its_features(driver: Any, trained: Train) -> None:
+    path = write(trained("sequence"))
+    show(driver, path)
+    click(driver, "#templates tr.opens")
+    first = embedded(path)["features"][0]["list"][0][0]
+    detail = driver.find_element("css selector", "#templates tr.detail").get_attribute("textContent")
+    assert first in detail
+    click(driver, "#templates tr.opens")
+    assert not driver.find_elements("css selector", "#templates tr.detail")
+
+
+def test_labels_and_words_are_shown_as_text(driver: Any, trained: Train) -> None:
+    show(driver, write(trained("sequence")))
+    text = driver.execute_script("return document.body.innerText")
+    assert "B-<b>PER</b>" in text
+    assert not driver.find_elements("css selector", "td b b, h3 b, i i")
+    assert chromium.complaints(driver) == []
+
+
+def test_convergence_is_drawn_by_passes_or_seconds(driver: Any, trained: Train) -> None:
+    show(driver, write(trained("sequence")))
+    before = driver.execute_script("return document.querySelector('#convergence svg').innerHTML")
+    click(driver, "#convergence button", 1)
+    after = driver.execute_script("return document.querySelector('#convergence svg').innerHTML")
+    assert before != after
+    assert "seconds" in after
+    assert chromium.complaints(driver) == []
+
+
+def test_features_are_chosen_by_template_and_label(driver: Any, trained: Train) -> None:
+    path = write(trained("sequence"))
+    show(driver, path)
+    script = """
+        const [template, label] = document.querySelectorAll('#features select');
+        label.value = 'O';
+        label.dispatchEvent(new Event('change'));
+        return [...document.querySelectorAll('#features .features h3')].map(h => h.textContent)
+    """
+    assert driver.execute_script(script) == ["O"]
+
+
+def background(driver: Any) -> str:
+    return str(driver.execute_script("return getComputedStyle(document.body).backgroundColor"))
+
+
+def test_light_dark_and_paper(driver: Any, trained: Train) -> None:
+    path = write(trained("sequence"))
+    show(driver, path)
+    light = background(driver)
+    show(driver, path, scheme="dark")
+    dark = background(driver)
+    assert light != dark
+    click(driver, "button.theme")
+    assert background(driver) == light
+    chromium.scheme(driver, "dark", media="print")
+    assert background(driver) == "rgb(255, 255, 255)"
+    hidden = "return getComputedStyle(document.querySelector('.bar')).display"
+    assert driver.execute_script(hidden) == "none"
+    chromium.scheme(driver, "light")

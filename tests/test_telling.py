@@ -1,0 +1,72 @@
+"""The strongest features, as text: against all features spelled by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from naive import random_corpus
+from test_arcs import LINES, NAMES, corpora, naive_features
+
+from mtlstruct.arcs import encode_trees
+from mtlstruct.compaction import compact
+from mtlstruct.exchange.features import cells_of
+from mtlstruct.exchange.spelling import spell
+from mtlstruct.telling import NOTHING, part_names, spelled, telling
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+
+TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU:pre-%x[1,1]\nU\nB\nB1:%x[0,1]")
+
+
+@pytest.fixture(scope="module")
+def model():
+    data = random_corpus(np.random.default_rng(3), 40, 6, 9)
+    return train(data, TEMPLATES, Options(method="svm"), lambda record: False).model
+
+
+@pytest.mark.parametrize("j", range(len(TEMPLATES)))
+def test_the_strongest_are_the_largest_weights_of_each_label(model, j):
+    number = model.live.index(j)
+    kind = ("U", "B").index(TEMPLATES[j].kind)
+    before = [k for k in range(number) if model.index.kinds[k] == model.index.kinds[number]]
+    first = sum(int(model.index.sizes[k]) for k in before)
+    lines = [
+        spell(TEMPLATES[j], cells).partition(":")[2] or NOTHING for cells in cells_of(model.index, number)
+    ]
+    parts = part_names(model.labels, model.weights[kind].shape[1])
+    every = {
+        (line, part): float(model.weights[kind][first + a, p])
+        for a, line in enumerate(lines)
+        for p, part in enumerate(parts)
+    }
+    found = telling(model, j, 3)
+    assert all(every[f.text, f.part] == f.weight != 0 for f in found)
+    sizes = [abs(f.weight) for f in found]
+    assert sizes == sorted(sizes, reverse=True)
+    for part in parts if kind == 0 else [None]:
+        mine = sorted((abs(w) for (_, p), w in every.items() if part in (p, None)), reverse=True)
+        got = [abs(f.weight) for f in found if part in (f.part, None)]
+        assert got == [size for size in mine[: 3 if kind == 0 else 12] if size > 0]
+
+
+def test_a_dropped_template_has_nothing_to_tell():
+    data = random_corpus(np.random.default_rng(3), 40, 6, 9)
+    sparse = train(data, TEMPLATES, Options(c=0.05), lambda record: False).model
+    gone = next(j for j in range(len(TEMPLATES)) if j not in sparse.live)
+    assert telling(sparse, gone, 5) == []
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5, unique=True))
+def test_features_of_arcs_are_spelled_as_they_were_found(corpus, lines):
+    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+    _, index = encode_trees(corpus, templates)
+    features = naive_features(corpus, templates)
+    small, live = compact(index, [np.ones(int(size), bool) for size in index.sizes])
+    for number, j in enumerate(live):
+        found = spelled(small, number, np.arange(small.sizes[number]))
+        name, _, start = templates[j].pieces[0].partition(":")
+        lead = len(templates[j].pieces[0]) - len(start)
+        assert sorted(found) == sorted(string[lead:] or NOTHING for string in features[j]), name
