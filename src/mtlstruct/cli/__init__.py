@@ -25,6 +25,7 @@ from mtlstruct.cli import (
     report,
     reproduce,
     select,
+    serve,
     templates,
     train,
     tune,
@@ -50,6 +51,7 @@ app.command()(calibrate.calibrate)
 app.command()(weights.weights)
 app.command()(explain.explain)
 app.command()(report.report)
+app.command()(serve.serve)
 app.command()(export.export)
 app.command("import")(export.import_)
 templates.app.command()(select.select)

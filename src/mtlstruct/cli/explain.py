@@ -57,6 +57,7 @@ def explain(
     from mtlstruct.files import check_writable
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model import Model
+    from mtlstruct.voices import sentence_record
 
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
@@ -70,7 +71,7 @@ def explain(
     with reading(data) as source:
         corpora = batches(loaded, source, False, data, encoding)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
-            record = _record(loaded, corpus, found, number, top)
+            record = sentence_record(loaded, corpus, found, number, top)
             shown += 1
             if html is not None:
                 pages.append((record, _tree(loaded, corpus, found, record)))
@@ -112,6 +113,7 @@ def _numbered(
 ) -> Iterator[tuple[int, Corpus, Explanation]]:
     """Sentences with their numbers in the whole input."""
     from mtlstruct.explain import explain as explained
+    from mtlstruct.voices import one_sentence
 
     before = 0
     for corpus in corpora:
@@ -119,84 +121,10 @@ def _numbered(
             yield from ((n, corpus, found) for n, found in enumerate(explained(model, corpus), before + 1))
         elif before < only <= before + len(corpus):
             first, last = corpus.ptr[only - before - 1 : only - before + 1].tolist()
-            found = next(explained(model, _tokens(corpus, slice(first, last))))
+            found = next(explained(model, one_sentence(corpus, slice(first, last))))
             yield only, corpus, replace(found, span=slice(first, last))
             return
         before += len(corpus)
-
-
-def _tokens(corpus: Corpus, span: slice) -> Corpus:
-    """The tokens of one sentence as a corpus."""
-    import numpy as np
-
-    from mtlstruct.corpus import Column, Corpus
-
-    columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
-    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
-
-
-def _record(model: Model, corpus: Corpus, found: Explanation, number: int, top: int) -> dict[str, Any]:
-    """The object that --json prints for a sentence."""
-    labels = _relations(model, corpus, found, top)
-    tokens = [
-        {
-            "token": t + 1,
-            "cells": [column.strings[column.ids[found.span.start + t]] for column in corpus.columns],
-            **_choices(model, corpus, found, t),
-            **_voices(model, found.values[t], top),
-            "elsewhere": float(found.elsewhere[t]),
-            **labels[t],
-        }
-        for t in range(len(found.chosen))
-    ]
-    return {"sentence": number, "tokens": tokens}
-
-
-def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:
-    """For each token what its second stage says, if the model has one: the same keys again, under `relation`."""
-    if model.relations is None:
-        return [{} for _ in found.chosen]
-    from mtlstruct.explain_trees import explain_relations
-
-    second = model.relations
-    labels = explain_relations(model, _tokens(corpus, found.span), found.chosen)
-    return [
-        {"relation": _choices(second, corpus, labels, t) | _voices(second, labels.values[t], top)}
-        for t in range(len(found.chosen))
-    ]
-
-
-def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[str, Any]:
-    """What was chosen, the runner-up, and by how much; without a runner-up there is nothing to compare."""
-    chosen, rival = int(found.chosen[t]), int(found.rivals[t])
-    margin = float(found.margin[t]) if rival >= 0 else None
-    if model.task != "dependency":
-        return {"label": model.labels[chosen], "runner_up": model.labels[rival], "margin": margin}
-    words = {"head_word": _word(corpus, found, chosen), "runner_up_word": _word(corpus, found, rival)}
-    return {"head": chosen, "runner_up": rival if rival >= 0 else None, **words, "margin": margin}
-
-
-def _word(corpus: Corpus, found: Explanation, place: int) -> str | None:
-    """The word at a place of the sentence, counted from 1."""
-    if place < 0:
-        return None
-    column = corpus.columns[0]
-    return column.strings[column.ids[found.span.start + place - 1]] if place else "ROOT"
-
-
-def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
-    """The loudest templates, and the sum of the others."""
-    loudest = [j for j in (-abs(values)).argsort(kind="stable")[:top].tolist() if values[j] != 0]
-    named = [
-        {
-            "index": j,
-            "name": model.templates[j].name,
-            "text": model.templates[j].title,
-            "value": float(values[j]),
-        }
-        for j in loudest
-    ]
-    return {"templates": named, "others": float(values.sum() - values[loudest].sum())}
 
 
 def _text(record: dict[str, Any], task: str) -> str:

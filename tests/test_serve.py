@@ -1,0 +1,720 @@
+"""The server: requests and responses in process, what is turned away, the process and its signals, the page, load."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+
+import browser as chromium
+import pytest
+from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
+from test_cli_classes import TRAIN as CLASS_TRAIN
+from test_cli_trees import SENTENCES, conll
+from test_cli_trees import TEMPLATES as ARC_TEMPLATES
+
+from mtlstruct import cli, load
+from mtlstruct.errors import MtlError
+from mtlstruct.formats import columns
+from mtlstruct.model import Model
+from mtlstruct.serve.app import make_app
+from mtlstruct.serve.limits import Limits
+from mtlstruct.serve.questions import Question, Reader, Sentence
+from mtlstruct.serve.server import bound, checked_token, is_loopback, make_server
+from mtlstruct.serve.worker import Busy, Worker
+
+WORDS = (
+    "Ann/B-PER lives/O in/O Oslo/B-LOC ./O|Bo/B-PER Smith/I-PER sees/O Ann/B-PER in/O Rome/B-LOC|"
+    "it/O rains/O in/O Oslo/B-LOC"
+)
+CASES = {
+    "text": ("sequence", "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%case[0,0]\nB\n", lambda w, y: f"{w} {y}"),
+    "columns": ("sequence", "U0:%x[0,0]\nU1:%x[-1,2]/%x[0,2]\nB\n", lambda w, y: f"{w} x {w[-1]} {y}"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models of every sort: text and columns, words, classes, trees."""
+    place = tmp_path_factory.mktemp("serve")
+
+    def train(name: str, task: str, templates: str, data: str) -> None:
+        (place / f"{name}.tpl").write_text(templates)
+        (place / f"{name}.txt").write_text(data)
+        files = [str(place / f"{name}.{end}") for end in ("tpl", "txt", "mtl")]
+        assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", "--no-log"]) == 0
+
+    for name, (task, templates, row) in CASES.items():
+        sentences = [[pair.rsplit("/", 1) for pair in line.split()] for line in WORDS.split("|")]
+        train(
+            name, task, templates, "\n\n".join("\n".join(row(w, y) for w, y in s) for s in sentences) + "\n"
+        )
+    train(
+        "words", "segmentation", "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", "ab c def\nab c\nc c ab\nabdef c\n"
+    )
+    train("classes", "multiclass", CLASS_TEMPLATES, CLASS_TRAIN)
+    train("trees", "dependency", ARC_TEMPLATES, conll(SENTENCES))
+    return place
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Local:
+    """A server in this process, on a thread and a port of its own, and a client that speaks to it."""
+
+    def __init__(self, app: Any) -> None:
+        self.socket = bound("127.0.0.1", 0)
+        self.port = self.socket.getsockname()[1]
+        self.server = make_server(app)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
+        self.thread.start()
+
+    def close(self) -> None:
+        self.server.should_exit = True
+        self.thread.join()
+        self.socket.close()
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> Response:
+        if body is not None and not isinstance(body, bytes):
+            body, headers = json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})}
+        connection = HTTPConnection("localhost", self.port, timeout=30)
+        try:
+            connection.request(method, path, body, headers or {})
+            got = connection.getresponse()
+            found = {name.lower(): value for name, value in got.getheaders()}
+            return Response(got.status, found, got.read().decode())
+        finally:
+            connection.close()
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path: str, body: Any, headers: dict[str, str] | None = None) -> Response:
+        return self.request("POST", path, body, headers)
+
+
+Client = Callable[..., Local]
+
+
+@pytest.fixture(scope="module")
+def client(folder: Path) -> Iterator[Client]:
+    """A server for a model and options, started when first asked for."""
+    running: dict[str, Local] = {}
+
+    def connect(name: str, **options: Any) -> Local:
+        key = f"{name} {options}"
+        if key not in running:
+            running[key] = Local(make_app(load(folder / f"{name}.mtl"), name=name, **options))
+        return running[key]
+
+    yield connect
+    for one in running.values():
+        one.close()
+
+
+def tag(one: Local, status: int = 200, **request: Any) -> dict[str, Any]:
+    response = one.post("/v1/tag", request)
+    assert response.status == status, response.text
+    return dict(response.json())
+
+
+def labels(answer: dict[str, Any]) -> list[list[str]]:
+    return [[token["label"] for token in sentence["tokens"]] for sentence in answer["sentences"]]
+
+
+# Questions and answers -----------------------------------------------------------------------------------------
+
+
+def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
+    found = tag(client("text"), text="Ann lives in Oslo.\n\nBo Smith sees Rome")
+    assert [[t["cells"][0] for t in s["tokens"]] for s in found["sentences"]] == [
+        ["Ann", "lives", "in", "Oslo", "."],
+        ["Bo", "Smith", "sees", "Rome"],
+    ]
+    assert labels(found)[0] == ["B-PER", "O", "O", "B-LOC", "O"]
+
+
+@pytest.mark.parametrize(
+    "text", ["don't stop", "3.14 e.g. x-y", "a,b;c", "中文 字", "🙂 ok", "\u00a0a\u3000b"]
+)
+def test_tokens_hold_all_letters_of_the_text(client: Client, text: str) -> None:
+    found = tag(client("text"), text=text)
+    letters = "".join(t["cells"][0] for s in found["sentences"] for t in s["tokens"])
+    assert letters == "".join(text.split())
+
+
+def test_columns_are_taken_whole_labelled_or_only_those_that_matter(client: Client, folder: Path) -> None:
+    one = client("columns")
+    rows = [line.split() for line in (folder / "columns.txt").read_text().splitlines()]
+    widths = {
+        "whole": [row[:3] for row in rows],
+        "labelled": rows,
+        "needed": [[row[0], row[2]] if row else [] for row in rows],
+    }
+    answers = [
+        labels(tag(one, columns="\n".join(" ".join(row) for row in given))) for given in widths.values()
+    ]
+    model = load(folder / "columns.mtl")
+    corpus = columns.read(folder / "columns.txt")
+    best = [model.labels[y] for y in model.predict(corpus).tolist()]
+    assert answers == [[best[span] for span in corpus.sentences()]] * 3
+    sentences, current = [], []
+    for row in [*widths["needed"], []]:
+        if row:
+            current.append(row)
+        elif current:
+            sentences.append(current)
+            current = []
+    assert labels(tag(one, rows=sentences)) == answers[0]
+
+
+def test_what_the_page_must_know_is_said(client: Client) -> None:
+    facts = client("columns").get("/v1/model").json()
+    assert (facts["text"], facts["width"]) == (False, 3)
+    assert [column["number"] for column in facts["columns"]] == [0, 2]
+    assert client("text").get("/v1/model").json()["text"] is True
+    assert [c["name"] for c in client("trees").get("/v1/model").json()["columns"]] == ["FORM", "POSTAG"]
+
+
+def test_segmented_text_comes_back_as_words_and_blanks_stay(client: Client) -> None:
+    found = tag(client("words"), text="abc ab\ncdef")
+    assert [sentence["words"] for sentence in found["sentences"]] == [["ab", "c", "ab"], ["c", "def"]]
+    assert [len(sentence["tokens"]) for sentence in found["sentences"]] == [5, 4]
+
+
+def test_items_have_a_class_each(client: Client) -> None:
+    found = tag(client("classes"), text="casa\ncome alto", probabilities=True)
+    assert labels(found) == [["N"], ["V"], ["A"]]
+    assert all(0 < s["tokens"][0]["probability"] <= 1 for s in found["sentences"])
+
+
+def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None:
+    one = client("trees")
+    whole = tag(one, columns=conll(SENTENCES[:2], heads=False))
+    short = tag(one, columns="the D\ncat N\nsleeps V\n. .\n\na D\ndog N\nsees V\nthe D\ncat N\n. .")
+    heads = [[token["head"] for token in s["tokens"]] for s in whole["sentences"]]
+    assert heads == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
+    assert [[token["head"] for token in s["tokens"]] for s in short["sentences"]] == heads
+    assert short["sentences"][0]["tokens"][0]["head_word"] == "cat"
+
+
+@pytest.mark.parametrize("name", ["text", "classes", "words", "trees"])
+def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
+    given = {"columns": "the D\ncat N\nsleeps V"} if name == "trees" else {"text": "Ann sees Oslo"}
+    found = tag(client(name), explain=2, **given)
+    for sentence in found["sentences"]:
+        for token in sentence["tokens"]:
+            said = token["explanation"]
+            if said["margin"] is None:
+                continue
+            total = sum(voice["value"] for voice in said["templates"]) + said["others"] + said["elsewhere"]
+            assert total == pytest.approx(said["margin"], abs=1e-4)
+            assert len(said["templates"]) <= 2
+
+
+@pytest.mark.parametrize(
+    ("request_", "problem"),
+    [
+        ({}, "got none"),
+        ({"text": "a", "rows": []}, "text and rows"),
+        ({"text": 3}, "expected a string"),
+        ({"text": ""}, "no sentences"),
+        ({"text": " \n\n "}, "no sentences"),
+        ({"text": "a", "more": 1}, "unknown key 'more'"),
+        ({"text": "a\0"}, "NUL"),
+        ({"text": "a\ud800"}, "surrogate"),
+        ({"rows": [[["a\ud800"]]]}, "surrogate"),
+        ({"rows": "a"}, "list of sentences"),
+        ({"rows": [["a"]]}, "lists of strings"),
+        ({"rows": [[[""]]]}, "not empty"),
+        ({"rows": [[["a"], ["a", "b", "c", "d"]]]}, "sentence 1: expected 1 columns, got 4"),
+        ({"columns": "a\na b c d"}, "line 2: expected 1 columns, got 4"),
+        ({"text": "a", "explain": True}, "from 0 to"),
+        ({"text": "a", "explain": 99}, "from 0 to"),
+        ({"text": "a", "probabilities": 1}, "true or false"),
+        ([1], "JSON object"),
+    ],
+)
+def test_bad_requests_get_a_sentence(client: Client, request_: Any, problem: str) -> None:
+    response = client("text").post("/v1/tag", request_)
+    assert response.status == 400
+    assert problem in response.json()["error"]
+
+
+def test_text_for_a_model_that_looks_at_columns_is_refused_with_their_names(client: Client) -> None:
+    assert "column 0, column 2" in tag(client("columns"), 400, text="Ann")["error"]
+    assert "FORM, POSTAG" in tag(client("trees"), 400, text="the cat")["error"]
+    assert "expected text" in tag(client("words"), 400, columns="a")["error"]
+
+
+# What is turned away -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b"", b"[" * 100_000])
+def test_what_is_no_json_is_refused(client: Client, body: bytes) -> None:
+    response = client("text").post("/v1/tag", body=body, headers={"Content-Type": "application/json"})
+    assert (response.status, response.json()) == (400, {"error": "expected JSON in UTF-8"})
+
+
+def test_limits_are_kept_and_named(client: Client) -> None:
+    limits = Limits(bytes=200, tokens=8, sentence=5, explained=3)
+    one = client("text", limits=limits)
+    assert "200 bytes" in tag(one, 413, text="a" * 300)["error"]
+    assert "a request may have 8 tokens, got 9" in tag(one, 413, text="a b c\na b c\na b c")["error"]
+    assert "a sentence may have 5 tokens, got 6" in tag(one, 413, text="a b c d e f")["error"]
+    assert "explained may have 3 tokens, got 4" in tag(one, 413, text="a b c d", explain=1)["error"]
+    assert tag(one, text="a b c d e")["sentences"]
+    assert one.get("/v1/model").json()["limits"]["bytes"] == 200
+
+
+def test_only_json_is_taken(client: Client) -> None:
+    one = client("text")
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
+        response = one.post("/v1/tag", body=b'{"text": "a"}', headers={"Content-Type": kind})
+        assert response.status == 415
+    assert one.post("/v1/batch", body={"text": "a"}).status == 415
+
+
+def test_pages_of_other_sites_are_kept_out(client: Client) -> None:
+    one = client("text")
+    for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://localhost"):
+        response = one.post("/v1/tag", body={"text": "a"}, headers={"Origin": origin})
+        assert response.status == 403
+    assert (
+        one.post("/v1/tag", body={"text": "a"}, headers={"Origin": f"http://localhost:{one.port}"}).status
+        == 200
+    )
+    allowed = one.request("OPTIONS", "/v1/tag", headers={"Origin": "http://evil.example"}).headers
+    assert not [name for name in allowed if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8377", "127.0.0.1.evil.example", ""])
+def test_names_that_point_here_are_not_answered_on_loopback(client: Client, host: str) -> None:
+    assert client("text").get("/v1/model", headers={"Host": host}).status == 421
+
+
+@pytest.mark.parametrize("host", ["localhost:8377", "127.0.0.1", "[::1]:80", "LOCALHOST"])
+def test_names_of_this_machine_are(client: Client, host: str) -> None:
+    assert client("text").get("/v1/model", headers={"Host": host}).status == 200
+
+
+def test_a_token_is_asked_for_and_compared(client: Client) -> None:
+    one = client("text", token="0123456789abcdef", loopback=False)
+    for headers in (
+        {},
+        {"Authorization": "Bearer"},
+        {"Authorization": "Bearer 0123456789abcdeX"},
+        {"Authorization": "Basic 0123456789abcdef"},
+        {"Authorization": "Bearer \xff"},
+    ):
+        for path in ("/v1/model", "/v1/tag", "/v1/batch", "/nothing"):
+            response = one.get(path, headers)
+            assert (response.status, response.headers["www-authenticate"]) == (401, "Bearer")
+    right = {"Authorization": "Bearer 0123456789abcdef", "Host": "example.org"}
+    assert one.get("/v1/model", headers=right).status == 200
+    page = one.get("/").text
+    assert "B-LOC" not in page, "what anybody may see says nothing of the model"
+
+
+def test_tokens_are_made_where_the_network_can_reach_the_server() -> None:
+    assert checked_token(None, "127.0.0.1") is None
+    made = {checked_token(None, "0.0.0.0") for _ in range(3)}
+    assert len(made) == 3
+    assert min(len(token or "") for token in made) >= 32
+    for bad in ("short", "with blank in the middle", "ünicode-ünicode-ü"):
+        with pytest.raises(MtlError, match="16 ASCII"):
+            checked_token(bad, "127.0.0.1")
+    names = {
+        "localhost": True,
+        "127.0.0.1": True,
+        "127.9.9.9": True,
+        "::1": True,
+        "0.0.0.0": False,
+        "::": False,
+    }
+    assert {name: is_loopback(name) for name in names} == names
+    assert not is_loopback("example.org")
+
+
+def test_other_methods_and_paths(client: Client) -> None:
+    one = client("text")
+    for method, path, status in (("GET", "/v1/tag", 405), ("POST", "/v1/model", 405), ("GET", "/x", 404)):
+        response = one.request(method, path)
+        assert response.status == status
+        assert response.json()["error"]
+    assert one.get("/healthz").status == 204
+    headers = one.get("/").headers
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_a_fault_of_ours_is_said_without_its_insides(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = client("text")
+    monkeypatch.setattr("mtlstruct.serve.worker.answers", lambda model, questions: 1 / 0)
+    assert "fault" in tag(one, 500, text="a")["error"]
+    monkeypatch.undo()
+    assert tag(one, text="a")["sentences"]
+
+
+# Batches -------------------------------------------------------------------------------------------------------
+
+
+def batch(one: Local, lines: list[str]) -> list[dict[str, Any]]:
+    body = "".join(line + "\n" for line in lines).encode()
+    response = one.post("/v1/batch", body=body, headers={"Content-Type": "application/x-ndjson"})
+    assert response.status == 200
+    return [json.loads(line) for line in response.text.splitlines()]
+
+
+def test_a_batch_is_answered_line_by_line_in_order(client: Client) -> None:
+    one = client("text")
+    texts = [f"Ann lives in Oslo {number}" for number in range(150)]
+    lines = [json.dumps({"text": text}) for text in texts]
+    lines[70] = "{bad"
+    lines[71] = '{"text": ""}'
+    lines.insert(3, "   ")
+    found = batch(one, lines)
+    assert len(found) == 150
+    assert found[70] == {"error": "expected JSON in UTF-8"}
+    assert "no sentences" in found[71]["error"]
+    for number, answer in enumerate(found):
+        if number not in (70, 71):
+            assert answer["sentences"][0]["tokens"][4]["cells"] == [str(number)]
+    assert batch(one, []) == []
+
+
+def test_a_line_beyond_the_limits_ends_a_batch(client: Client) -> None:
+    one = client("text", limits=Limits(bytes=300))
+    for rest in ("x" * 2000, "x" * 2000 + "\n" + json.dumps({"text": "Bo"})):
+        body = f"{json.dumps({'text': 'Ann'})}\n{rest}".encode()
+        response = one.post("/v1/batch", body=body, headers={"Content-Type": "application/x-ndjson"})
+        first, second = map(json.loads, response.text.splitlines())
+        assert first["sentences"]
+        assert second == {"error": "a line may have 300 bytes"}
+
+
+# The worker ----------------------------------------------------------------------------------------------------
+
+
+def question(text: str) -> Question:
+    return Question((Sentence(tuple((word,) for word in text.split())),))
+
+
+def test_what_waits_is_answered_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtlstruct.serve import worker as module
+
+    sizes, first, go = [], threading.Event(), threading.Event()
+    real = module.answers
+
+    def slow(model: Model, questions: Any) -> Any:
+        sizes.append(len(questions))
+        first.set()
+        assert go.wait(30)
+        return real(model, questions)
+
+    monkeypatch.setattr(module, "answers", slow)
+    worker = Worker(load(folder / "text.mtl"), Limits(waiting=5))
+    worker.start()
+    waiting = [worker.ask(question("Ann sees Oslo"))]
+    assert first.wait(30)
+    waiting += [worker.ask(question(f"Bo {number}")) for number in range(5)]
+    with pytest.raises(Busy):
+        worker.ask(question("Ann"))
+    assert waiting[2].cancel()
+    go.set()
+    worker.stop()
+    assert sizes == [1, 4]
+    assert [f.result()["sentences"][0]["tokens"][1]["cells"][0] for f in waiting if not f.cancelled()] == [
+        "sees", "0", "2", "3", "4",
+    ]  # fmt: skip
+    with pytest.raises(Busy):
+        worker.ask(question("Ann"))
+
+
+def test_one_bad_question_does_not_spoil_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mtlstruct.serve import worker as module
+
+    real = module.answers
+
+    def picky(model: Model, questions: Any) -> Any:
+        if any(q.sentences[0].rows[0] == ("bad",) for q in questions):
+            raise MtlError("bad")
+        return real(model, questions)
+
+    monkeypatch.setattr(module, "answers", picky)
+    worker = Worker(load(folder / "text.mtl"), Limits())
+    asked = [worker.ask(question(text)) for text in ("Ann", "bad", "Bo")]
+    worker.start()
+    assert asked[0].result(30)["sentences"]
+    with pytest.raises(MtlError):
+        asked[1].result(30)
+    assert asked[2].result(30)["sentences"]
+    worker.stop()
+
+
+def test_an_answer_that_takes_too_long_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = client("text", limits=Limits(seconds=0.2))
+    monkeypatch.setattr(
+        "mtlstruct.serve.worker.answers", lambda model, questions: time.sleep(0.5) or [{}] * len(questions)
+    )
+    assert "no answer within 0.2 s" in tag(one, 503, text="Ann")["error"]
+
+
+def test_questions_asked_together_are_answered_as_alone(folder: Path) -> None:
+    from mtlstruct.serve.answers import answers
+
+    model = load(folder / "text.mtl")
+    reader = Reader(model, Limits())
+    asked = [
+        reader.read({"text": "Ann lives in Oslo"}),
+        reader.read({"text": "Bo sees\nRome", "probabilities": True}),
+        reader.read({"text": "it rains", "explain": 3}),
+    ]
+    together = answers(model, asked)
+    assert together == [answers(model, [one])[0] for one in asked]
+    assert "probability" not in together[0]["sentences"][0]["tokens"][0]
+    assert "probability" in together[1]["sentences"][0]["tokens"][0]
+
+
+# The process ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
+    """Starts `mtlstruct serve` on a free port; returns the process and the port."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(name: str, *options: str, **environment: str) -> tuple[subprocess.Popen[str], int]:
+        command = [
+            sys.executable,
+            "-m",
+            "mtlstruct",
+            "serve",
+            str(folder / f"{name}.mtl"),
+            "--port",
+            "0",
+            *options,
+        ]
+        process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        )
+        running.append(process)
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        found = re.search(r"http://[^ ]*?:(\d+)/", said)
+        assert found, said + process.stderr.read()
+        return process, int(found[1])
+
+    yield start
+    for process in running:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()
+
+
+def call(port: int, body: bytes, path: str = "/v1/tag", **headers: str) -> tuple[int, dict[str, Any]]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
+        response = connection.getresponse()
+        return response.status, json.loads(response.read())
+    finally:
+        connection.close()
+
+
+TOKEN = "a-token-of-twenty-four-x"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_well(server: Callable[..., Any], tmp_path: Path, number: signal.Signals) -> None:
+    """And the token comes from a file or from the environment."""
+    (tmp_path / "token").write_text(TOKEN + "\n")
+    if number == signal.SIGINT:
+        process, port = server("text", "--token-file", str(tmp_path / "token"))
+    else:
+        process, port = server("text", MTLSTRUCT_TOKEN=TOKEN)
+    assert call(port, b'{"text": "Ann"}')[0] == 401
+    assert call(port, b'{"text": "Ann"}', Authorization=f"Bearer {TOKEN}")[0] == 200
+    process.send_signal(number)
+    assert process.wait(30) == 0
+    assert process.stderr.read() == "stopped\n"
+
+
+def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
+    """A dozen clients at once, each with a connection of its own, against what the model says alone."""
+    port = client("text").port
+    model = load(folder / "text.mtl")
+    reader = Reader(model, Limits())
+    from mtlstruct.serve.answers import answers
+
+    texts = [f"Ann {n} lives in Oslo " * (1 + n % 7) for n in range(24)]
+    expected = [answers(model, [reader.read({"text": text})])[0] for text in texts]
+
+    def ask(number: int) -> int:
+        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        right = 0
+        for step in range(20):
+            at = (number * 5 + step) % len(texts)
+            body = json.dumps({"text": texts[at]})
+            connection.request("POST", "/v1/tag", body, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            right += response.status == 200 and json.loads(response.read()) == expected[at]
+        connection.close()
+        return right
+
+    with ThreadPoolExecutor(12) as pool:
+        assert sum(pool.map(ask, range(12))) == 240
+
+
+def test_a_batch_streams_both_ways(client: Client) -> None:
+    """The first answers come back while the rest of the request has not been sent."""
+    port = client("text").port
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.putrequest("POST", "/v1/batch")
+    connection.putheader("Content-Type", "application/x-ndjson")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+
+    def send(lines: bytes) -> None:
+        connection.send(f"{len(lines):x}\r\n".encode() + lines + b"\r\n")
+
+    line = b'{"text": "Ann lives in Oslo"}\n'
+    send(line * 100)
+    response = connection.getresponse()
+    first = [json.loads(response.readline()) for _ in range(30)]
+    send(line * 50)
+    connection.send(b"0\r\n\r\n")
+    rest = [json.loads(found) for found in response.read().splitlines()]
+    connection.close()
+    assert len(first) + len(rest) == 150
+    assert all(answer == first[0] for answer in first + rest)
+
+
+def test_a_port_that_is_taken_and_a_missing_library(
+    client: Client,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    port = client("text").port
+    assert cli.run(["serve", str(folder / "text.mtl"), "--port", str(port)]) == 2
+    assert f"cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli.run(["serve", str(folder / "text.mtl")]) == 2
+    assert 'pip install "mtlstruct[serve]"' in capsys.readouterr().err
+
+
+# The page ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    yield from chromium.browser(tmp_path_factory)
+
+
+def wait(driver: Any, script: str) -> Any:
+    """What a script finds, as soon as it finds something."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(driver, 20).until(lambda _: driver.execute_script(f"return {script}"))
+
+
+def write(driver: Any, text: str) -> None:
+    script = """
+        const box = document.querySelector('textarea');
+        box.value = arguments[0];
+        box.dispatchEvent(new Event('input'));
+    """
+    driver.execute_script(script, text)
+
+
+def test_the_page_labels_what_is_typed_and_says_why(driver: Any, client: Client) -> None:
+    port = client("text").port
+    chromium.resize(driver, 1200)
+    chromium.requests(driver)
+    driver.get(f"http://127.0.0.1:{port}/")
+    wait(driver, "document.querySelector('textarea')")
+    write(driver, "Ann <b>lives</b> in Oslo")
+    tokens = "[...document.querySelectorAll('.token')].map(t => t.childNodes[0].textContent)"
+    found = wait(driver, f"document.querySelectorAll('.token').length && {tokens}")
+    assert found == ["Ann", "<", "b", ">", "lives", "<", "/", "b", ">", "in", "Oslo"]
+    assert not driver.find_elements("css selector", ".output b")
+    driver.execute_script("document.querySelector('.token').dispatchEvent(new Event('pointerenter'))")
+    why = driver.find_element("css selector", ".why").text
+    assert "B-PER" in why
+    assert "U0:%x[0,0]" in why
+    assert chromium.complaints(driver) == []
+    asked = chromium.requests(driver)
+    assert asked
+    assert all(url.startswith(f"http://127.0.0.1:{port}/") for url in asked)
+    for width in (1200, 390, 320):
+        chromium.resize(driver, width)
+        chromium.settled(driver)
+        assert chromium.overflow(driver) == 0, width
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("columns", "Ann n\nsees s", "This model looks at 2 columns: column 0, column 2"),
+        ("words", "abcab", "a sentence a line"),
+        ("classes", "casa come", "one a line"),
+        ("trees", "the D\ncat N\nsleeps V", "CoNLL lines are taken too"),
+    ],
+)
+def test_every_task_has_its_page(driver: Any, client: Client, name: str, text: str, expected: str) -> None:
+    port = client(name).port
+    chromium.resize(driver, 390)
+    driver.get(f"http://localhost:{port}/")
+    chromium.complaints(driver)  # of the page before, whose server is gone
+    wait(driver, "document.querySelector('textarea')")
+    assert expected in driver.find_element("css selector", "main").text
+    write(driver, text)
+    wait(driver, "document.querySelector('.token, table.tree tbody tr')")
+    driver.execute_script(
+        "document.querySelector('.token, table.tree tbody tr').dispatchEvent(new Event('pointerenter'))"
+    )
+    assert ":%" in driver.find_element("css selector", ".why").text
+    assert chromium.overflow(driver) == 0
+    write(driver, "a b c d e f g h i j k\nx" if name != "words" else "a")
+    if name in ("columns", "trees"):
+        assert "expected" in wait(driver, "document.querySelector('.problem').textContent")
+    noise = "the server responded with a status of 400"
+    assert [c for c in chromium.complaints(driver) if noise not in c] == []
+
+
+def test_the_page_asks_for_the_token(driver: Any, client: Client) -> None:
+    port = client("text", token=TOKEN).port
+    driver.get(f"http://127.0.0.1:{port}/")
+    wait(driver, "document.querySelector('input[type=password]')")
+    driver.find_element("css selector", "input[type=password]").send_keys(TOKEN + "\n")
+    wait(driver, "document.querySelector('textarea')")
+    driver.get("about:blank")
+    driver.get(f"http://127.0.0.1:{port}/#token={TOKEN}")
+    wait(driver, "document.querySelector('textarea')")
+    assert TOKEN not in driver.current_url
