@@ -22,6 +22,7 @@ from benchmarks import (
     passes,
     predict,
     report,
+    serve,
     solvers,
     threads,
     train,
@@ -43,6 +44,7 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "bound": bound.measure_all,
     "parsing": parsing.measure_all,
     "predict": predict.measure_all,
+    "serve": serve.measure_all,
     "threads": threads.measure_all,
 }
 

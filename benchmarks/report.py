@@ -31,6 +31,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "bound": ("bound", tables.bound),
     "predict": ("predict", tables.predict),
     "start_up": ("predict", tables.start_up),
+    "serve": ("serve", tables.serve),
     "threads": ("threads", tables.threads),
 }
 

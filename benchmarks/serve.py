@@ -1,4 +1,4 @@
-"""`mtlstruct serve` with the demo model on one core: requests at a fixed rate for a minute, then as many as it takes."""
+"""`mtlstruct serve` with the demo model on one core: requests at a fixed rate for a minute, then a rush."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def measure_all(repeat: int) -> list[dict[str, Any]]:
             found = measure.python(
                 "benchmarks.programs.load", port, bodies, TOKENS, rate, seconds, CONNECTIONS
             ).json
-            rows.append({"rate": rate, **found, "cpu": _cpu(process.pid) - before})
+            name = f"{rate} a second" if rate else f"{CONNECTIONS} at a time"
+            rows.append({"load": name, **found, "cpu": _cpu(process.pid) - before})
     return rows
 
 

@@ -274,6 +274,24 @@ def start_up(rows: Rows) -> str:
     return f"{rows[0]['start_up']:.2f} s (the best of {len(rows[0]['all'])}; the worst {rows[0]['all'][-1]:.2f} s)"
 
 
+def serve(rows: Rows) -> str:
+    """Requests at a rate, and as many as it takes."""
+    titles = ("requests", "seconds", "answered", "errors", "a second", "median", "99 %", "CPU a request")
+    return markdown(titles, (_or_missing(row, "load", _served, len(titles)) for row in rows))
+
+
+def _served(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['seconds']:.0f}",
+        f"{row['requests']:,}",
+        f"{row['errors']}",
+        f"{row['per_second']:.0f}",
+        f"{1000 * row['median']:.0f} ms",
+        f"{1000 * row['p99']:.0f} ms",
+        f"{1000 * row['cpu'] / row['requests']:.2f} ms",
+    ]
+
+
 def threads(rows: Rows) -> str:
     """Thread counts."""
     titles = ("threads", "wall time", "speed-up", "CPU", "sha256 of the model")

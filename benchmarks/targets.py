@@ -88,6 +88,12 @@ def _to_the_gap(results: Results) -> float:
     return parser(DANISH_MTL, "cpu_before")(results) + parser(DANISH_MTL, "cpu_learning")(results)
 
 
+def _served(results: Results) -> float:
+    """Requests a second at the steady rate; none if one of them failed."""
+    steady = results["serve"][0]
+    return 0.0 if steady["errors"] else float(steady["per_second"])
+
+
 def _norm_master(results: Results) -> float:
     return next(
         row["seconds"]
@@ -160,6 +166,9 @@ TARGETS = (
     ),
     Target("the same, fast step", _online(1, "times_mtl"), least=10.0, form="{:.1f} times"),
     Target("start-up of predict < 1.5 s", _start_up, most=1.5, form="{:.2f} s"),
+    Target(
+        "serve, one core: 200 requests a second, no error (within 1 %)", _served, least=198.0, form="{:.1f}"
+    ),
     Target(
         "p-norm master, 100 cuts, 134 templates, to 1e-6: ≤ 1.0 s", _norm_master, most=1.0, form="{:.2f} s"
     ),

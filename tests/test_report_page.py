@@ -51,6 +51,8 @@ CASES = {
     "svm": (TEMPLATES, SEQUENCES, ["--method", "svm"]),
     "pmtl": (TEMPLATES, SEQUENCES, ["--method", "pmtl", "-p", "1.5"]),
     "mira": (TEMPLATES, SEQUENCES, ["--method", "mira", "--epochs", "3"]),
+    "crf-l2": (TEMPLATES, SEQUENCES, ["--method", "crf-l2"]),
+    "online-mkl": (TEMPLATES, SEQUENCES, ["--method", "online-mkl"]),
     "refit": (TEMPLATES, SEQUENCES, ["--refit-top", "2"]),
 }
 Train = Callable[[str], Path]

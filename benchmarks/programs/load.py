@@ -21,8 +21,8 @@ def requests(path: str, tokens: int) -> list[bytes]:
 
 
 def _request(body: bytes) -> bytes:
-    head = f"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    return f"{head}\r\n\r\n".encode() + body
+    fields = f"Host: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"POST /v1/tag HTTP/1.1\r\n{fields}\r\n\r\n".encode() + body
 
 
 async def ask(
