@@ -9,10 +9,13 @@ import numpy as np
 import pytest
 from naive import random_corpus
 from test_arcs import NAMES, corpus_of
+from test_cli_labels import GOLD
+from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
+from mtlstruct import cli, load
 from mtlstruct.assessment import assess
 from mtlstruct.corpus import Corpus
-from mtlstruct.formats import segmented
+from mtlstruct.formats import conll, segmented
 from mtlstruct.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import Options, train
@@ -41,7 +44,7 @@ def test_confusions_are_pairs_of_labels_counted(sequences: tuple[Model, Corpus])
     assert test.outputs is not None
     right = [test.labels[y] for y in test.outputs.tolist()]
     chosen = [model.labels[y] for y in model.predict(test).tolist()]
-    assert table(found["confusion"]) == Counter(zip(right, chosen, strict=True))
+    assert table(found["confusions"][0]) == Counter(zip(right, chosen, strict=True))
     hits = sum(a == b for a, b in zip(right, chosen, strict=True))
     assert found["scores"]["accuracy"] == pytest.approx(100 * hits / len(right))
     (by_label,) = (group for group in found["groups"] if group["title"] == "by label")
@@ -59,7 +62,7 @@ def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences: 
     outputs[0] = len(test.labels)
     strange = Corpus(test.columns, test.ptr, outputs, (*test.labels, "NEW"))
     found = assess(model, strange, "test").as_dict()
-    assert sum(n for (right, _), n in table(found["confusion"]).items() if right == "NEW") == 1
+    assert sum(n for (right, _), n in table(found["confusions"][0]).items() if right == "NEW") == 1
 
 
 def test_words_are_sorted_by_length(tmp_path) -> None:
@@ -90,7 +93,21 @@ def test_trees_are_sorted_by_tag_and_by_distance() -> None:
         "root": 2,
         "→ 1": 1,
     }
-    assert found["trust"] is None
+    assert sum(count for count, _, _ in found["trust"]["bins"]) == 7
+    assert [confusion["axis"] for confusion in found["confusions"]] == ["head, as seen from the word"]
     hits = sum(row["correct"] for row in arcs["rows"])
     assert found["scores"]["uasp"] == pytest.approx(100 * hits / 7)
     assert hits == sum(row["correct"] for row in tags["rows"])
+
+
+def test_relations_are_counted_where_there_are_any(tmp_path) -> None:
+    (tmp_path / "train.conll").write_text(GOLD)
+    (tmp_path / "a.tpl").write_text(ARC_TEMPLATES)
+    files = [str(tmp_path / name) for name in ("a.tpl", "train.conll", "m.mtl")]
+    assert cli.run(["train", *files, "--task", "dependency", "--labels", "-c", "10", "-q", "--no-log"]) == 0
+    model, gold = load(files[2]), conll.read(files[1])
+    found = assess(model, gold, "train").as_dict()
+    assert found["scores"]["las"] == 100
+    relations = Counter(conll.relations(gold).cells())
+    assert {row["name"]: row["correct"] for row in found["groups"][-1]["rows"]} == relations
+    assert table(found["confusions"][1]) == Counter({(name, name): n for name, n in relations.items()})

@@ -12,6 +12,7 @@ import browser as chromium
 import pytest
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
+from test_cli_labels import GOLD
 from test_cli_trees import SENTENCES, conll
 from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
@@ -47,6 +48,7 @@ CASES = {
     "sequence": (TEMPLATES, SEQUENCES, []),
     "segmentation": ("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", SEGMENTED, []),
     "dependency": (ARC_TEMPLATES, conll(SENTENCES), []),
+    "labels": (ARC_TEMPLATES, GOLD, ["--labels"]),
     "multiclass": (CLASS_TEMPLATES, CLASS_TRAIN, []),
     "svm": (TEMPLATES, SEQUENCES, ["--method", "svm"]),
     "pmtl": (TEMPLATES, SEQUENCES, ["--method", "pmtl", "-p", "1.5"]),
@@ -69,7 +71,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
             templates, data, options = CASES[name]
             (folder / "a.tpl").write_text(templates)
             (folder / "train.txt").write_text(data)
-            task = name if name in ("segmentation", "dependency", "multiclass") else "sequence"
+            task = {"labels": "dependency"}.get(name, name)
+            task = task if task in ("segmentation", "dependency", "multiclass") else "sequence"
             files = [str(folder / file) for file in ("a.tpl", "train.txt", "m.mtl")]
             valid = ["--valid", str(folder / "train.txt")]
             assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", *valid, *options]) == 0
@@ -95,15 +98,18 @@ def test_every_task_and_method_has_a_report(trained: Train, name: str) -> None:
     folder = trained(name)
     data = embedded(write(folder, "--data", str(folder / "train.txt")))
     model = load(folder / "m.mtl")
-    assert [row["text"] for row in data["templates"]] == [w.text for w in model.template_weights()]
-    assert sum(row["features"] for row in data["templates"]) == data["sizes"]["features"]
-    assert len(data["trainings"]) == 1 + (name == "refit")
-    assert data["trainings"][-1][-1]["passes"] == model.facts["passes"]
+    stages = [model] if model.relations is None else [model, model.relations]
+    for stage, shown in zip(stages, data["stages"], strict=True):
+        assert [row["text"] for row in shown["templates"]] == [w.text for w in stage.template_weights()]
+        assert shown["trainings"][-1][-1]["passes"] == stage.facts["passes"]
+        assert all(entry["list"] for entry in shown["features"])
+    rows = [row for shown in data["stages"] for row in shown["templates"]]
+    assert sum(row["features"] for row in rows) == data["sizes"]["features"]
+    assert len(data["stages"][0]["trainings"]) == 1 + (name == "refit")
     assert data["run"]["command"].startswith("mtlstruct train ")
     assert data["sizes"]["file"] == (folder / "m.mtl").stat().st_size
     assert data["assessment"]["source"].endswith("train.txt")
-    assert (data["assessment"]["trust"] is None) == (name == "dependency")
-    assert all(entry["list"] for entry in data["features"])
+    assert data["assessment"]["trust"]["bins"]
 
 
 def test_scores_come_from_the_log_where_no_data_are_given(trained: Train) -> None:
@@ -118,7 +124,7 @@ def test_without_a_log_the_page_is_written_and_the_command_says_so(
 ) -> None:
     (tmp_path / "m.mtl").write_bytes((trained("sequence") / "m.mtl").read_bytes())
     data = embedded(write(tmp_path))
-    assert (data["run"], data["trainings"], data["assessment"]) == (None, [], None)
+    assert (data["run"], data["stages"][0]["trainings"], data["assessment"]) == (None, [], None)
     assert "there is no" in capsys.readouterr().err
 
 
@@ -228,9 +234,12 @@ def test_pages_draw_themselves_and_ask_for_nothing(driver: Any, trained: Train, 
         "features",
         "sizes",
     ]
-    assert sections == [s for s in [*expected, "repeat"] if s != "calibration" or name != "dependency"]
+    if name == "labels":
+        expected[5:5] = ["confusion-1"]
+        expected[8:8] = ["label-templates", "label-convergence", "label-features"]
+    assert sections == [*expected, "repeat"]
     bars = driver.execute_script("return document.querySelectorAll('#templates svg rect.hit').length")
-    assert bars == len(embedded(path)["templates"])
+    assert bars == len(embedded(path)["stages"][0]["templates"])
     assert driver.execute_script("return document.querySelectorAll('#convergence svg').length") == 2
     assert "undefined" not in driver.execute_script("return document.body.innerText")
     assert "NaN" not in driver.page_source.partition('<script id="data"')[0]
@@ -248,7 +257,7 @@ def test_pages_are_never_wider_than_the_window(driver: Any, trained: Train, name
 def test_the_table_is_sorted_and_searched(driver: Any, trained: Train) -> None:
     path = write(trained("sequence"))
     show(driver, path)
-    rows = embedded(path)["templates"]
+    rows = embedded(path)["stages"][0]["templates"]
     assert cells(driver, 1) == [row["text"] for row in rows]
     click(driver, "#templates th button", 1)
     texts = cells(driver, 1)
@@ -270,7 +279,7 @@ def test_a_row_opens_on_its_features(driver: Any, trained: Train) -> None:
     path = write(trained("sequence"))
     show(driver, path)
     click(driver, "#templates tr.opens")
-    first = embedded(path)["features"][0]["list"][0][0]
+    first = embedded(path)["stages"][0]["features"][0]["list"][0][0]
     detail = driver.find_element("css selector", "#templates tr.detail").get_attribute("textContent")
     assert first in detail
     click(driver, "#templates tr.opens")

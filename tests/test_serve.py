@@ -21,6 +21,7 @@ import browser as chromium
 import pytest
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
+from test_cli_labels import GOLD
 from test_cli_trees import SENTENCES, conll
 from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
@@ -49,11 +50,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models of every sort: text and columns, words, classes, trees."""
     place = tmp_path_factory.mktemp("serve")
 
-    def train(name: str, task: str, templates: str, data: str) -> None:
+    def train(name: str, task: str, templates: str, data: str, *options: str) -> None:
         (place / f"{name}.tpl").write_text(templates)
         (place / f"{name}.txt").write_text(data)
         files = [str(place / f"{name}.{end}") for end in ("tpl", "txt", "mtl")]
-        assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", "--no-log"]) == 0
+        assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", "--no-log", *options]) == 0
 
     for name, (task, templates, row) in CASES.items():
         sentences = [[pair.rsplit("/", 1) for pair in line.split()] for line in WORDS.split("|")]
@@ -65,6 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     train("classes", "multiclass", CLASS_TEMPLATES, CLASS_TRAIN)
     train("trees", "dependency", ARC_TEMPLATES, conll(SENTENCES))
+    train("labels", "dependency", ARC_TEMPLATES, GOLD, "--labels")
     return place
 
 
@@ -219,6 +221,19 @@ def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None
     assert heads == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
     assert [[token["head"] for token in s["tokens"]] for s in short["sentences"]] == heads
     assert short["sentences"][0]["tokens"][0]["head_word"] == "cat"
+
+
+def test_trees_have_relations_probabilities_and_drawings(client: Client) -> None:
+    rows = "the D\ncat N\nsleeps V\n. ."
+    plain = tag(client("trees"), columns=rows)["sentences"][0]
+    assert "drawing" not in plain
+    assert not {"relation", "probability"} & set(plain["tokens"][0])
+    whole = conll(SENTENCES[:1], heads=False)
+    found = tag(client("labels"), columns=whole, probabilities=True, drawing=True, explain=2)["sentences"][0]
+    assert [token["relation"] for token in found["tokens"]] == ["det", "subj", "root", "punct"]
+    assert all(0 < token["probability"] <= 1 for token in found["tokens"])
+    assert found["drawing"].startswith("<svg")
+    assert found["tokens"][0]["explanation"]["relation"]["label"] == "det"
 
 
 @pytest.mark.parametrize("name", ["text", "classes", "words", "trees"])
@@ -685,6 +700,7 @@ def test_the_page_labels_what_is_typed_and_says_why(driver: Any, client: Client)
         ("words", "abcab", "a sentence a line"),
         ("classes", "casa come", "one a line"),
         ("trees", "the D\ncat N\nsleeps V", "CoNLL lines are taken too"),
+        ("labels", conll(["the/D/2 cat/N/3 sleeps/V/0"]), "CoNLL lines are taken too"),
     ],
 )
 def test_every_task_has_its_page(driver: Any, client: Client, name: str, text: str, expected: str) -> None:
@@ -695,14 +711,16 @@ def test_every_task_has_its_page(driver: Any, client: Client, name: str, text: s
     wait(driver, "document.querySelector('textarea')")
     assert expected in driver.find_element("css selector", "main").text
     write(driver, text)
-    wait(driver, "document.querySelector('.token, table.tree tbody tr')")
+    wait(driver, "document.querySelector('.token, table.heads tbody tr')")
     driver.execute_script(
-        "document.querySelector('.token, table.tree tbody tr').dispatchEvent(new Event('pointerenter'))"
+        "document.querySelector('.token, table.heads tbody tr').dispatchEvent(new Event('pointerenter'))"
     )
     assert ":%" in driver.find_element("css selector", ".why").text
     assert chromium.overflow(driver) == 0
+    arcs = driver.execute_script("return document.querySelectorAll('svg.tree path.line').length")
+    assert arcs == (3 if name in ("trees", "labels") else 0)
     write(driver, "a b c d e f g h i j k\nx" if name != "words" else "a")
-    if name in ("columns", "trees"):
+    if name in ("columns", "trees", "labels"):
         assert "expected" in wait(driver, "document.querySelector('.problem').textContent")
     noise = "the server responded with a status of 400"
     assert [c for c in chromium.complaints(driver) if noise not in c] == []

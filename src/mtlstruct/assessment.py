@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .calibration import Trust, trust
 from .corpus import Corpus
-from .formats import segmented, text
+from .formats import conll, segmented, text
 from .metrics import ChunkScores, Counts
 from .model import Model
 from .scoring import Scores, headline, scores_of, without_chunks
@@ -66,7 +66,7 @@ class Assessment:
     source: str
     scores: Scores
     groups: tuple[Group, ...]
-    confusion: Confusion
+    confusions: tuple[Confusion, ...]
     trust: Trust | None
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Assessment:
             "headline": headline(self.scores),
             "scores": {k: v for k, v in self.scores.as_dict().items() if k != "per_type"},
             "groups": [group.as_dict() for group in self.groups],
-            "confusion": self.confusion.as_dict(),
+            "confusions": [confusion.as_dict() for confusion in self.confusions],
             "trust": None if self.trust is None else _trust(self.trust),
         }
 
@@ -85,15 +85,19 @@ def assess(model: Model, gold: Corpus, source: str) -> Assessment:
     """Predicts labelled data and counts; `source` is their name."""
     lattice = model.lattice(gold)
     predictions = lattice.best()
-    found = scores_of(model, gold, predictions)
-    if model.task == "dependency":
-        groups, confusion = _trees(gold, predictions)
+    relations = None if model.relations is None else model.relate(gold, predictions)
+    found = scores_of(model, gold, predictions, relations=relations)
+    if model.task != "dependency":
+        groups, confusions = _labels(model, gold, predictions, found)
     else:
-        groups, confusion = _labels(model, gold, predictions, found)
+        groups, confusions = _trees(gold, predictions)
+        if model.relations is not None and relations is not None:
+            more = _relations(gold, predictions, text.named(relations, model.relations.labels))
+            groups, confusions = [*groups, more[0]], [*confusions, more[1]]
     worth = None
     if lattice.probable:
         worth = trust(lattice, model.gold(gold), model.temperature)
-    return Assessment(source, found, tuple(groups), confusion, worth)
+    return Assessment(source, found, tuple(groups), tuple(confusions), worth)
 
 
 # Labels ----------------------------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def assess(model: Model, gold: Corpus, source: str) -> Assessment:
 
 def _labels(
     model: Model, gold: Corpus, predictions: NDArray[np.int32], found: Scores
-) -> tuple[list[Group], Confusion]:
+) -> tuple[list[Group], list[Confusion]]:
     assert gold.outputs is not None
     names = (*model.labels, *(label for label in gold.labels if label not in set(model.labels)))
     number = {name: n for n, name in enumerate(names)}
@@ -109,10 +113,10 @@ def _labels(
     confusion = _confusion("label", names, right, predictions)
     by_label = Group("by class" if model.task == "multiclass" else "by label", _counts_of(confusion))
     if isinstance(found, ChunkScores) and not without_chunks(found):
-        return [Group("by chunk type", found.types), by_label], confusion
+        return [Group("by chunk type", found.types), by_label], [confusion]
     if model.task == "segmentation":
-        return [_words_by_length(gold, model.labels, predictions), by_label], confusion
-    return [by_label], confusion
+        return [_words_by_length(gold, model.labels, predictions), by_label], [confusion]
+    return [by_label], [confusion]
 
 
 def _words_by_length(gold: Corpus, labels: Sequence[str], predictions: NDArray[np.int32]) -> Group:
@@ -135,7 +139,7 @@ def _lengths(spans: Iterable[tuple[int, int]]) -> Counter[str]:
 # Trees -----------------------------------------------------------------------------------------------------
 
 
-def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], Confusion]:
+def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], list[Confusion]]:
     assert gold.outputs is not None
     lengths = np.diff(gold.ptr)
     place = np.arange(gold.tokens) - np.repeat(gold.ptr[:-1], lengths) + 1
@@ -150,7 +154,20 @@ def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], C
         Group("by part of speech", _tally(every, every, right)),
         Group("by direction and distance of the head", by_arc),
     ]
-    return groups, _confusion("head, as seen from the word", names, theirs, ours)
+    return groups, [_confusion("head, as seen from the word", names, theirs, ours)]
+
+
+def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]) -> tuple[Group, Confusion]:
+    """Relations of arcs: right are those whose head is right too, as in LAS; confused they are under any head."""
+    theirs = conll.relations(gold).cells()
+    assert gold.outputs is not None
+    hits = zip(theirs, ours, (gold.outputs == predictions).tolist(), strict=True)
+    right = Counter(name for name, other, same in hits if same and name == other)
+    names = sorted({*theirs, *ours})
+    number = {name: n for n, name in enumerate(names)}
+    sides = [np.array([number[name] for name in side], np.int64) for side in (theirs, ours)]
+    counts = _tally(Counter(theirs), Counter(ours), right)
+    return Group("by relation, under the right head", counts), _confusion("relation", names, *sides)
 
 
 def _arcs(heads: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:

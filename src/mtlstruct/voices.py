@@ -21,7 +21,9 @@ def one_sentence(corpus: Corpus, span: slice) -> Corpus:
     return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
-def sentence_record(model: Model, corpus: Corpus, found: Explanation, number: int, top: int) -> dict[str, Any]:
+def sentence_record(
+    model: Model, corpus: Corpus, found: Explanation, number: int, top: int
+) -> dict[str, Any]:
     """All tokens of an explained sentence: cells, what was chosen and not, the loudest `top` templates, the rest."""
     labels = _relations(model, corpus, found, top)
     tokens = [

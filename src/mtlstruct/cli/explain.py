@@ -99,13 +99,12 @@ def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, An
     from mtlstruct.formats.conll import given_trees
     from mtlstruct.report.trees import Tree
 
-    words, _, coarse, fine, _ = zip(*(token["cells"] for token in record["tokens"]), strict=True)
     relations = None
     if model.relations is not None:
         relations = [token["relation"]["label"] for token in record["tokens"]]
-    tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
     heads, labels = given_trees(corpus, found.span) or (None, None)
-    return Tree(words, tags, found.chosen.tolist(), relations, heads, labels if relations else None)
+    rows = [token["cells"] for token in record["tokens"]]
+    return Tree.of(rows, found.chosen.tolist(), relations, heads, labels if relations else None)
 
 
 def _numbered(

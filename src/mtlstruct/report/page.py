@@ -83,17 +83,26 @@ def contents(
         "name": name,
         "task": model.task,
         "structure": model.structure.name,
+        "sizes": _sizes(model, size, trace),
+        "run": None if trace is None else _run(trace),
+        "assessment": None if assessed is None else _assessed(assessed),
+        "stages": [_stage(model, [] if trace is None else trace.trainings)],
+    }
+    if model.relations is not None:
+        found["stages"].append(_stage(model.relations, [] if trace is None else [trace.labels]))
+    return {key: _finite(value) for key, value in found.items()}
+
+
+def _stage(model: Model, trainings: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    """What was learned at once, and how: trees with labels have two stages, all else one."""
+    return {
         "facts": {key: model.facts.get(key) for key in FACTS},
         "labels": list(model.labels),
         "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
         "templates": _templates(model),
-        "sizes": _sizes(model, size, trace),
-        "run": None if trace is None else _run(trace),
-        "trainings": [] if trace is None else [list(map(_pass, passes)) for passes in trace.trainings],
-        "assessment": None if assessed is None else _assessed(assessed),
+        "trainings": [list(map(_pass, passes)) for passes in trainings],
         "features": _features(model),
     }
-    return {key: _finite(value) for key, value in found.items()}
 
 
 FACTS = (
@@ -137,19 +146,20 @@ def _cells(model: Model, j: int) -> str:
 
 
 def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any]:
-    index = model.index
-    words = index.words if isinstance(index, ArcIndex) else index
+    stages = [model] if model.relations is None else [model, model.relations]
+    indexes = [stage.index for stage in stages]
+    words = [index.words if isinstance(index, ArcIndex) else index for index in indexes]
     summary = trace.summary if trace is not None else {}
     return {
         "file": size,
-        "templates": len(model.templates),
-        "kept": int(np.count_nonzero(model.features)),
-        "attributes": int(index.sizes.sum()),
-        "attributes_seen": summary.get("attributes"),
-        "features": int(model.features.sum()),
-        "features_seen": sum(model.facts.get("seen") or ()) or None,
-        "strings": sum(map(len, words.vocabularies)),
-        "weights": sum(weights.nbytes for weights in model.weights),
+        "templates": sum(len(stage.templates) for stage in stages),
+        "kept": sum(int(np.count_nonzero(stage.features)) for stage in stages),
+        "attributes": sum(int(index.sizes.sum()) for index in indexes),
+        "attributes_seen": summary.get("attributes") if len(stages) == 1 else None,
+        "features": sum(int(stage.features.sum()) for stage in stages),
+        "features_seen": sum(sum(stage.facts.get("seen") or ()) for stage in stages) or None,
+        "strings": sum(len(vocabulary) for index in words for vocabulary in index.vocabularies),
+        "weights": sum(weights.nbytes for stage in stages for weights in stage.weights),
         "peak": summary.get("peak_rss_mb"),
     }
 
@@ -176,7 +186,7 @@ def _pass(record: dict[str, Any]) -> dict[str, Any]:
 
 def _assessed(found: dict[str, Any]) -> dict[str, Any]:
     """The assessment with as many labels as a table can show."""
-    return found | {"confusion": _most_confused(found["confusion"])}
+    return found | {"confusions": [_most_confused(confusion) for confusion in found["confusions"]]}
 
 
 def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:

@@ -10,34 +10,9 @@ from html import escape
 from typing import Any
 
 from mtlstruct.report.trees import Tree, tree_svg
+from mtlstruct.web import asset
 
-STYLE = """
-:root { color-scheme: light dark; --paper: #fff; --ink: #22303c; --soft: #6b7885; --rule: #dde3e8;
-        --line: #7b8794; --wrong: #c2410c; --missed: #1d6fa5; --plus: #2e7d4f; --minus: #c2410c; }
-@media (prefers-color-scheme: dark) {
-  :root { --paper: #14191e; --ink: #e4e9ee; --soft: #97a3ae; --rule: #2c353d;
-          --line: #8996a3; --wrong: #ff8f57; --missed: #62b5ec; --plus: #7bc99a; --minus: #ff8f57; } }
-body { background: var(--paper); color: var(--ink); font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto;
-       max-width: 72rem; padding: 0 1rem; }
-h1 { font-size: 1.3rem; } h2 { font-size: 1.05rem; margin-top: 2.2rem; }
-p.note { color: var(--soft); }
-.scroll { overflow-x: auto; border: 1px solid var(--rule); border-radius: 6px; margin: .6rem 0; }
-svg.tree { display: block; }
-svg.tree text { font-family: system-ui, sans-serif; fill: var(--ink); text-anchor: middle; }
-svg.tree .word { font-size: 15px; } svg.tree .tag { font-size: 11px; fill: var(--soft); }
-svg.tree .label { font-size: 11px; paint-order: stroke; stroke: var(--paper); stroke-width: 5px; }
-svg.tree .line { fill: none; stroke: var(--line); stroke-width: 1.4; } svg.tree .tip { fill: var(--line); }
-svg.tree .wrong .line { stroke: var(--wrong); } svg.tree .wrong .tip, svg.tree .wrong .label { fill: var(--wrong); }
-svg.tree .missed .line { stroke: var(--missed); stroke-dasharray: 5 3; }
-svg.tree .missed .tip, svg.tree .missed .label, svg.tree .right { fill: var(--missed); }
-b.wrong { color: var(--wrong); } b.missed { color: var(--missed); }
-details { border-top: 1px solid var(--rule); } summary { cursor: pointer; padding: .25rem 0; }
-summary .margin, td.value { font-variant-numeric: tabular-nums; }
-summary .margin { color: var(--soft); float: right; }
-table { border-collapse: collapse; margin: 0 0 .6rem 1.4rem; }
-td { padding: .05rem .8rem .05rem 0; } td.value { text-align: right; }
-td.plus { color: var(--plus); } td.minus { color: var(--minus); } td code { overflow-wrap: anywhere; }
-"""
+STYLES = ("explain.css", "tree.css")
 
 Record = Mapping[str, Any]
 
@@ -52,10 +27,11 @@ def explanation_page(title: str, task: str, found: Iterable[tuple[Record, Tree |
 
 def page(title: str, body: str) -> str:
     """A whole page."""
+    style = "\n".join(map(asset, STYLES))
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+        f"<style>{style}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
     )
 
 

@@ -16,11 +16,13 @@ from mtlstruct.model import Model
 class Trace:
     """A log by its events. There are two trainings where the second was given the templates that the first chose.
 
+    labels       the passes of a second stage, which learns the labels of arcs
     assessment   what `train --valid` found on its held-out data, as assessment.Assessment.as_dict says it
     """
 
     run: dict[str, Any] = field(default_factory=dict)
     trainings: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
+    labels: list[dict[str, Any]] = field(default_factory=list)
     refit: dict[str, Any] | None = None
     assessment: dict[str, Any] | None = None
     summary: dict[str, Any] = field(default_factory=dict)
@@ -41,6 +43,8 @@ def read(path: str | Path) -> Trace:
                 trace.run = event
             case "pass":
                 trace.trainings[-1].append(event)
+            case "label-pass":
+                trace.labels.append(event)
             case "refit":
                 trace.refit = event
                 trace.trainings.append([])

@@ -32,6 +32,20 @@ class Tree:
     gold: Sequence[int] | None = None
     gold_relations: Sequence[str] | None = None
 
+    @classmethod
+    def of(
+        cls,
+        rows: Sequence[Sequence[str]],
+        heads: Sequence[int],
+        relations: Sequence[str] | None = None,
+        gold: Sequence[int] | None = None,
+        gold_relations: Sequence[str] | None = None,
+    ) -> Tree:
+        """A tree over the cells of a CoNLL sentence, FORM to FEATS; tags are the fine ones where there are any."""
+        words, _, coarse, fine, _ = zip(*rows, strict=True)
+        tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
+        return cls(words, tags, heads, relations, gold, gold_relations)
+
     @property
     def missed(self) -> list[int]:
         """Tokens, from 1, whose head is not the right one."""

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ..corpus import Corpus
 from ..errors import MtlError
 from ..explain import explain
-from ..formats import segmented
-from ..lattice import Marginals
+from ..formats import segmented, text
 from ..model import Model
+from ..report.trees import Tree, tree_svg
 from ..voices import sentence_record
 from .questions import Question, Sentence, corpus_of
 
@@ -29,10 +29,17 @@ def answers(model: Model, questions: Sequence[Question]) -> list[dict[str, Any]]
     lattice = model.lattice(whole)
     outputs = lattice.best()
     wanted = lattice.probable and any(question.probabilities for question in questions)
-    marginals = lattice.marginals(model.temperature) if wanted else None
+    chances = lattice.marginals(model.temperature).chosen(outputs) if wanted else None
+    relations = None if model.relations is None else model.relate(whole, outputs)
     starts = accumulate((question.tokens for question in questions), initial=0)
     return [
-        _answer(model, question, outputs[start:stop], _part(marginals, question, slice(start, stop)))
+        _answer(
+            model,
+            question,
+            outputs[start:stop],
+            chances[start:stop] if chances is not None and question.probabilities else None,
+            None if relations is None else relations[start:stop],
+        )
         for question, (start, stop) in zip(questions, pairwise(starts), strict=True)
     ]
 
@@ -46,16 +53,12 @@ def warm_up(model: Model) -> None:
             answers(model, [Question((sentence,), explain=wanted, probabilities=True)])
 
 
-def _part(marginals: Marginals | None, question: Question, tokens: slice) -> NDArray[np.float64] | None:
-    """Probabilities of all labels at some tokens, if the question wants them."""
-    return marginals.node[tokens] if marginals is not None and question.probabilities else None
-
-
 def _answer(
     model: Model,
     question: Question,
     outputs: NDArray[np.int32],
-    probabilities: NDArray[np.float64] | None,
+    chances: NDArray[np.float64] | None,
+    relations: NDArray[np.int32] | None,
 ) -> dict[str, Any]:
     spoken = _explanations(model, question) if question.explain else None
     found, start = [], 0
@@ -63,13 +66,13 @@ def _answer(
         span = slice(start, start + len(sentence.rows))
         start = span.stop
         tokens = _tokens(model, sentence, outputs[span])
-        if probabilities is not None:
-            for token, row, y in zip(tokens, probabilities[span], outputs[span].tolist(), strict=True):
-                token["probability"] = round(float(row[y]), 6)
+        if relations is not None and model.relations is not None:
+            _add(tokens, "relation", text.named(relations[span], model.relations.labels))
+        if chances is not None:
+            _add(tokens, "probability", chances[span].round(6).tolist())
         if spoken is not None:
-            for token, said in zip(tokens, spoken[number], strict=True):
-                token["explanation"] = said
-        found.append({"tokens": tokens} | _words(model, sentence, tokens))
+            _add(tokens, "explanation", spoken[number])
+        found.append({"tokens": tokens} | _words(model, sentence, tokens) | _drawing(model, question, tokens))
     return {"task": model.task, "sentences": found}
 
 
@@ -84,6 +87,20 @@ def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> lis
         {"cells": list(row), "head": head, "head_word": rows[head - 1][0] if head else "ROOT"}
         for row, head in zip(rows, outputs.tolist(), strict=True)
     ]
+
+
+def _add(tokens: Sequence[Token], name: str, values: Sequence[Any]) -> None:
+    for token, value in zip(tokens, values, strict=True):
+        token[name] = value
+
+
+def _drawing(model: Model, question: Question, tokens: Sequence[Token]) -> dict[str, Any]:
+    """The tree as SVG, if it is wanted."""
+    if model.task != "dependency" or not question.drawing:
+        return {}
+    relations = [token["relation"] for token in tokens] if model.relations is not None else None
+    tree = Tree.of([token["cells"] for token in tokens], [token["head"] for token in tokens], relations)
+    return {"drawing": tree_svg(tree)}
 
 
 def _words(model: Model, sentence: Sentence, tokens: Sequence[Token]) -> dict[str, Any]:

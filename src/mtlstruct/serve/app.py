@@ -102,7 +102,7 @@ class Service:
         found = web.page(
             "mtlstruct",
             {"version": __version__},
-            styles=["base.css", "serve.css"],
+            styles=["base.css", "tree.css", "serve.css"],
             scripts=["base.js", "serve.js"],
             connect="'self'",
         )
@@ -123,8 +123,7 @@ class Service:
                 "labels": list(self.model.labels),
                 "method": self.model.facts.get("method"),
                 "templates": len(self.model.live),
-                "probabilities": hasattr(self.model.structure, "marginals")
-                and self.model.task != "dependency",
+                "probabilities": hasattr(self.model.structure, "marginals"),
                 "calibrated": "temperature" in self.model.facts,
                 "text": reader.takes_text,
                 "width": reader.width,

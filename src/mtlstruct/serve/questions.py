@@ -8,7 +8,8 @@ A request is an object with one of
               trees also whole CoNLL lines
     rows      a list of sentences, each a list of rows, each a list of cells, of the same widths
 
-and, if wanted, `explain` (how many templates to name for a token) and `probabilities` (true).
+and, if wanted, `explain` (how many templates to name for a token), `probabilities` (true) and `drawing` (true: of
+trees, as SVG).
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked: the sentences, how many templates to name for a token, whether probabilities are wanted."""
+    """What was asked: the sentences, how many templates to name for a token, what else is wanted."""
 
     sentences: tuple[Sentence, ...]
     explain: int = 0
     probabilities: bool = False
+    drawing: bool = False
 
     @property
     def tokens(self) -> int:
@@ -81,7 +83,11 @@ class Reader:
     def __init__(self, model: Model, limits: Limits) -> None:
         self.task, self.width, self.limits = model.task, model.columns, limits
         self.names = tuple(model.facts.get("names") or ())
-        self.needed = sorted({0, *model.index.templates.columns()})  # the word is shown, whoever looks at it
+        looked_at = set(model.index.templates.columns())
+        if model.relations is not None:
+            second = model.relations
+            looked_at |= second.templates.select(second.live).columns()
+        self.needed = sorted({0, *looked_at})  # the word is shown, whoever looks at it
 
     @property
     def takes_text(self) -> bool:
@@ -99,12 +105,14 @@ class Reader:
         given = [key for key in ("text", "columns", "rows") if key in request]
         if len(given) != 1:
             raise MtlError(f"expected one of text, columns and rows, got {' and '.join(given) or 'none'}")
-        if unknown := sorted(set(request) - {given[0], "explain", "probabilities"}):
-            raise MtlError(f"unknown key {unknown[0]!r}: expected {given[0]}, explain and probabilities")
+        if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
+            wanted = f"{given[0]}, explain, probabilities and drawing"
+            raise MtlError(f"unknown key {unknown[0]!r}: expected {wanted}")
         if self.task == "segmentation" and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
-        question = Question(sentences, _explain(request), _flag(request, "probabilities"))
+        flags = (_flag(request, name) for name in ("probabilities", "drawing"))
+        question = Question(sentences, _explain(request), *flags)
         self._check(question)
         return question
 

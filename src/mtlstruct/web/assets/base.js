@@ -63,7 +63,7 @@ function duration(seconds) {
 
 // The tooltip --------------------------------------------------------------------------------------------------
 
-const tip = el('div', {class: 'tip', hidden: true, role: 'tooltip'});
+const tip = el('div', {class: 'bubble', hidden: true, role: 'tooltip'});
 
 function showTip(event, lines) {
   const [title, ...rest] = lines;

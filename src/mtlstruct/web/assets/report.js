@@ -1,9 +1,16 @@
 // The report: sections in the order in which somebody would ask.
 
-const facts = data.facts;
-const byIndex = new Map(data.templates.map(row => [row.index, row]));
-const featuresOf = new Map(data.features.map(entry => [entry.index, entry.list]));
-const kept = data.templates.filter(row => row.kept);
+const [main, second] = data.stages;
+for (const stage of data.stages) {
+  stage.byIndex = new Map(stage.templates.map(row => [row.index, row]));
+  stage.featuresOf = new Map(stage.features.map(entry => [entry.index, entry.list]));
+  stage.kept = stage.templates.filter(row => row.kept);
+}
+
+/** A section about one stage: the second one, the labels of arcs, says so. */
+function stageCard(stage, id, short, title, ...rest) {
+  return stage === main ? card(id, short, title, ...rest) : card(`label-${id}`, `Labels: ${short.toLowerCase()}`, `Labels of arcs: ${title[0].toLowerCase()}${title.slice(1)}`, ...rest);
+}
 
 function tile(name, value, note) {
   return el('div', {class: 'tile'}, el('dt', null, name), el('dd', null, value, note && el('small', null, note)));
@@ -18,7 +25,7 @@ function plain(pairs) {
 
 const TASKS = {sequence: 'Label sequences', segmentation: 'Word segmentation', dependency: 'Dependency trees', multiclass: 'Classes of items'};
 
-function certificate() {
+function certificate({facts}) {
   if (facts.converged) return el('span', {class: 'badge good'}, `certified: within ${(100 * facts.gap).toPrecision(2)}% of the optimum`);
   if (known(facts.gap) && facts.gap < 1) return el('span', {class: 'badge bad'}, `not converged: gap ${(100 * facts.gap).toPrecision(3)}%`);
   return el('span', {class: 'badge bad'}, 'no certificate');
@@ -32,15 +39,16 @@ function mainScore() {
 }
 
 function summary() {
+  const {facts, kept, labels} = main;
   const items = data.task === 'multiclass';
   const method = [facts.method, known(facts.p) && `p = ${figure(facts.p)}`, known(facts.c) && `c = ${figure(facts.c)}`].filter(Boolean).join(', ');
   return card('summary', 'Summary', 'Summary', null,
     el('dl', {class: 'tiles'},
       mainScore(),
-      tile('templates kept', `${kept.length} of ${data.templates.length}`, facts.sparse ? 'the others have no weight' : 'this method drops none on purpose'),
+      tile('templates kept', `${kept.length} of ${main.templates.length}`, facts.sparse ? 'the others have no weight' : 'this method drops none on purpose'),
       tile('features', whole(data.sizes.features), data.sizes.features_seen && `of ${whole(data.sizes.features_seen)} looked at`),
       tile('training data', `${whole(facts.tokens)} ${items ? 'items' : 'tokens'}`,
-        [!items && `${whole(facts.sentences)} sentences`, data.labels.length && `${data.labels.length} ${items ? 'classes' : 'labels'}`].filter(Boolean).join(', ')),
+        [!items && `${whole(facts.sentences)} sentences`, labels.length && `${labels.length} ${items ? 'classes' : 'labels'}`, second && `${second.labels.length} relations`].filter(Boolean).join(', ')),
       tile('method', facts.method || '–', method.replace(`${facts.method}, `, '')),
       data.run && tile('training time', duration(data.run.seconds), known(data.run.encode) && `of it ${duration(data.run.encode)} reading features`),
       tile('model file', bytes(data.sizes.file), known(data.sizes.peak) && `training took ${bytes(data.sizes.peak * 1e6)} of memory`),
@@ -49,45 +57,47 @@ function summary() {
 
 // Templates ----------------------------------------------------------------------------------------------------
 
-function legend() {
+function legend({kept, templates: all}) {
   const names = [...Object.keys(SHADES).filter(name => kept.some(row => row.cells === name))];
   const square = shade => svg('svg', {viewBox: '0 0 10 10', 'aria-hidden': 'true'}, svg('rect', {class: shade, width: 10, height: 10, rx: 2}));
   const entries = names.map(name => el('span', null, square(SHADES[name]), name));
-  if (kept.length < data.templates.length) entries.push(el('span', null, square('dropped'), 'dropped'));
+  if (kept.length < all.length) entries.push(el('span', null, square('dropped'), 'dropped'));
   return el('div', {class: 'legend'}, entries);
 }
 
-function templates() {
-  const value = row => data.learned ? row.relative : row.norm;
-  const most = Math.max(...data.templates.map(value));
+function templates(stage) {
+  const {templates: rows, learned, featuresOf} = stage;
+  const value = row => learned ? row.relative : row.norm;
+  const most = Math.max(...rows.map(value));
   const dash = (row, text) => row.kept ? text : '–';
   const columns = [
     {title: 'rank', value: row => row.rank, number: true, ascending: true},
     {title: 'template', value: row => row.text, className: 'mono'},
-    {title: data.learned ? 'relative weight' : 'norm', value, number: true,
+    {title: learned ? 'relative weight' : 'norm', value, number: true,
       show: row => row.kept ? meter(column(value(row)), value(row) / most) : row.reason || 'dropped'},
     {title: 'μ', value: row => row.mu, number: true, less: true, show: row => dash(row, column(row.mu))},
-    ...(data.learned ? [{title: '‖w‖', value: row => row.norm, number: true, less: true, show: row => dash(row, column(row.norm))}] : []),
+    ...(learned ? [{title: '‖w‖', value: row => row.norm, number: true, less: true, show: row => dash(row, column(row.norm))}] : []),
     {title: 'features', value: row => row.features, number: true, show: row => dash(row, whole(row.features))},
   ];
-  const open = row => featuresOf.has(row.index) ? () => featureCards(featuresOf.get(row.index), null) : null;
-  const note = data.learned
+  const open = row => featuresOf.has(row.index) ? () => featureCards(stage, featuresOf.get(row.index), null) : null;
+  const note = learned
     ? 'Weight of each template relative to the average, which is 1, on a log scale; heaviest first. A dropped template costs nothing and is not in the model.'
     : 'Norm of the weights of each template, on a log scale, largest first: this method weighs all templates alike.';
-  return card('templates', 'Templates', 'What the templates are worth', note,
-    drawn(width => weightsChart(data.templates, data.learned, width), 'Templates by rank'), legend(),
+  return stageCard(stage, 'templates', 'Templates', 'What the templates are worth', note,
+    drawn(width => weightsChart(rows, learned, width), 'Templates by rank'), legend(stage),
     el('p', {class: 'soft small screen'}, 'Click a row for its most telling features.'),
-    dataTable(columns, data.templates, {search: row => `${row.name} ${row.text}`, open, gone: row => !row.kept, limit: 15, sort: [0, false], label: 'templates'}));
+    dataTable(columns, rows, {search: row => `${row.name} ${row.text}`, open, gone: row => !row.kept, limit: 15, sort: [0, false], label: 'templates'}));
 }
 
 // Convergence --------------------------------------------------------------------------------------------------
 
-function convergence() {
-  const trainings = data.trainings.filter(passes => passes.length);
+function convergence(stage) {
+  const {facts} = stage;
+  const trainings = stage.trainings.filter(passes => passes.length);
   if (!trainings.length) {
-    return card('convergence', 'Convergence', 'Convergence',
+    return stageCard(stage, 'convergence', 'Convergence', 'Convergence',
       `Final bounds: objective ${figure(facts.objective, 6)}, dual ${figure(facts.dual, 6)}. The log of the training (MODEL.log.jsonl) was not there, so the way to them is not shown.`,
-      el('div', null, certificate()));
+      el('div', null, certificate(stage)));
   }
   let passes = trainings[trainings.length - 1];
   let along = 'passes';
@@ -105,9 +115,9 @@ function convergence() {
     return el('span', {class: 'row'}, buttons);
   };
   const last = passes[passes.length - 1];
-  return card('convergence', 'Convergence', 'Convergence',
+  return stageCard(stage, 'convergence', 'Convergence', 'Convergence',
     'Every pass bounds the optimum from above (the objective of these weights) and from below (the dual). The gap between them is a proof of how much could still be gained; hollow points are estimates.',
-    el('div', {class: 'row'}, certificate(), el('span', {class: 'soft small'}, `${whole(last.passes)} passes, ${duration(data.run.seconds)}`),
+    el('div', {class: 'row'}, certificate(stage), el('span', {class: 'soft small'}, `${whole(last.passes)} passes, ${duration(last.seconds)}`),
       el('span', {class: 'row screen'}, choices([['by passes', 'passes'], ['by seconds', 'seconds']], value => { along = value; }),
         trainings.length > 1 && choices([['second training', 1], ['first training', 0]], value => { passes = trainings[value]; }))),
     el('div', {class: 'two-up'},
@@ -152,11 +162,13 @@ function groupTable(group) {
   return dataTable(columns, group.rows, {limit: 14});
 }
 
-function confusion() {
-  if (!data.assessment) return null;
-  const table = data.assessment.confusion;
+function confusions() {
+  return data.assessment ? data.assessment.confusions.map(confusion) : [];
+}
+
+function confusion(table, number) {
   const some = table.of > table.names.length ? ` The ${table.names.length} of ${table.of} with the most errors.` : '';
-  return card('confusion', 'Confusion', 'What is taken for what', `Rows are right, columns were chosen (${table.axis}); blue is right, red is wrong, by share of the row.${some}`, heatTable(table), mistakes(table));
+  return card(number ? `confusion-${number}` : 'confusion', number ? `Confusion: ${table.axis}` : 'Confusion', 'What is taken for what', `Rows are right, columns were chosen (${table.axis}); blue is right, red is wrong, by share of the row.${some}`, heatTable(table), mistakes(table));
 }
 
 /** The most frequent errors as a list. */
@@ -172,7 +184,7 @@ function calibration() {
   if (!trust) return null;
   return card('calibration', 'Calibration', 'What the probabilities are worth',
     'Of the labels that the model gives a probability, how many are right; on the line both agree. ' +
-    (known(facts.temperature) ? '' : 'This model has no temperature, so its scores are no probabilities yet: mtlstruct calibrate MODEL HELDOUT.'),
+    (known(main.facts.temperature) ? '' : 'This model has no temperature, so its scores are no probabilities yet: mtlstruct calibrate MODEL HELDOUT.'),
     el('div', {class: 'two-up'}, drawn(width => reliabilityChart(trust.bins, width), 'Reliability'),
       el('dl', {class: 'tiles few'}, tile('calibration error', `${trust.ece.toFixed(2)}%`), tile('−ln p a sentence', figure(trust.nll)),
         tile('−ln p a token', figure(trust.token_nll)), tile('temperature', figure(trust.temperature)))));
@@ -181,11 +193,11 @@ function calibration() {
 // Features -----------------------------------------------------------------------------------------------------
 
 /** Cards of features, one for each part; entries [text, part, weight, template?]. */
-function featureCards(list, most) {
+function featureCards({labels}, list, most) {
   const parts = new Map();
   for (const entry of list) parts.set(entry[1], [...(parts.get(entry[1]) || []), entry]);
   const single = parts.size > 60 || parts.size === 1 || [...parts.values()].every(entries => entries.length < 3);
-  const place = new Map(data.labels.map((name, n) => [name, n]));
+  const place = new Map(labels.map((name, n) => [name, n]));
   const groups = single ? [[list[0][1] === list[list.length - 1][1] ? list[0][1] : 'strongest', list]]
     : [...parts].sort(([a], [b]) => (place.get(a) ?? 1e9) - (place.get(b) ?? 1e9));
   const high = Math.max(...list.map(entry => Math.abs(entry[2])), 1e-12);
@@ -199,14 +211,15 @@ function featureCards(list, most) {
     })))));
 }
 
-function features() {
-  if (!data.features.length) return null;
-  const every = data.features.flatMap(({index, list}) => list.map(entry => [...entry, byIndex.get(index)]))
+function features(stage) {
+  const {features: lists, byIndex, kept} = stage;
+  if (!lists.length) return null;
+  const every = lists.flatMap(({index, list}) => list.map(entry => [...entry, byIndex.get(index)]))
     .sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
-  const labels = data.labels.filter(name => every.some(entry => entry[1] === name));
+  const labels = stage.labels.filter(name => every.some(entry => entry[1] === name));
   const box = el('div');
   const template = el('select', {'aria-label': 'Template', onchange: () => show()}, el('option', {value: ''}, 'all templates'),
-    data.features.map(({index}) => el('option', {value: index}, byIndex.get(index).text)));
+    lists.map(({index}) => el('option', {value: index}, byIndex.get(index).text)));
   const label = el('select', {'aria-label': 'Label', onchange: () => show()}, el('option', {value: ''}, 'all labels'),
     labels.length > 1 && labels.map(name => el('option', {value: name}, name)));
   function show() {
@@ -214,12 +227,12 @@ function features() {
     const single = chosen.filter(entry => !entry[1].includes(' → '));
     const pairs = chosen.filter(entry => entry[1].includes(' → '));
     const most = label.value || template.value ? 24 : 8;
-    box.replaceChildren(single.length ? featureCards(single, labels.length > 1 ? most : 45) : '',
-      pairs.length && !label.value ? el('div', {class: 'pairs'}, el('h3', null, 'Pairs of labels'), featureCards(pairs.slice(0, 36), null)) : '');
+    box.replaceChildren(single.length ? featureCards(stage, single, labels.length > 1 ? most : 45) : '',
+      pairs.length && !label.value ? el('div', {class: 'pairs'}, el('h3', null, 'Pairs of labels'), featureCards(stage, pairs.slice(0, 36), null)) : '');
   }
   show();
-  const some = kept.length > data.features.length ? ` Listed are those of the ${data.features.length} heaviest templates.` : '';
-  return card('features', 'Features', 'Most telling features', `The largest weights, for (blue) and against (red): what a template sees, and the label it speaks of.${some}`,
+  const some = kept.length > lists.length ? ` Listed are those of the ${lists.length} heaviest templates.` : '';
+  return stageCard(stage, 'features', 'Features', 'Most telling features', `The largest weights, for (blue) and against (red): what a template sees, and the label it speaks of.${some}`,
     el('div', {class: 'row screen'}, template, labels.length > 1 && label), box);
 }
 
@@ -235,6 +248,7 @@ function sizes() {
 }
 
 function repeat() {
+  const {facts} = main;
   const run = data.run || {};
   const copy = el('button', {type: 'button', onclick: event => {
     navigator.clipboard.writeText(run.command).then(() => { event.target.textContent = 'Copied'; }, () => { event.target.textContent = 'Could not copy'; });
@@ -248,10 +262,11 @@ function repeat() {
       ['dual', figure(facts.dual, 7)], ['gap', known(facts.gap) ? `${(100 * facts.gap).toPrecision(3)}%` : null]]));
 }
 
-const sections = [summary(), templates(), convergence(), scores(), confusion(), calibration(), features(), sizes(), repeat()].filter(Boolean);
+const sections = [summary(), templates(main), convergence(main), scores(), ...confusions(), calibration(), features(main),
+  ...(second ? [templates(second), convergence(second), features(second)] : []), sizes(), repeat()].filter(Boolean);
 document.body.prepend(topBar(sections));
 page.append(
-  el('header', {class: 'top'}, el('h1', null, data.name), el('p', {class: 'soft row'}, TASKS[data.task] || data.task, certificate())),
+  el('header', {class: 'top'}, el('h1', null, data.name), el('p', {class: 'soft row'}, second ? 'Dependency trees with labels' : TASKS[data.task] || data.task, certificate(main))),
   ...sections,
   el('footer', null, `Written by mtlstruct ${data.version}. This page needs no network; its figures are in its source, as JSON.`));
 document.body.append(tip);

@@ -76,12 +76,13 @@ function sentenceRow(sentence, task, why) {
 function treeView(sentence, why) {
   const rows = sentence.tokens.map((entry, t) => {
     const row = el('tr', {tabindex: 0}, el('td', {class: 'number'}, String(t + 1)), el('td', null, entry.cells[0]),
-      el('td', null, entry.head ? `${entry.head} ${entry.head_word}` : 'ROOT'), known(entry.relation) && el('td', null, entry.relation));
+      el('td', null, entry.head ? `${entry.head} ${entry.head_word}` : 'ROOT'), known(entry.relation) && el('td', null, entry.relation),
+      known(entry.probability) && el('td', {class: 'number'}, `${(100 * entry.probability).toFixed(0)}%`));
     for (const event of ['pointerenter', 'focus', 'click']) row.addEventListener(event, () => why(row, entry, entry.cells[0]));
     return row;
   });
   const labelled = sentence.tokens.some(entry => known(entry.relation));
-  const table = el('table', {class: 'tree'}, el('thead', null, el('tr', null, ['', 'word', 'head', labelled && 'relation'].filter(name => name !== false).map(name => el('th', null, name)))), el('tbody', null, rows));
+  const table = el('table', {class: 'heads'}, el('thead', null, el('tr', null, ['', 'word', 'head', labelled && 'relation', known(sentence.tokens[0].probability) && 'probability'].filter(name => name !== false).map(name => el('th', null, name)))), el('tbody', null, rows));
   return el('div', null, sentence.drawing && el('div', {class: 'scroll drawing'}, picture(sentence.drawing)), table);
 }
 
@@ -155,7 +156,7 @@ function build(model) {
       why.clear();
       return;
     }
-    const wanted = {[model.text ? 'text' : 'columns']: text, ...(chances.checked ? {probabilities: true} : {})};
+    const wanted = {[model.text ? 'text' : 'columns']: text, ...(chances.checked ? {probabilities: true} : {}), ...(model.task === 'dependency' ? {drawing: true} : {})};
     const began = performance.now();
     try {
       const found = await ask('v1/tag', {...wanted, explain: VOICES}).catch(error => {
