@@ -136,7 +136,7 @@ function passLines(p) {
 }
 
 /** How often labels of a probability are right. bins: [count, confidence, accuracy] */
-function reliabilityChart(bins, width) {
+function reliabilityChart(bins, what, width) {
   const height = Math.min(400, Math.max(310, width * 0.8));
   const box = {left: 48, right: width - 12, top: 10, bottom: height - 92};
   const foot = height - 34;
@@ -160,6 +160,6 @@ function reliabilityChart(bins, width) {
         `${(100 * accuracy).toFixed(1)}% are right`, `said: ${(100 * confidence).toFixed(1)}%`, `${whole(count)} tokens`])}));
   });
   parts.push(svg('line', {class: 'mark', x1: x(0), y1: y(0), x2: x(1), y2: y(1)}),
-    svg('text', {x: (box.left + box.right) / 2, y: height - 4, 'text-anchor': 'middle'}, 'probability of the label'));
+    svg('text', {x: (box.left + box.right) / 2, y: height - 4, 'text-anchor': 'middle'}, `probability of the ${what}`));
   return frame(width, height, parts);
 }

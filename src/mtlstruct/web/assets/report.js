@@ -182,10 +182,11 @@ function mistakes({names, cells, rows}) {
 function calibration() {
   const trust = data.assessment && data.assessment.trust;
   if (!trust) return null;
+  const noun = data.task === 'dependency' ? 'head' : 'label';
   return card('calibration', 'Calibration', 'What the probabilities are worth',
-    'Of the labels that the model gives a probability, how many are right; on the line both agree. ' +
+    `Of the ${noun}s that the model gives a probability, how many are right; on the line both agree. ` +
     (known(main.facts.temperature) ? '' : 'This model has no temperature, so its scores are no probabilities yet: mtlstruct calibrate MODEL HELDOUT.'),
-    el('div', {class: 'two-up'}, drawn(width => reliabilityChart(trust.bins, width), 'Reliability'),
+    el('div', {class: 'two-up'}, drawn(width => reliabilityChart(trust.bins, noun, width), 'Reliability'),
       el('dl', {class: 'tiles few'}, tile('calibration error', `${trust.ece.toFixed(2)}%`), tile('−ln p a sentence', figure(trust.nll)),
         tile('−ln p a token', figure(trust.token_nll)), tile('temperature', figure(trust.temperature)))));
 }

@@ -72,7 +72,7 @@ function sentenceRow(sentence, task, why) {
   return el('div', {class: sentence.words ? 'sentence words' : 'sentence'}, buttons);
 }
 
-/** A tree: the drawing, and a table of words and heads. */
+/** A tree as a table of words and heads. */
 function treeView(sentence, why) {
   const rows = sentence.tokens.map((entry, t) => {
     const row = el('tr', {tabindex: 0}, el('td', {class: 'number'}, String(t + 1)), el('td', null, entry.cells[0]),
@@ -82,8 +82,7 @@ function treeView(sentence, why) {
     return row;
   });
   const labelled = sentence.tokens.some(entry => known(entry.relation));
-  const table = el('table', {class: 'heads'}, el('thead', null, el('tr', null, ['', 'word', 'head', labelled && 'relation', known(sentence.tokens[0].probability) && 'probability'].filter(name => name !== false).map(name => el('th', null, name)))), el('tbody', null, rows));
-  return el('div', null, sentence.drawing && el('div', {class: 'scroll drawing'}, picture(sentence.drawing)), table);
+  return el('table', {class: 'heads'}, el('thead', null, el('tr', null, ['', 'word', 'head', labelled && 'relation', known(sentence.tokens[0].probability) && 'probability'].filter(name => name !== false).map(name => el('th', null, name)))), el('tbody', null, rows));
 }
 
 /** A drawing that the server has made: an svg element and nothing else. */
@@ -125,12 +124,12 @@ function verdict(chosen, rival, found) {
   return el('div', null,
     el('p', {class: 'verdict'}, el('b', null, chosen), rival && el('span', {class: 'soft'}, `, not ${rival}`)),
     known(found.margin) && el('p', {class: 'soft small'}, `ahead by ${figure(found.margin)}, which is the sum of:`),
-    el('table', null, el('tbody', null, lines.map(([text, value, kind]) => {
+    el('ol', {class: 'voices'}, lines.map(([text, value, kind]) => {
       const bar = el('i');
       bar.style.width = `${100 * Math.abs(value) / most}%`;
-      return el('tr', {class: [value < 0 ? 'against' : 'for', kind].join(' ').trim()}, el('td', {class: 'mono'}, text), el('td', {class: 'lane'}, bar),
-        el('td', {class: 'number'}, `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`));
-    }))));
+      return el('li', {class: [value < 0 ? 'against' : 'for', kind].join(' ').trim()}, el('span', {class: 'mono'}, text),
+        el('b', null, bar), el('span', {class: 'number'}, `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`));
+    })));
 }
 
 // The page -----------------------------------------------------------------------------------------------------------
@@ -140,6 +139,7 @@ function build(model) {
   const input = el('textarea', {class: model.text ? null : 'columns', spellcheck: 'false', 'aria-label': 'Text', placeholder: model.text ? 'Text' : 'Column text'});
   const problem = el('p', {class: 'problem', role: 'alert'});
   const output = el('div', {class: 'output'});
+  const drawings = el('section', {class: 'card drawings', hidden: true});
   const note = el('p', {class: 'soft small'});
   const kinds = el('div', {class: 'kinds'});
   const why = whyPanel();
@@ -153,6 +153,7 @@ function build(model) {
     if (!text.trim()) {
       output.replaceChildren(el('p', {class: 'soft'}, 'Nothing yet.'));
       note.textContent = '';
+      drawings.hidden = true;
       why.clear();
       return;
     }
@@ -175,6 +176,8 @@ function build(model) {
     why.clear();
     const view = model.task === 'dependency' ? sentence => treeView(sentence, why.show) : sentence => sentenceRow(sentence, model.task, why.show);
     output.replaceChildren(...found.sentences.map(view));
+    drawings.replaceChildren(...found.sentences.filter(sentence => sentence.drawing).map(sentence => el('div', {class: 'scroll'}, picture(sentence.drawing))));
+    drawings.hidden = !drawings.firstChild;
     const tokens = found.sentences.reduce((sum, sentence) => sum + sentence.tokens.length, 0);
     note.textContent = `${whole(tokens)} ${model.task === 'segmentation' ? 'characters' : 'tokens'} in ${Math.max(1, Math.round(time))} ms.`;
     kinds.replaceChildren(...[...tones].map(([kind]) => {
@@ -197,6 +200,7 @@ function build(model) {
       el('p', {class: 'soft'}, `A model that ${TASKS[model.task] || model.task}; ${whole(model.templates)} templates` + (model.labels.length ? `, ${model.labels.length} labels` : ''))), themeButton()),
     el('section', {class: 'card'}, el('p', {class: 'soft small'}, expected(model)), input, problem,
       el('div', {class: 'row'}, el('button', {type: 'button', class: 'main', onclick: run}, 'Tag'), examples, model.probabilities && options)),
+    drawings,
     el('div', {class: 'split'}, el('section', {class: 'card'}, output, model.task === 'sequence' && kinds, note), why.panel),
     el('section', {class: 'card'}, el('h2', null, 'From a program'),
       el('code', {class: 'api'}, `curl -H 'Content-Type: application/json'${token ? " -H 'Authorization: Bearer TOKEN'" : ''} ${location.origin}/v1/tag -d '${example}'`),
