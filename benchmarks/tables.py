@@ -213,7 +213,7 @@ def parsing(rows: Rows) -> str:
         "training",
         "start-up, reading, encoding",
         "learning",
-        "a pass",
+        "longest full pass",
         "labels",
         "certified gap",
         "passes",
@@ -226,11 +226,11 @@ def parsing(rows: Rows) -> str:
 
 
 def _parsing(row: dict[str, Any]) -> list[str]:
-    labels = row["cpu_labels"]
+    labels, longest = row["cpu_labels"], row.get("cpu_pass")
     return [
         f"{row['cpu_before']:.1f} s",
         f"{row['cpu_learning']:.1f} s",
-        f"{row['cpu_learning'] / row['passes']:.1f} s",
+        "" if longest is None else f"{longest:.1f} s",
         "" if labels is None else f"{labels:.1f} s",
         f"{100 * row['gap']:.2f} %" if row["converged"] else "none",
         f"{row['passes']}",

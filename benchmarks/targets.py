@@ -80,10 +80,6 @@ def _dropped(results: Results) -> float:
     return 100 * (1 - row["active_templates"] / row["templates"])
 
 
-def _one_pass(results: Results) -> float:
-    return parser(DANISH_MTL, "cpu_learning")(results) / parser(DANISH_MTL, "passes")(results)
-
-
 def _to_the_gap(results: Results) -> float:
     return parser(DANISH_MTL, "cpu_before")(results) + parser(DANISH_MTL, "cpu_learning")(results)
 
@@ -181,7 +177,7 @@ TARGETS = (
         "Danish pmtl, p from 4/3 to 1.5: UAS ≥ 89.7", parser("Danish pmtl p=1.5 c=0.1", "uas"), least=89.7
     ),
     Target("Swedish mtl c=1: UASP ≥ 78.7", parser("Swedish mtl c=1", "uasp"), least=78.7),
-    Target("Danish mtl c=1: a pass ≤ 3 s", _one_pass, most=3.0, form="{:.1f} s"),
+    Target("Danish mtl c=1: a full pass ≤ 3 s", parser(DANISH_MTL, "cpu_pass"), most=3.0, form="{:.1f} s"),
     Target("Danish mtl c=1: to a gap of 1 %, all included, ≤ 80 s", _to_the_gap, most=80.0, form="{:.0f} s"),
     Target(
         "Danish mtl c=1: peak memory < 2 GB", parser(DANISH_MTL, "peak_mb"), most=2000.0, form="{:.0f} MB"
