@@ -75,4 +75,5 @@ def _theirs() -> dict[str, Any]:
 def _their_score(model: Path, part: str) -> float:
     tagged = work() / f"{part}.crfpp"
     measure.run([program("crf_test"), "-m", str(model), "-o", str(tagged), str(ESP_CRF.part(part))])
-    return float(measure.python("mtlstruct", "score", ESP_CRF.part(part), tagged, "--json").json["f1"])
+    arguments = ["score", ESP_CRF.part(part), tagged, "--task", "sequence", "--json"]
+    return float(measure.python("mtlstruct", *arguments).json["f1"])

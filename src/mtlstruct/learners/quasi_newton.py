@@ -10,7 +10,7 @@ much as the arithmetic. Inner products are summed in double, in pieces of fixed 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,9 @@ Vector = NDArray[np.float32]
 
 PIECE = 1 << 16
 """Entries of a vector that are summed by one thread."""
+
+TILE = 1 << 9
+"""Entries that are summed in double at a time: few enough to stay in the nearest cache."""
 
 
 class Pairs:
@@ -41,26 +44,34 @@ class Pairs:
         place = len(self.order) if len(self.order) < self.most else self.order.pop(0)
         self.order.append(place)
         self.rows[place], self.rows[self.most + place] = step, change
-        for k in self.order:
-            self.products[place, k] = dot(self.rows[self.most + k], step)
-            self.products[k, place] = dot(self.rows[k], change)
-            self.squares[place, k] = self.squares[k, place] = dot(self.rows[self.most + k], change)
+        self.products[place, self.order] = dots(self.rows, self._changes, step)
+        self.products[self.order, place] = dots(self.rows, self.order, change)
+        self._square(place)
 
     def refresh(self) -> None:
         """After the rows were changed: s_i shrunk where y_i grew, so that ⟨s_i, y_k⟩ are the same."""
-        for i in self.order:
-            for k in self.order:
-                self.squares[i, k] = dot(self.rows[self.most + i], self.rows[self.most + k])
+        for place in self.order:
+            self._square(place)
 
     def direction(self, gradient: Vector, out: Vector) -> None:
         """−H·g, into out."""
-        steps = np.array([dot(self.rows[k], gradient) for k in self.order])
-        changes = np.array([dot(self.rows[self.most + k], gradient) for k in self.order])
+        inner = dots(self.rows, [*self.order, *self._changes], gradient)
         at = np.ix_(self.order, self.order)
-        own, along, across = two_loops(self.products[at], self.squares[at], steps, changes)
+        own, along, across = two_loops(
+            self.products[at], self.squares[at], *np.split(inner, [len(self.order)])
+        )
         weights = np.zeros(2 * self.most)
-        weights[self.order], weights[[self.most + k for k in self.order]] = along, across
+        weights[self.order], weights[self._changes] = along, across
         combine(-own, gradient, -weights, self.rows, out)
+
+    @property
+    def _changes(self) -> list[int]:
+        """The rows of the y, oldest first."""
+        return [self.most + place for place in self.order]
+
+    def _square(self, place: int) -> None:
+        found = dots(self.rows, self._changes, self.rows[self.most + place])
+        self.squares[place, self.order] = self.squares[self.order, place] = found
 
 
 def two_loops(
@@ -116,12 +127,20 @@ def dot(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
     return float(np.sum(sums))
 
 
+def dots(rows: NDArray[np.float32], which: Sequence[int], vector: Vector) -> NDArray[np.float64]:
+    """⟨rows_k, vector⟩ in double, for each k of `which`; the vector is read once."""
+    some = np.array(which, np.int64)
+    sums = threads.in_order(lambda piece: _dots(piece.start, rows, some, vector[piece]), _pieces(len(vector)))
+    return np.asarray(np.sum(sums, axis=0))
+
+
 def combine(
     own: float, vector: Vector, weights: NDArray[np.float64], rows: NDArray[np.float32], out: Vector
 ) -> None:
     """out = own·vector + Σ_k weights_k·rows_k; out may be the vector."""
     threads.in_order(
-        lambda piece: _combine(own, vector[piece], weights, rows[:, piece], out[piece]), _pieces(len(vector))
+        lambda piece: _combine(piece.start, own, vector[piece], weights, rows, out[piece]),
+        _pieces(len(vector)),
     )
 
 
@@ -145,12 +164,32 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+# rows come whole, since a compiler that is given some columns of them cannot know that they lie side by side
+
+
 @fast_kernel
-def _combine(own, vector, weights, rows, out):  # type: ignore[no-untyped-def]
-    total = own * vector.astype(np.float64)
-    for k in range(len(weights)):
-        if weights[k] != 0:
-            for i in range(len(out)):
-                total[i] += weights[k] * np.float64(rows[k, i])
-    for i in range(len(out)):
-        out[i] = total[i]
+def _dots(first, rows, which, vector):  # type: ignore[no-untyped-def]
+    out = np.zeros(len(which))
+    for j in range(len(which)):
+        row = rows[which[j]]
+        total = 0.0
+        for i in range(len(vector)):
+            total += np.float64(row[np.uint64(first + i)]) * np.float64(vector[i])
+        out[j] = total
+    return out
+
+
+@fast_kernel
+def _combine(first, own, vector, weights, rows, out):  # type: ignore[no-untyped-def]
+    total = np.empty(TILE)
+    for at in range(0, len(out), TILE):
+        size = min(TILE, len(out) - at)
+        for i in range(size):
+            total[i] = own * np.float64(vector[np.uint64(at + i)])
+        for k in range(len(weights)):
+            if weights[k] != 0:
+                row = rows[k]
+                for i in range(size):
+                    total[i] += weights[k] * np.float64(row[np.uint64(first + at + i)])
+        for i in range(size):
+            out[np.uint64(at + i)] = total[i]
