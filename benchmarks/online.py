@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks import measure
 from benchmarks.tasks import ESP_MTL, preset
 
-C, EPOCHS, LIMIT = 1.0, 20, 120
+C, EPOCHS, LIMIT = 1.0, 20, 60
 """LIMIT seconds of dense visits are measured; a whole epoch of them is computed from their mean."""
 
 
