@@ -461,7 +461,7 @@ def test_paths_that_cannot_be_shown(run: Run, tuned: Path) -> None:
     refused(run("weights", "--path", "m.mtl", "other.mtl"), "other.mtl has other templates than m.mtl")
     refused(run("weights", "--path", "m.mtl"), "expected trainings that differ in p alone, got none among 1")
     refused(run("weights", "--path", "s1.mtl", "s2.mtl"), "all templates weigh the same")
-    refused(run("weights", "--path", "m.mtl", "--data", "train.txt"), "--path goes with neither")
+    refused(run("weights", "--path", "m.mtl", "--data", "train.txt"), "--path goes with none of")
     Path("empty").mkdir()
     refused(run("weights", "--path", "empty"), "empty: expected cells that `mtlstruct tune` has kept")
     assert run(*GRID, "--gap", "0.05", "-q").code == 0
