@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,19 +19,43 @@ UNKNOWN = -1
 """The id of a label that is not in the label set."""
 
 
+ABSENT = -1
+"""The id of a cell that a token does not have."""
+
+
 @dataclass(frozen=True)
 class Column:
-    """One observation column: `ids` int32[T] into `strings`, the distinct values in order of appearance."""
+    """One observation column: `ids` int32 into `strings`, the distinct values in order of appearance.
+
+    A plain column has a cell a token, ids[t], ABSENT where there is none. An *open* one has any number of entries a
+    token, each with a value: what a key of a feature dict or an array of numbers holds.
+
+    ptr      int64[T+1]: the entries of token t are ptr[t]:ptr[t+1]; None for a plain column
+    values   float32, a value for each entry; None where all are 1
+    """
 
     ids: NDArray[np.int32]
     strings: Sequence[str]
+    ptr: NDArray[np.int64] | None = None
+    values: NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.ids) if self.ptr is None else len(self.ptr) - 1
 
     def cells(self) -> list[str]:
-        """The column as text, one string a token."""
-        return [self.strings[i] for i in self.ids.tolist()]
+        """The column as text, one string a token; entries of an open column with blanks between them."""
+        if self.ptr is None:
+            return [self.strings[i] if i >= 0 else "" for i in self.ids.tolist()]
+        names = [self.strings[i] for i in self.ids.tolist()]
+        return [" ".join(names[a:b]) for a, b in pairwise(self.ptr.tolist())]
+
+    def take(self, tokens: NDArray[np.int64]) -> Column:
+        """The cells of some tokens; the strings stay."""
+        if self.ptr is None:
+            return replace(self, ids=self.ids[tokens])
+        found, ptr = entries(self.ptr, tokens)
+        values = None if self.values is None else self.values[found]
+        return replace(self, ids=self.ids[found], ptr=ptr, values=values)
 
 
 @dataclass(frozen=True)
@@ -75,7 +100,7 @@ class Corpus:
     def take(self, sentences: NDArray[np.int64]) -> Corpus:
         """Some of the sentences, in the order given. Strings and labels stay those of the whole; `extra` goes."""
         tokens, ptr = entries(self.ptr, sentences)
-        columns = tuple(Column(column.ids[tokens], column.strings) for column in self.columns)
+        columns = tuple(column.take(tokens) for column in self.columns)
         outputs = None if self.outputs is None else self.outputs[tokens]
         lines = None if self.lines is None else self.lines[sentences]
         return replace(self, columns=columns, ptr=ptr, outputs=outputs, lines=lines, extra=None)

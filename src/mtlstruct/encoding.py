@@ -9,7 +9,8 @@ Only the last arrow, from a join's value to the attribute of template j, belongs
     column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
 
 A template that stands for several lines (TemplateSet.shared) has a *reading* for each: a value and a map of its own,
-into the same attributes. Elsewhere a reading is a template.
+into the same attributes. Elsewhere a reading is a template. Readings that find several values at a site, or
+numbers, are *open* (openings.py): their stream is a list of entries, and they take part in no join.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from . import threads
 from .corpus import Corpus
 from .linear import LOOKAHEAD, Design, score
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
+from .openings import Entries, Found, Shape, check_alone, design_of, find, is_open, learn_strings
 from .plan import Join, Plan, Stream, Use, make_plan
 from .sharing import Known, joint_numbers, widened
 from .structures.base import Parts, Sites
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Normalizer = Callable[[str], str]
+Node = Int32 | Entries
+"""What a node sees: a value at each place of the grid, or the entries of an open stream at each token."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class FeatureIndex:
                stands for a value that is not known
     sizes      int64[m]: attributes of each template
     kinds      the kind of each template
+    factors    float64[m]: what training multiplied the values of each template by, None for 1. `encode` gives values
+               as they are: the weights of a model have taken the factors in
     """
 
     templates: TemplateSet
@@ -96,6 +101,7 @@ class FeatureIndex:
     tables: tuple[PairTable, ...]
     maps: tuple[Int32, ...]
     sizes: Int64
+    factors: NDArray[np.float64] | None = None
 
     @cached_property
     def plan(self) -> Plan:
@@ -108,6 +114,7 @@ class FeatureIndex:
 
     def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
         """Features of text that the index may not have seen: unknown ones become the null attribute."""
+        check_alone(corpus, self.templates)
         grid = _Grid(corpus, self.plan.before, self.plan.after)
         cells = [
             _cells(corpus, grid, self.plan, stream, _strings(corpus, stream, function), vocabulary)
@@ -117,7 +124,10 @@ class FeatureIndex:
         ]
         values = list(cells)
         for join, table in zip(self.plan.joins, self.tables, strict=True):
-            values.append(table.lookup(values[join.left], grid.shifted(cells[join.stream], join)))
+            left, right = values[join.left], cells[join.stream]
+            assert not isinstance(left, Entries)
+            assert not isinstance(right, Entries)  # check_alone
+            values.append(table.lookup(left, grid.shifted(right, join)))
         return _assemble(self, grid, values, sites)
 
     def score(
@@ -162,11 +172,13 @@ def encode_training(
     normalize: str = "none",
     all_arcs: bool = False,
     folder: Path | None = None,
+    unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
     """Builds the index from a corpus and encodes it.
 
     all_arcs    of trees, not only the features of gold ones
     folder      of trees, where to keep the encoded arcs in a file, if not in memory
+    unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
     """
     if any(site.letter == "A" for site in sites):
         from .arcs import encode_trees
@@ -174,7 +186,7 @@ def encode_training(
         return encode_trees(
             corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs, folder=folder
         )
-    return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize)
+    return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
 
 
 def encode_tokens(
@@ -184,6 +196,7 @@ def encode_tokens(
     *,
     min_count: int = 1,
     normalize: str = "none",
+    unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex]:
     """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
     templates = templates.resolved(corpus.names)
@@ -194,12 +207,16 @@ def encode_tokens(
             known = ", ".join(kind_of)
             problem = f"this task has no sites for {template.kind} templates, expected {known}"
             raise templates.error(template, problem)
+    check_alone(corpus, templates)
     plan = make_plan(templates)
     grid = _Grid(corpus, plan.before, plan.after)
     functions = stream_functions(plan, templates, normalize)
     strings = [_strings(corpus, stream, f) for stream, f in zip(plan.streams, functions, strict=True)]
     vocabularies = tuple(
-        _vocabulary(seen, plan.marks(stream)) for stream, seen in zip(plan.streams, strings, strict=True)
+        Vocabulary.of(learn_strings(corpus.columns[stream.column], stream, seen, corpus))
+        if is_open(corpus, stream)
+        else _vocabulary(seen, plan.marks(stream))
+        for stream, seen in zip(plan.streams, strings, strict=True)
     )
     cells = [
         _cells(corpus, grid, plan, stream, seen, vocabulary)
@@ -210,6 +227,7 @@ def encode_tokens(
     maps, sizes = _number_attributes(
         templates, plan, grid, values, (vocabularies, tables), kind_of, min_count
     )
+    factors = _unit_factors(templates, plan, grid, values, kind_of) if unit else None
     index = FeatureIndex(
         templates=templates,
         kinds=tuple(kind_of[t.kind].kind for t in templates),
@@ -218,19 +236,22 @@ def encode_tokens(
         tables=tables,
         maps=maps,
         sizes=sizes,
+        factors=factors,
     )
-    return _assemble(index, grid, values, sites), index
+    return _assemble(index, grid, values, sites, factors), index
 
 
 class _Grid:
     """Sentences laid out with room for boundary marks on both sides, so that windows never need a test.
 
     place   int64[T]: where token t lies in the grid
+    gaps    whether some token has no cell in some column
     room    int32[grid]: how many cells of its own sentence's stretch lie to the right of a cell
     """
 
     def __init__(self, corpus: Corpus, before: int, after: int) -> None:
         self.before, self.after, self.ptr = before, after, corpus.ptr
+        self.gaps = any(column.ids.min(initial=0) == ABSENT for column in corpus.columns)
         lengths = np.diff(corpus.ptr)
         stretch = lengths + before + after
         self.start = np.concatenate([[0], np.cumsum(stretch)]).astype(np.int64)
@@ -284,9 +305,12 @@ def _vocabulary(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
 
 def _cells(
     corpus: Corpus, grid: _Grid, plan: Plan, stream: Stream, strings: Sequence[str], vocabulary: Vocabulary
-) -> Int32:
-    """A stream on the grid."""
-    ids = vocabulary.lookup(strings)[corpus.columns[stream.column].ids]
+) -> Node:
+    """A stream on the grid; the entries of an open one."""
+    column = corpus.columns[stream.column]
+    if is_open(corpus, stream):
+        return find(column, stream, strings, vocabulary, corpus)
+    ids = np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
     marks = _marks(vocabulary, plan.marks(stream))
     return grid.fixed(ids, stream.absolute, marks) if stream.absolute else grid.spread(ids, marks)
 
@@ -295,16 +319,17 @@ def _marks(vocabulary: Vocabulary, marks: list[int]) -> dict[int, int]:
     return dict(zip(marks, vocabulary.lookup([boundary(k) for k in marks]).tolist(), strict=True))
 
 
-def _build_joins(plan: Plan, grid: _Grid, cells: list[Int32]) -> tuple[tuple[PairTable, ...], list[Int32]]:
+def _build_joins(plan: Plan, grid: _Grid, cells: list[Node]) -> tuple[tuple[PairTable, ...], list[Node]]:
     """All joins, in waves: a join waits only for its left side."""
-    values: list[Int32 | None] = [*cells, *([None] * len(plan.joins))]
+    values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
     tables: list[PairTable | None] = [None] * len(plan.joins)
 
     def work(number: int) -> None:
         join = plan.joins[number]
-        left = values[join.left]
-        assert left is not None
-        table, ids = PairTable.build(left, grid.shifted(cells[join.stream], join))
+        left, right = values[join.left], cells[join.stream]
+        assert isinstance(left, np.ndarray)
+        assert isinstance(right, np.ndarray)  # check_alone
+        table, ids = PairTable.build(left, grid.shifted(right, join))
         tables[number], values[len(cells) + number] = table, ids
 
     waiting = list(range(len(plan.joins)))
@@ -319,7 +344,7 @@ def _number_attributes(
     templates: TemplateSet,
     plan: Plan,
     grid: _Grid,
-    values: list[Int32],
+    values: list[Node],
     known: Known,
     kind_of: Mapping[str, Sites],
     min_count: int,
@@ -327,7 +352,7 @@ def _number_attributes(
     def work(j: int) -> tuple[list[Int32], int]:
         readings = plan.readings(j)
         tokens = kind_of[templates[j].kind].tokens
-        seen = [_values_at(plan.uses[r], grid, values, tokens) for r in readings]
+        seen = [_seen(_values_at(plan.uses[r], grid, values, tokens)) for r in readings]
         numbers = joint_numbers(templates[j], plan, readings, known)
         if len(readings) > 1:
             seen = [number[some] for number, some in zip(numbers, seen, strict=True)]
@@ -342,19 +367,47 @@ def _number_attributes(
     return tuple(maps), np.array([kept for _, kept in results], np.int64)
 
 
-def _values_at(use: Use, grid: _Grid, values: Sequence[Int32], tokens: Int64 | None) -> Int32:
+def _seen(found: Found) -> Int32:
+    """The numbers that occur, as often as they do."""
+    ids = found.ids if isinstance(found, Entries) else found
+    known: Int32 = ids[ids != ABSENT]
+    return known
+
+
+def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | None) -> Found:
     """The value of a template's node at each site."""
     places = grid.place if tokens is None else grid.place[tokens]
     if use.node == ABSENT:
         return np.zeros(len(places), np.int32)
-    seen: Int32 = values[use.node][places + use.anchor]
+    node = values[use.node]
+    if isinstance(node, Entries):
+        return node.at(grid.ptr, use.anchor, tokens)
+    seen: Int32 = node[places + use.anchor]
     return seen
 
 
-def _assemble(index: FeatureIndex, grid: _Grid, values: Sequence[Int32], sites: Sequence[Sites]) -> Encoded:
+def _unit_factors(
+    templates: TemplateSet, plan: Plan, grid: _Grid, values: Sequence[Node], kind_of: Mapping[str, Sites]
+) -> NDArray[np.float64]:
+    """1 for templates of indicators; for real values see Entries.unit."""
+    factors = np.ones(len(templates))
+    for use, j in zip(plan.uses, plan.owners, strict=True):
+        found = _values_at(use, grid, values, kind_of[templates[j].kind].tokens)
+        if isinstance(found, Entries) and found.real:
+            factors[j] = found.unit()
+    return factors
+
+
+def _assemble(
+    index: FeatureIndex,
+    grid: _Grid,
+    values: Sequence[Node],
+    sites: Sequence[Sites],
+    factors: NDArray[np.float64] | None = None,
+) -> Encoded:
     designs, rows = [], []
     for site in sites:
-        design, row = _design(index, grid, values, site)
+        design, row = _design(index, grid, values, site, factors)
         designs.append(design)
         rows.append(row)
     kinds = tuple(site.kind for site in sites)
@@ -362,43 +415,35 @@ def _assemble(index: FeatureIndex, grid: _Grid, values: Sequence[Int32], sites: 
 
 
 def _design(
-    index: FeatureIndex, grid: _Grid, values: Sequence[Int32], site: Sites
+    index: FeatureIndex,
+    grid: _Grid,
+    values: Sequence[Node],
+    site: Sites,
+    factors: NDArray[np.float64] | None,
 ) -> tuple[Design, Int32 | None]:
     templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
-    block_ptr = np.concatenate([[0], np.cumsum(index.sizes[templates])]).astype(np.int64)
-    null = int(block_ptr[-1])
-    count = len(grid.place) if site.tokens is None else len(site.tokens)
-    dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
-    place = {int(j): n for n, j in enumerate(templates)}
-    readings = [r for r, j in enumerate(index.plan.owners) if j in place]
+    chosen = set(templates.tolist())
+    readings = [r for r, j in enumerate(index.plan.owners) if j in chosen]
     blocks = np.array([index.plan.owners[r] for r in readings], np.int32)
-    slots = len(readings)
-    ids: NDArray[Any] = np.full(count * slots + LOOKAHEAD, null, dtype)
-    table = ids[: count * slots].reshape(count, slots)
+    count = len(grid.place) if site.tokens is None else len(site.tokens)
 
-    def work(slot: int) -> None:
-        r = readings[slot]
-        local = index.maps[r][_values_at(index.plan.uses[r], grid, values, site.tokens)]
-        table[:, slot] = np.where(local == ABSENT, null, local + block_ptr[place[int(blocks[slot])]])
+    def attributes(r: int) -> Found:
+        found = _values_at(index.plan.uses[r], grid, values, site.tokens)
+        if isinstance(found, Entries):
+            factor = 1.0 if factors is None else float(factors[index.plan.owners[r]])
+            return found.mapped(index.maps[r]).scaled(factor)
+        local: Int32 = index.maps[r][found]
+        return local
 
-    threads.in_order(work, range(slots))
-    _sort_within(table, blocks)
-    row_of = None
-    if site.shared:
-        table, row_of = _distinct_rows(table)
-        ids = np.full(table.size + LOOKAHEAD, null, dtype)
-        ids[: table.size] = table.ravel()
-    ptr = np.arange(len(table) + 1, dtype=np.int64) * slots
-    empty = np.zeros(0, np.float32)
-    return Design(ids, ptr, blocks, empty, block_ptr, templates), row_of
-
-
-def _sort_within(table: NDArray[np.integer], blocks: Int32) -> None:
-    """Sorts the entries of each block in each row: rows can then be merged, whichever reading found an entry."""
-    cuts = np.flatnonzero(np.diff(blocks, prepend=-1, append=-1))
-    for first, last in pairwise(cuts.tolist()):
-        if last - first > 1:
-            table[:, first:last].sort(axis=1)
+    open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
+    shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None
+    design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, count)
+    if not site.shared:
+        return design, None
+    table, row_of = _distinct_rows(design.ids[: count * len(blocks)].reshape(count, len(blocks)))
+    ids = np.full(table.size + LOOKAHEAD, design.attributes, design.ids.dtype)
+    ids[: table.size] = table.ravel()
+    return replace(design, ids=ids, ptr=np.arange(len(table) + 1, dtype=np.int64) * len(blocks)), row_of
 
 
 def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int32]:

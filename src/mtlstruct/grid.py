@@ -52,7 +52,8 @@ def corpus_digest(corpus: Corpus) -> str:
     seen = hashlib.sha256(
         digest([corpus.labels, [list(column.strings) for column in corpus.columns]]).encode()
     )
-    for array in (corpus.ptr, corpus.outputs, *(column.ids for column in corpus.columns)):
+    arrays = [array for column in corpus.columns for array in (column.ids, column.ptr, column.values)]
+    for array in (corpus.ptr, corpus.outputs, *arrays):
         seen.update(b"-" if array is None else array.tobytes())
     return seen.hexdigest()
 

@@ -79,11 +79,23 @@ class Design:
         """Whether attributes belong to no template: weights have no scale, and the ids of a row are sorted."""
         return len(self.templates) == 0 and int(self.ptr[-1]) > 0
 
-    @property
+    @cached_property
     def slotwise(self) -> bool:
-        """Whether entry k of every row is the one feature of one template: rows can be compared slot by slot."""
-        uniform = len(self.blocks) * self.rows == self.ptr[-1] and len(self.values) == 0
-        return uniform and len(np.unique(self.blocks)) == len(self.blocks)
+        """Whether an attribute stands in one slot of rows only: rows can then be compared slot by slot.
+
+        So it is where each template has one slot, and where the slots of one are dimensions of a vector.
+        """
+        if len(self.blocks) * self.rows != self.ptr[-1]:
+            return False
+        block, times = np.unique(self.blocks, return_counts=True)
+        several = np.flatnonzero(np.isin(self.blocks, block[times > 1]))
+        if len(several) == 0:
+            return True
+        table = self.ids[: self.ptr[-1]].reshape(self.rows, len(self.blocks))[:, several]
+        own = table.min(axis=0, initial=self.attributes)  # the null attribute is the largest
+        known = own[own < self.attributes]
+        apart = len(np.unique(known)) == len(known)
+        return apart and bool(((table == own) | (table == self.attributes)).all())
 
     @property
     def owners(self) -> tuple[NDArray[np.int32], int]:

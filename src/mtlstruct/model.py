@@ -83,6 +83,22 @@ class Model:
         return int(self.facts["columns"])
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, if they have any."""
+        return tuple(self.facts.get("names", ()))
+
+    @property
+    def takes_dicts(self) -> bool:
+        """Whether it was trained on feature dicts, so that its columns are their keys, or groups of keys."""
+        return bool(self.facts.get("dicts"))
+
+    @property
+    def groups(self) -> dict[str, str] | None:
+        """The column of each key of a feature dict; None where a key is its own column."""
+        found: dict[str, str] | None = self.facts.get("groups")
+        return found
+
+    @property
     def temperature(self) -> float:
         """What scores are divided by before they become probabilities; 1 where none is known."""
         return float(self.facts.get("temperature", 1.0))
@@ -282,6 +298,7 @@ def _assemble(
     if facts.get("share_identical"):
         templates = templates.shared()
     _check_left_out(facts, len(templates))
+    _check_groups(facts)
     live = tuple(header["live"])
     stored.require(
         all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range"
@@ -338,6 +355,14 @@ def _check_left_out(facts: dict[str, Any], templates: int) -> None:
     numbers = [*constant, *(j for pair in identical for j in pair)]
     stored.require(
         all(type(j) is int and 0 <= j < templates for j in numbers), "templates left out are out of range"
+    )
+
+
+def _check_groups(facts: dict[str, Any]) -> None:
+    groups = facts.get("groups", {})
+    stored.require(
+        isinstance(groups, dict) and all(isinstance(name, str) for name in groups.values()),
+        "groups of keys must be strings",
     )
 
 

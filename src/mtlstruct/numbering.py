@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import kernel
-
-ABSENT = -1
+from .corpus import ABSENT as ABSENT
 
 
 @dataclass(frozen=True)

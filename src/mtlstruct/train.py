@@ -32,6 +32,9 @@ from .warmstart import start_from
 IN_MEMORY = 2 / 3
 """The part of what is free that encoded arcs may take; the rest is for learning from them."""
 
+SCALINGS = ("unit", "none")
+"""What is done to real values before training: each template's brought to a mean square of 1, or nothing."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -59,6 +62,7 @@ class Options:
     tags: str = "bie"
     loss_weights: LossWeights = ()
     share_identical: bool = False
+    scaling: str = "unit"
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -69,6 +73,8 @@ class Options:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
+        if self.scaling not in SCALINGS:
+            raise MtlError(f"--scaling must be one of {', '.join(SCALINGS)}, got {self.scaling}")
         regularizer(self.method, self.p)
         self._check_owners()
         if self.share_identical and self.task == "dependency":
@@ -227,6 +233,7 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
         normalize=options.normalize,
         all_arcs=options.all_arcs,
         folder=folder,
+        unit=options.scaling == "unit",
     )
     return Material(structure, encoded, index, time.perf_counter() - began, folder)
 
@@ -285,6 +292,9 @@ def build_model(
     for j, block in kept.items():
         norm[j] = math.sqrt(float(np.einsum("ay,ay->", block, block, dtype=np.float64)))
         features[j] = np.count_nonzero(block)
+    factors = _factors(index)
+    for j in kept.keys() & {int(number) for number in factors}:  # text to come has values as they are
+        kept[j] *= np.float32(factors[str(j)])
     return Model(
         structure=structure,
         labels=corpus.labels,
@@ -298,6 +308,7 @@ def build_model(
         facts=_facts(corpus, fit, options)
         | {"seen": _seen(index, encoded.kinds, structure)}
         | _left_out(index)
+        | ({"factors": factors} if factors else {})
         | ({"names": list(corpus.names)} if corpus.names else {}),
     )
 
@@ -330,7 +341,8 @@ def _room_for_ids(corpus: Corpus, templates: TemplateSet) -> Path | None:
     if all(template.kind == "A" for template in templates):
         return _room_for_arcs(corpus, templates)
     readings = sum(len(template.readings) for template in templates)
-    memory.ensure(corpus.tokens * (4 * readings + 64), f"encoding {corpus.tokens:,} tokens")
+    opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
+    memory.ensure(corpus.tokens * (4 * readings + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
     return None
 
 
@@ -371,6 +383,13 @@ def _seen(index: Index, kinds: tuple[str, ...], structure: Structure) -> list[in
     return [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
 
 
+def _factors(index: Index) -> dict[str, float]:
+    """What the values of templates were multiplied by in training, where that is not 1; by number, as JSON has it."""
+    if isinstance(index, ArcIndex) or index.factors is None:
+        return {}
+    return {str(j): float(index.factors[j]) for j in np.flatnonzero(index.factors != 1)}
+
+
 def _left_out(index: Index) -> dict[str, Any]:
     """Templates that training left out because they bring nothing, by number: see arcs.merge."""
     merged = index.merged if isinstance(index, ArcIndex) else None
@@ -392,6 +411,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "min_count": options.min_count,
         "loss_weights": dict(options.loss_weights),
         "share_identical": options.share_identical,
+        "scaling": options.scaling,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

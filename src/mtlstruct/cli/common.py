@@ -58,6 +58,13 @@ class Normalize(StrEnum):
     nfkc = "nfkc"
 
 
+class Scaling(StrEnum):
+    """The names in train.SCALINGS."""
+
+    unit = "unit"
+    none = "none"
+
+
 class Tags(StrEnum):
     """The names in formats.segmented.TAGS."""
 

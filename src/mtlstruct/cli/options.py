@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.common import Normalize, Solver, Tags, Task
+from mtlstruct.cli.common import Normalize, Scaling, Solver, Tags, Task
 
 TaskOption = Annotated[
     Task, typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line.")
@@ -65,5 +65,11 @@ ShareIdenticalOption = Annotated[
     bool,
     typer.Option(
         "--share-identical", help="Lines that expand alike share their parameters, as in CRF++: one template."
+    ),
+]
+ScalingOption = Annotated[
+    Scaling,
+    typer.Option(
+        "--scaling", help="Bring the real values of each template to a mean square of 1, or do not."
     ),
 ]

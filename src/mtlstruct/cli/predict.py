@@ -122,9 +122,21 @@ def batches(
     size: int = BATCH,
 ) -> Iterator[Corpus]:
     """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
-    from mtlstruct.formats import columns, conll, items, segmented
+    from mtlstruct.formats import columns, conll, dicts, items, segmented
 
     name = _named(path)
+    if model.takes_dicts:
+        if partial:
+            raise IncompatibleError("--partial is for columns and text: the model takes JSON lines of dicts")
+        return dicts.stream(
+            source,
+            source=name,
+            encoding=encoding,
+            batch_tokens=size,
+            names=model.names,
+            groups=model.groups,
+            alone=model.task == "multiclass",
+        )
     if model.task == "segmentation":
         return segmented.stream(source, raw=raw or partial, source=name, encoding=encoding, batch_tokens=size)
     if model.task == "dependency":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mtlstruct.classification import class_scores
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.formats import columns, conll, items, segmented, text
+from mtlstruct.formats import columns, conll, dicts, items, segmented, text
 from mtlstruct.metrics import chunk_scores, word_scores
 from mtlstruct.scoring import Scores, by_sentence, headline, scores, scores_of, tree_scores, without_chunks
 
@@ -43,6 +43,9 @@ def read(
 
 def read_for(model: Model, path: Path, encoding: str) -> Corpus:
     """Labelled data that fit a model."""
+    if model.takes_dicts:
+        alone = model.task == "multiclass"
+        return dicts.read(path, encoding=encoding, names=model.names, groups=model.groups, alone=alone)
     return read(path, model.task, tags=model.facts["tags"], encoding=encoding, width=model.columns)
 
 

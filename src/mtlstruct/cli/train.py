@@ -13,6 +13,7 @@ from mtlstruct.cli.common import (
     MemoryOption,
     Method,
     Normalize,
+    Scaling,
     Tags,
     Task,
     ThreadsOption,
@@ -30,6 +31,7 @@ from mtlstruct.cli.options import (
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ScalingOption,
     ShareIdenticalOption,
     SolverOption,
     TagsOption,
@@ -116,6 +118,7 @@ def train(
     threads: ThreadsOption = None,
     memory: MemoryOption = None,
     normalize: NormalizeOption = Normalize.none,
+    scaling: ScalingOption = Scaling.unit,
     tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     log: Annotated[
@@ -159,6 +162,7 @@ def train(
         tags=tags,
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
+        scaling=scaling,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, Normalize, Tags, Task, print_json
+from mtlstruct.cli.common import EncodingOption, Normalize, Scaling, Tags, Task, print_json
 from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.cli.options import (
     EpsilonOption,
@@ -19,6 +19,7 @@ from mtlstruct.cli.options import (
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ScalingOption,
     ShareIdenticalOption,
     SolverOption,
     TagsOption,
@@ -99,6 +100,7 @@ def tune(
         int, typer.Option("--seed", min=0, metavar="N", help="Orders visits, draws folds and held-out part.")
     ] = 0,
     normalize: NormalizeOption = Normalize.none,
+    scaling: ScalingOption = Scaling.unit,
     tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -139,6 +141,7 @@ def tune(
         tags=tags.value,
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
+        scaling=scaling.value,
     )
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
     if p:

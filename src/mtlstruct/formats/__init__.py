@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from mtlstruct.formats import columns, conll, items, segmented
+from mtlstruct.formats import columns, conll, dicts, items, segmented
 
 FORMATS: dict[str, ModuleType] = {
     "columns": columns,
     "conll": conll,
+    "dicts": dicts,
     "items": items,
     "segmented": segmented,
 }

@@ -92,20 +92,24 @@ def _add_scores(ids, ptr, ragged, values, V, scales, width, seats, vectors, valu
 
 
 @fast_kernel
-def _compare_slots(ids, ptr, null, scales, rows, count, out):  # type: ignore[no-untyped-def]
-    """out[r, q] = Σ_j mu_j [x_rj = x_qj] for all pairs of rows, slot by slot in one run through memory."""
+def _compare_slots(ids, ptr, values, null, scales, rows, count, out):  # type: ignore[no-untyped-def]
+    """out[r, q] = Σ_j mu_j ⟨x_rj, x_qj⟩ for all pairs of rows, slot by slot in one run through memory."""
     column = np.zeros(count, ids.dtype)
+    real = len(values) > 0
+    x = np.ones(count, np.float32)
     for k in range(len(scales)):
         scale = scales[k]
         if scale < DEAD:
             continue
         for r in range(count):
             column[r] = ids[ptr[rows[r]] + k]
+            if real:
+                x[r] = values[ptr[rows[r]] + k]
         for r in range(count):
             here = column[r]
             if here != null:
                 for q in range(count):
-                    out[r, q] += scale if column[q] == here else np.float32(0)
+                    out[r, q] += scale * x[r] * x[q] if column[q] == here else np.float32(0)
 
 
 @fast_kernel
@@ -156,7 +160,7 @@ def _add_products(  # type: ignore[no-untyped-def]
         part[u] = seats[u] - row * width
     alike = np.zeros((count, count), np.float32)
     if slotwise:
-        _compare_slots(ids, ptr, null, scales, rows, count, alike)
+        _compare_slots(ids, ptr, values, null, scales, rows, count, alike)
     else:
         for r in range(count):
             for q in range(r + 1):

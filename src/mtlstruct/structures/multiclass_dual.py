@@ -123,7 +123,7 @@ def _square(entry, size, x, real, slotwise, scales, null):  # type: ignore[no-un
     if slotwise:
         for k in range(size):
             if entry[k] != null:
-                total += scales[k]
+                total += scales[k] * x[k] * x[k] if real else scales[k]
         return total
     k = 0
     while k < size:

@@ -271,7 +271,7 @@ def _expected(em, tr, er, flow, start, n, L, left, right):  # type: ignore[no-un
 
 @fast_kernel
 def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
-    """The span's ids slot by slot, so that one token is compared with all others in one run through memory."""
+    """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
     for t in range(n):
         row = ids[start + t * slots : start + t * slots + slots]
         for k in range(slots):
@@ -279,8 +279,9 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _kernel_row(turned, scales, slots, n, t, null, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_j mu_j [x_tj = x_uj] for all tokens u of the span."""
+def _kernel_row(turned, turned_values, scales, slots, n, t, null, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span."""
+    real = len(turned_values) > 0
     for u in range(n):
         out[u] = 0
     for k in range(slots):
@@ -289,8 +290,14 @@ def _kernel_row(turned, scales, slots, n, t, null, out):  # type: ignore[no-unty
         if here == null or s < DEAD:
             continue
         row = turned[k]
-        for u in range(n):
-            out[u] += s if row[u] == here else np.float32(0)
+        if real:
+            x = turned_values[k]
+            s *= x[t]
+            for u in range(n):
+                out[u] += s * x[u] if row[u] == here else np.float32(0)
+        else:
+            for u in range(n):
+                out[u] += s if row[u] == here else np.float32(0)
 
 
 @fast_kernel
@@ -486,6 +493,7 @@ def _visit(  # type: ignore[no-untyped-def]
     K = np.zeros((longest, longest), np.float32)
     known = np.zeros(longest, np.bool_)
     turned = np.zeros((slots, longest), ids.dtype)
+    turned_values = np.zeros((slots if len(values) > 0 else 0, longest), np.float32)
     tr = np.zeros((room, L, W), np.float32)
     edge_delta = np.zeros((room, L * L))
     edge_K = np.zeros((room, room), np.float32)
@@ -551,12 +559,14 @@ def _visit(  # type: ignore[no-untyped-def]
                     )
                     if slotwise:
                         _transpose(ids, ptr[start], slots, n, turned)
+                        if len(values) > 0:
+                            _transpose(values, ptr[start], slots, n, turned_values)
                 for t in range(a, e + 1):
                     if known[t]:
                         continue
                     known[t] = True
                     if slotwise:
-                        _kernel_row(turned, scales, slots, n, t, null, K[t])
+                        _kernel_row(turned, turned_values, scales, slots, n, t, null, K[t])
                     else:
                         for u in range(n):
                             K[t, u] = _inner_product(

@@ -13,15 +13,16 @@ another first letter in silence: crfpp refuses it, or with `compat` drops it and
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from mtlstruct.errors import TemplateError
 from mtlstruct.templates import arcs
-from mtlstruct.templates.functions import ALIASES, FUNCTIONS, ArgumentError, check
+from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check
 from mtlstruct.templates.lines import Line, clipped
-from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, NO_COLUMN, Template, Term, written
+from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, NO_COLUMN, Template, Term, quoted, written
 
 CRFPP_ROWS = 8
 """The farthest CRF++ looks."""
@@ -58,6 +59,7 @@ def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
     pieces, terms = _split(line, text, rules)
     if "A" in rules.kinds[text[0]]:
         arcs.check(line, terms)
+    _check_values(line, text[0], terms)
     return tuple(_template(line, kind, pieces, terms, rules) for kind in rules.kinds[text[0]])
 
 
@@ -82,6 +84,14 @@ def _check_first(line: Line, rules: Dialect) -> None:
         raise line.error(f"expected {letters} as the first character, got a blank before the template", 1)
     if first not in rules.kinds:
         raise line.error(f"expected {letters} as the first character, got {first!r}", 1)
+
+
+def _check_values(line: Line, letter: str, terms: tuple[Term, ...]) -> None:
+    """A number is a value, and not a part of one: it has a line of its own."""
+    if any(term.function == VALUE for term in terms) and (
+        letter != "U" or len(terms) > 1 or terms[0].absolute
+    ):
+        raise line.error(f"expected %{VALUE}[row,column] alone in a U line")
 
 
 def _check_characters(line: Line) -> None:
@@ -139,7 +149,7 @@ def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
 
 # ---------------------------------------------------------------- ours
 
-_COLUMN = r"([0-9]+|[A-Za-z][A-Za-z0-9_]*)"
+_COLUMN = r'([0-9]+|[A-Za-z][A-Za-z0-9_]*|"(?:[^"\\]|\\.)*")'
 _ARGUMENTS = rf"((?:,(?:[0-9]+|{_QUOTED}))*)"
 _OURS = re.compile(rf"%([A-Za-z]+)\[()(@?)(-?)([0-9]+),{_COLUMN}{_ARGUMENTS}\]")
 _ARC = re.compile(rf"%([A-Za-z]+)\[([{''.join(arcs.ANCHORS)}])(@?)([+-]?)([0-9]*),{_COLUMN}{_ARGUMENTS}\]")
@@ -165,9 +175,23 @@ def _our_macro(line: Line, at: int) -> tuple[Term, int]:
         arguments=_arguments(line, at, macro[7], function),
         absolute=bool(macro[3]),
         anchor=macro[2],
-        name="" if macro[6].isdigit() else macro[6],
+        name=_column_name(line, at, macro[6]),
     )
     return _checked(line, at, macro.end(), term)
+
+
+def _column_name(line: Line, at: int, text: str) -> str:
+    """The name of a column as it stands, a quoted one in its one spelling; "" for a number."""
+    if text.isdigit():
+        return ""
+    if not text.startswith('"'):
+        return text
+    try:
+        return quoted(json.loads(text))
+    except ValueError:
+        raise line.error(
+            f"expected a name of a column in JSON's quotes, got {clipped(text)}", at + 1
+        ) from None
 
 
 def _written(name: str, function: str) -> str:

@@ -24,6 +24,9 @@ NUMBER, REGEX, WAPITI, LIST = "n", '"regex"', '"wapiti regex"', '"list"'
 
 QUOTED = (REGEX, WAPITI, LIST)
 
+VALUE = "value"
+"""The function that reads a cell as a number: what it gives is no string, but the value of a feature."""
+
 MOST = 99
 """The largest number an argument may be."""
 
@@ -169,6 +172,10 @@ def _short(cell: str) -> str:
     return "".join(char for char, _ in groupby(map(_drawn, cell)))
 
 
+def _number(cell: str) -> str:
+    return cell  # the encoder reads it
+
+
 def _length(cell: str) -> str:
     return str(min(len(cell), LONG))
 
@@ -277,6 +284,11 @@ FUNCTIONS: dict[str, Function] = {
     "test": Function(_test, (REGEX,), "true if the expression matches somewhere, else false"),
     "match": Function(_match, (REGEX,), "the first part that the expression matches, empty if none"),
     "in": Function(_in, (LIST,), "true if the cell is an entry of the list, else false"),
+    VALUE: Function(
+        _number,
+        (),
+        "the cell as a number, or as several with commas between: [real values](#real-values), alone in a U line",
+    ),
     "t": Function(_test, (WAPITI,), "Wapiti's test: true or false"),
     "m": Function(_match, (WAPITI,), "Wapiti's match: the first part that matches, empty if none"),
     "M": Function(_match_lower, (WAPITI,), "Wapiti's match in lower case"),

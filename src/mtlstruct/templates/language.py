@@ -30,6 +30,7 @@ from mtlstruct.templates.terms import (
     Term,
     boundary,
     expand,
+    quoted,
     skeleton,
 )
 
@@ -136,7 +137,7 @@ class TemplateSet(Sequence[Template]):
 
     def resolved(self, names: Sequence[str]) -> TemplateSet:
         """The same with columns by number, where the data have columns of these names."""
-        numbers = {canonical(name): number for number, name in enumerate(names)}
+        numbers = column_numbers(names)
         return replace(self, templates=tuple(self._resolved(t, names, numbers) for t in self.templates))
 
     def _resolved(self, template: Template, names: Sequence[str], numbers: Mapping[str, int]) -> Template:
@@ -245,8 +246,16 @@ COLUMNS = {
 
 
 def canonical(name: str) -> str:
-    """One name for all that mean the same column."""
-    return COLUMNS.get(name.lower(), name.lower())
+    """One name for all that mean the same column; one in quotes means itself."""
+    return name if name.startswith('"') else COLUMNS.get(name.lower(), name.lower())
+
+
+def column_numbers(names: Sequence[str]) -> dict[str, int]:
+    """The number of each column by its canonical name, and by its name in quotes."""
+    backwards = list(enumerate(names))[::-1]  # of several that mean the same the first is meant
+    return {canonical(name): number for number, name in backwards} | {
+        quoted(name): n for n, name in backwards
+    }
 
 
 def named(names: Sequence[str]) -> str:

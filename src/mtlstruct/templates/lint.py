@@ -17,6 +17,7 @@ from mtlstruct.templates.language import (
     TemplateSet,
     canonical,
     check_dialect,
+    column_numbers,
     columns_of,
     list_names,
     named,
@@ -232,7 +233,7 @@ def _beyond(templates: Sequence[Template], columns: int) -> list[Finding]:
 
 
 def _unnamed(templates: Sequence[Template], names: Sequence[str]) -> list[Finding]:
-    known = {canonical(name) for name in names}
+    known = column_numbers(names)
     return [
         _about(
             template,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ class Term:
     absolute   `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …) instead;
                of the words between two others from the first or last of these
     anchor     what `row` is counted from: "" the current token, else of an arc (see arcs.py)
-    name       the column's name, where it was named
+    name       the column's name, where it was named; in quotes one that must be met to the letter (`quoted`)
     """
 
     row: int
@@ -95,6 +96,11 @@ def written(pieces: tuple[str, ...], terms: tuple[Term, ...]) -> str:
     """The line of these pieces and terms."""
     rest = (term.text() + piece for term, piece in zip(terms, pieces[1:], strict=True))
     return pieces[0] + "".join(rest)
+
+
+def quoted(name: str) -> str:
+    """Any name of a column as a macro writes it: a JSON string, so that it may hold brackets, commas and quotes."""
+    return json.dumps(name, ensure_ascii=False)
 
 
 def boundary(k: int) -> str:

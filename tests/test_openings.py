@@ -1,0 +1,358 @@
+"""Real values and several entries a token: encoded as a slow twin says, learned to a certified optimum."""
+
+import numpy as np
+import pytest
+from duals import keep_books
+from naive import corpus as cells_corpus
+from naive import objective
+
+from mtlstruct import threads
+from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.encoding import encode_tokens, encode_training
+from mtlstruct.errors import IncompatibleError, TemplateError
+from mtlstruct.explain import shares
+from mtlstruct.formats import gather
+from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.losses import Hamming
+from mtlstruct.model import Model
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L2, BlockL1Squared, PBlock
+from mtlstruct.structures import MulticlassStructure, SequenceStructure
+from mtlstruct.structures.cached_dual import CachedDual
+from mtlstruct.subsets import subset
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+
+
+def silent(record):
+    return False
+
+
+def sentences(seed=0, count=12, longest=5, labels=3, several=True):
+    """Dicts with words, numbers, vectors and, if wanted, lists; labels depend on all of them a little."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(count):
+        n = int(rng.integers(1, longest + 1))
+        word, number = rng.integers(0, 5, n), rng.normal(size=n)
+        vector = rng.normal(size=(n, 3))
+        X.append([])
+        for t in range(n):
+            token = {"w": f"w{word[t]}", "n": float(number[t]) * 10, "v": vector[t] * 0.1}
+            if t:
+                token["before"] = f"w{word[t - 1]}"
+            if several and rng.random() < 0.7:
+                token["in"] = [f"l{k}" for k in rng.choice(4, int(rng.integers(1, 4)), replace=False)]
+            X[-1].append(token)
+        truth = word + (number > 0) + (vector[:, 0] > 0.5)
+        y.append([f"L{int(a) % labels}" for a in truth])
+    return X, y
+
+
+def templates_of(data, transitions=True):
+    lines = [f'U{k}:%x[0,"{name}"]' for k, name in enumerate(data.names)]
+    return TemplateSet.parse("\n".join(lines + ["B"] * transitions))
+
+
+def oracle_of(several, structure=SequenceStructure, seed=0, **sizes):
+    X, y = sentences(seed, several=several, **sizes)
+    if structure is not SequenceStructure:
+        X, y = [[token] for s in X for token in s], [[label] for s in y for label in s]
+    data = gather.dicts(X, y).corpus
+    made = structure(len(data.labels))
+    encoded, _ = encode_training(data, templates_of(data, len(made.widths()) > 1), made.sites(data.ptr))
+    return Oracle(made, encoded, data.outputs, Hamming().table(data.labels))
+
+
+def expected_rows(data, templates, factors):
+    """For each token {(template, string): value}, by loops."""
+    out = []
+    for i in range(len(data)):
+        for t in range(data.ptr[i], data.ptr[i + 1]):
+            row = {}
+            for j, template in enumerate(templates):
+                if not template.terms:
+                    continue
+                (term,) = template.terms
+                at = t + term.row
+                if not data.ptr[i] <= at < data.ptr[i + 1]:
+                    continue
+                column = data.columns[term.column]
+                if column.ptr is None:
+                    found = [(column.ids[at], 1.0)] if column.ids[at] >= 0 else []
+                else:
+                    span = slice(column.ptr[at], column.ptr[at + 1])
+                    values = np.ones(len(column.ids)) if column.values is None else column.values
+                    found = zip(column.ids[span], values[span], strict=True)
+                for k, x in found:
+                    row[j, column.strings[k]] = float(x) * factors[j]
+            out.append(row)
+    return out
+
+
+def rows_back(encoded, index):
+    """The same from A."""
+    design, out = encoded.designs[0], []
+    names = {}
+    for r, j in enumerate(index.plan.owners):
+        node = index.plan.uses[r].node
+        if node < 0:
+            continue
+        first = design.block_ptr[design.templates.tolist().index(j)]
+        for value, attribute in enumerate(index.maps[r][:-1]):
+            if attribute >= 0:
+                names[first + attribute] = (j, index.vocabularies[node][value])
+    for row in range(design.rows):
+        entries = range(design.ptr[row], design.ptr[row + 1])
+        known = [e for e in entries if design.ids[e] != design.attributes]
+        ids = design.ids[known]
+        assert (np.diff(ids) >= 0).all()
+        blocks = [design.blocks[e if design.ragged else e - design.ptr[row]] for e in known]
+        assert blocks == [names[a][0] for a in ids]
+        values = np.ones(len(known)) if len(design.values) == 0 else design.values[known]
+        out.append({names[a]: float(x) for a, x in zip(ids, values, strict=True) if x != 0})
+    return out
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_rows_hold_what_the_dicts_say(several, unit):
+    X, y = sentences(1, several=several)
+    data = gather.dicts(X, y).corpus
+    templates = templates_of(data).resolved(data.names)
+    sites = SequenceStructure(3).sites(data.ptr)
+    encoded, index = encode_tokens(data, templates, sites, unit=unit)
+    factors = index.factors if unit else np.ones(len(templates))
+    assert encoded.designs[0].ragged == several
+    got, wanted = rows_back(encoded, index), expected_rows(data, templates, factors)
+    for a, b in zip(got, wanted, strict=True):
+        assert a == pytest.approx(b, rel=1e-5)
+    again = rows_back(index.encode(data, sites), index)
+    for a, b in zip(again, expected_rows(data, templates, np.ones(len(templates))), strict=True):
+        assert a == pytest.approx(b, rel=1e-5)
+
+
+def test_rows_away_from_the_token():
+    data = gather.dicts([[{"n": 1.5}, {"n": 2.5, "m": "a"}], [{"n": 3.5}]]).corpus
+    templates = TemplateSet.parse('U0:%x[-1,"n"]\nU1:%x[1,"n"]\nU2:%x[0,"m"]').resolved(data.names)
+    sites = SequenceStructure(2).sites(data.ptr)
+    encoded, index = encode_tokens(data, templates, sites, unit=False)
+    assert rows_back(encoded, index) == [{(1, "n"): 2.5}, {(0, "n"): 1.5, (2, "m:a"): 1.0}, {}]
+
+
+def test_numbers_in_columns():
+    data = cells_corpus([[("a", "0.5", "1,2"), ("b", "_", "3,4")]], [["A", "B"]])
+    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%value[0,1]\nU2:%value[-1,2]")
+    sites = SequenceStructure(2).sites(data.ptr)
+    encoded, index = encode_tokens(data, templates, sites, unit=False)
+    assert rows_back(encoded, index) == [
+        {(0, "a"): 1.0, (1, "0"): 0.5},
+        {(0, "b"): 1.0, (2, "0"): 1.0, (2, "1"): 2.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "problem"),
+    [
+        ("x", r"column 1, read by %value: expected a number, got 'x' in sentence 2"),
+        ("1,2", "expected 1 numbers as in the first cell, got 2 in sentence 2"),
+        ("inf", "expected a number, got 'inf'"),
+    ],
+)
+def test_cells_that_are_no_numbers(cell, problem):
+    data = cells_corpus([[("a", "1")], [("b", cell)]], [["A"], ["B"]])
+    with pytest.raises(IncompatibleError, match=problem):
+        encode_training(data, TemplateSet.parse("U:%value[0,1]"), SequenceStructure(2).sites(data.ptr))
+
+
+@pytest.mark.parametrize("line", ["B:%value[0,0]", "U:%value[0,0]/%x[0,0]", "U:%value[@1,0]"])
+def test_a_value_stands_alone(line):
+    with pytest.raises(TemplateError, match=r"expected %value\[row,column\] alone in a U line"):
+        TemplateSet.parse(line)
+
+
+@pytest.mark.parametrize("line", ['U:%x[0,"n"]/%x[0,"w"]', 'B:%x[0,"n"]', 'U:%lower[0,"n"]', 'U:%x[@1,"n"]'])
+def test_so_does_an_open_column(line):
+    data = gather.dicts(*sentences()).corpus
+    with pytest.raises(TemplateError, match="holds several entries or numbers a token"):
+        encode_training(data, TemplateSet.parse(line), SequenceStructure(3).sites(data.ptr))
+
+
+def test_open_lines_are_not_shared():
+    data = gather.dicts([[{"n": 1.5}, {"n": 2.0}]], [["A", "B"]]).corpus
+    templates = TemplateSet.parse('U:%x[0,"n"]\nU:%x[1,"n"]')
+    with pytest.raises(TemplateError, match="cannot be shared"):
+        train(data, templates, Options(share_identical=True), silent)
+
+
+@pytest.mark.parametrize(
+    "name", ["w", "a b", 'q"uote', "word[-3:]", "+1:postag", "ñ\\n", "tab\there", "50%", "#"]
+)
+def test_any_key_can_be_named(name):
+    data = gather.dicts([[{name: "x"}]]).corpus
+    from mtlstruct.templates.terms import quoted
+
+    line = f"U:%x[0,{quoted(name)}]"
+    templates = TemplateSet.parse(line)
+    assert templates.text() == line + "\n"
+    (term,) = templates.resolved(data.names)[0].terms
+    assert term.column == 0
+    assert term.text() == line[2:]
+
+
+def test_quoted_names_are_met_to_the_letter():
+    templates = TemplateSet.parse('U:%x[0,"Word"]\nU:%x[0,word]\nU:%x[0,"word"]').resolved(
+        ("form", "word", "Word")
+    )
+    assert [t.terms[0].column for t in templates] == [2, 0, 1]
+    with pytest.raises(TemplateError, match='names column "form2"'):
+        TemplateSet.parse('U:%x[0,"form2"]').resolved(("form",))
+
+
+# ---------------------------------------------------------------- learning
+
+
+class PlainSequence(SequenceStructure):
+    """Sequences without a dual state of their own."""
+
+    dual = dual_memory = None
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("structure", [SequenceStructure, MulticlassStructure, PlainSequence])
+def test_duals_keep_their_books(structure, several):
+    if structure is PlainSequence:
+        X, y = sentences(3, 20, several=several)
+        data = gather.dicts(X, y).corpus
+        made = PlainSequence(3)
+        encoded, _ = encode_training(data, templates_of(data), made.sites(data.ptr))
+        oracle = Oracle(made, encoded, data.outputs, Hamming().table(data.labels))
+        assert isinstance(oracle.dual(oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
+    else:
+        oracle = oracle_of(several, structure, 3, count=20)
+    assert oracle.encoded.designs[0].slotwise != several
+    keep_books(oracle, 1.0)
+
+
+LEARNERS = {
+    "coordinate": Coordinate(Stop(gap=2e-3, max_passes=400)),
+    "line-search": CuttingPlane(Stop(gap=2e-3, max_passes=400), line_search=True),
+}
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2(), PBlock(1.5)], ids=lambda r: type(r).__name__)
+def test_learners_meet_at_the_certified_optimum(regularizer, several):
+    oracle = oracle_of(several, seed=4, count=9, longest=4)
+    fits = [learner.fit(oracle, regularizer, 0.5, silent) for learner in LEARNERS.values()]
+    for fit in fits:
+        assert fit.converged
+        assert fit.dual <= fit.objective * (1 + 1e-6)
+        assert fit.objective == pytest.approx(
+            objective(oracle, fit.weights, fit.scale, regularizer, 0.5), rel=1e-4
+        )
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=5e-3)
+
+
+def test_slots_that_mix_attributes_are_not_compared_slot_by_slot():
+    strings = ["a", "b"]
+    both = Column(np.int32([0, 1, 1, 0]), strings, np.int64([0, 2, 4]))
+    data = Corpus((both,), np.int64([0, 2]), *label_outputs(Column(np.int32([0, 1]), ["A", "B"])), ("k",))
+    encoded, _ = encode_training(
+        data, TemplateSet.parse('U:%x[0,"k"]'), MulticlassStructure(2).sites(data.ptr)
+    )
+    design = encoded.designs[0]
+    assert not design.ragged
+    assert design.slotwise  # sorted, they are apart after all
+    mixed = Column(np.int32([0, 1, 1, 2]), [*strings, "c"], np.int64([0, 2, 4]))
+    data = Corpus((mixed,), data.ptr, data.outputs, data.labels, ("k",))
+    encoded, _ = encode_training(
+        data, TemplateSet.parse('U:%x[0,"k"]'), MulticlassStructure(2).sites(data.ptr)
+    )
+    assert not encoded.designs[0].slotwise
+
+
+# ---------------------------------------------------------------- scaling
+
+
+def trained(X, y, **options):
+    data = gather.dicts(X, y).corpus
+    return train(data, templates_of(data), Options(gap=1e-3, c=0.3, **options), silent), data
+
+
+def test_with_unit_scaling_the_unit_of_measurement_does_not_matter():
+    X, y = sentences(5, 40)
+    first, data = trained(X, y)
+    larger = [[token | {"v": token["v"] * 1000} for token in sentence] for sentence in X]
+    second, _ = trained(larger, y)
+    np.testing.assert_allclose(first.model.mu, second.model.mu, atol=2e-2)
+    assert first.fit.objective == pytest.approx(second.fit.objective, rel=2e-3)
+    got = second.model.predict(gather.dicts(larger, names=data.names).corpus)
+    assert np.mean(first.model.predict(data) == got) > 0.98
+
+
+def test_without_scaling_it_decides_what_a_group_costs():
+    """x → a·x and w → w/a are the same scores at 1/a of the norm: a template in large units is cheap.
+
+    In small units it is dropped. In very large ones it speaks more than any other, with a norm, and so a mu, near 0.
+    """
+    X, y = sentences(5, 40)
+    weight, share = {}, {}
+    for a in (1, 30, 1000):
+        resized = [[token | {"v": token["v"] * a} for token in sentence] for sentence in X]
+        training, data = trained(resized, y, scaling="none")
+        v = data.names.index("v")
+        weight[a], share[a] = training.model.mu[v], shares(training.model, [data])[v]
+    assert weight[1] == share[1] == 0
+    assert 0 < weight[1000] < 0.1 * weight[30]
+    assert share[1000] > share[30] > 0
+
+
+def test_the_factor_is_that_of_a_mean_square_of_one():
+    data = gather.dicts([[{"v": np.array([3.0, 4.0])}, {"v": np.array([0.0, 1.0])}, {}]]).corpus
+    _, index = encode_tokens(
+        data, templates_of(data).resolved(data.names), SequenceStructure(2).sites(data.ptr)
+    )
+    assert index.factors[0] == pytest.approx(1 / np.sqrt((25 + 1) / 2))
+    assert index.factors[1] == 1
+
+
+def test_a_model_with_values_is_saved_and_predicts_the_same(tmp_path):
+    X, y = sentences(6, 30)
+    training, data = trained(X, y)
+    training.model.save(tmp_path / "m.mtl")
+    loaded = Model.load(tmp_path / "m.mtl")
+    np.testing.assert_array_equal(loaded.predict(data), training.model.predict(data))
+    assert loaded.facts["factors"].keys() <= {str(j) for j in range(len(training.model.templates))}
+    # the weights have taken the factors in: part scores of raw values are those of the training's
+    structure = SequenceStructure(3)
+    encoded, _ = encode_training(data, templates_of(data), structure.sites(data.ptr))
+    fit = training.fit
+    theirs = encoded.score(fit.weights, fit.scale, structure.widths())[0]
+    ours, _ = loaded.index.score(data, structure.sites(data.ptr), loaded.weights)
+    np.testing.assert_allclose(ours[0], theirs, atol=1e-4)
+
+
+def test_folds_take_values_along():
+    X, y = sentences(7, 10)
+    data = gather.dicts(X, y).corpus
+    structure = SequenceStructure(3)
+    encoded, index = encode_tokens(
+        data, templates_of(data).resolved(data.names), structure.sites(data.ptr), unit=False
+    )
+    some = np.array([1, 4, 5])
+    part, alone = subset(encoded, some, structure.sites(data.ptr)), data.take(some)
+    assert rows_back(part, index) == rows_back(index.encode(alone, structure.sites(alone.ptr)), index)
+
+
+def test_the_same_bits_on_any_number_of_threads():
+    X, y = sentences(8, 60)
+    found = []
+    for count in (1, 2):
+        threads.set_threads(count)
+        training, _ = trained(X, y)
+        found.append(np.concatenate([w.ravel() for w in training.model.weights]))
+    threads.set_threads(1)
+    np.testing.assert_array_equal(*found)
