@@ -8,17 +8,33 @@ from . import _kernels as _kernels  # must come before anything imports numba
 
 if TYPE_CHECKING:
     from .errors import MtlError
+    from .estimators import DependencyParser, SequenceLabeler, StructuredClassifier
     from .model import Model, load
+    from .sentences import Sentences
     from .templates import TemplateSet
 
 __version__ = "0.1.0"
 
-__all__ = ["Model", "MtlError", "TemplateSet", "__version__", "load"]
+__all__ = [
+    "DependencyParser",
+    "Model",
+    "MtlError",
+    "Sentences",
+    "SequenceLabeler",
+    "StructuredClassifier",
+    "TemplateSet",
+    "__version__",
+    "load",
+]
 
 _HOMES = {
     "Model": "model",
     "load": "model",
     "MtlError": "errors",
+    "DependencyParser": "estimators",
+    "SequenceLabeler": "estimators",
+    "StructuredClassifier": "estimators",
+    "Sentences": "sentences",
     "TemplateSet": "templates",
 }
 

@@ -24,6 +24,7 @@ from .losses import Hamming, LossWeights, WeightedHamming, tabulate
 from .model import Model
 from .oracle import Oracle
 from .recipes import exponent, learner, recipe, regularizer, solver_of
+from .stopping import EarlyStop
 from .stored import Index
 from .structures import Structure, structure_for, structures_of
 from .templates import TemplateSet
@@ -173,11 +174,15 @@ def train(
     notify: Callable[[Prepared], None] | None = None,
     material: Material | None = None,
     start: Model | None = None,
+    judge: Callable[[Model], float] | None = None,
+    patience: int | None = None,
 ) -> Training:
     """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
 
-    material: what `encode` made of this corpus and these templates, if that has been done already.
-    start: a model to begin from.
+    material    what `encode` made of this corpus and these templates, if that has been done already
+    start       a model to begin from
+    judge       scores the model after each pass, before `watch` hears of it: the best model is returned, and learning
+                ends after `patience` passes without a better one
     """
     options.checked()
     began = time.perf_counter()
@@ -201,7 +206,15 @@ def train(
         notify(ready)
     memory.ensure(needed, "training")
     first = None if start is None else start_from(start, index, oracle, corpus.labels)
-    fit = learn(chosen, oracle, options, watch, first)
+    early = None
+    if judge is not None:
+        outline = encoded.outline()
+
+        def judged(fit: Fit) -> float:
+            return judge(build_model(corpus, templates, structure, outline, index, fit, options))
+
+        early = EarlyStop(judged, patience, options.c * oracle.sentences)
+    fit = learn(chosen, oracle, options, watch, first, early)
     del oracle, first
     encoded = encoded.outline()  # A has served; its memory is wanted for the model
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
@@ -238,9 +251,20 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
     return Material(structure, encoded, index, time.perf_counter() - began, folder)
 
 
-def learn(chosen: Learner, oracle: Oracle, options: Options, watch: Watch, start: Start | None = None) -> Fit:
+def learn(
+    chosen: Learner,
+    oracle: Oracle,
+    options: Options,
+    watch: Watch,
+    start: Start | None = None,
+    early: EarlyStop | None = None,
+) -> Fit:
     """Runs the method on encoded data."""
-    return chosen.fit(oracle, regularizer(options.method, options.p), options.c, watch, start)
+    penalty = regularizer(options.method, options.p)
+    if early is None:
+        return chosen.fit(oracle, penalty, options.c, watch, start)
+    last = chosen.fit(oracle, penalty, options.c, lambda record: early.see(record) | watch(record), start)
+    return early.result(last)
 
 
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:

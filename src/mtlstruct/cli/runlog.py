@@ -34,7 +34,7 @@ class RunLog:
 
     def add_pass(self, record: Record, seconds: float) -> None:
         """A pass, and when it ended, counted from the start of the run."""
-        self.lines.append({"event": "pass", **asdict(record), "seconds": seconds})
+        self.lines.append({"event": "pass", **record.as_dict(), "seconds": seconds})
 
     def add_label_pass(self, record: Record, seconds: float) -> None:
         """A pass of the second stage; seconds count from its start."""

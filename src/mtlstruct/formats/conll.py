@@ -246,23 +246,29 @@ class _Heads:
         return int(cell)
 
     def _check_tree(self, reader: _Reader, heads: list[int], start: int) -> None:
-        reached = {0: True}  # False: being followed now
-        for token in range(1, len(heads) + 1):
-            path = []
-            while token not in reached:
-                reached[token] = False
-                path.append(token)
-                token = heads[token - 1]
-            if not reached[token]:
-                cycle = " → ".join(map(str, [*path[path.index(token) :], token]))
-                problem = f"expected a tree, got a cycle of heads, {cycle}"
-                raise FormatError(self.source, reader.number(start + token - 1), problem)
-            reached.update(dict.fromkeys(path, True))
-        roots = [token for token, head in enumerate(heads, 1) if head == 0]
-        if self.single_root and len(roots) > 1:
-            some = ", ".join(map(str, roots[:3]))
-            problem = f"expected one token with head 0, got {len(roots)} ({some})"
-            raise FormatError(self.source, reader.number(start + roots[1] - 1), problem)
+        wrong = tree_problem(heads, self.single_root)
+        if wrong is not None:
+            raise FormatError(self.source, reader.number(start + wrong[0] - 1), wrong[1])
+
+
+def tree_problem(heads: Sequence[int], single_root: bool = False) -> tuple[int, str] | None:
+    """Why heads (1 the first token, 0 the root; all in range) make no tree: the token, and a clause."""
+    reached = {0: True}  # False: being followed now
+    for token in range(1, len(heads) + 1):
+        path = []
+        while token not in reached:
+            reached[token] = False
+            path.append(token)
+            token = heads[token - 1]
+        if not reached[token]:
+            cycle = " → ".join(map(str, [*path[path.index(token) :], token]))
+            return token, f"expected a tree, got a cycle of heads, {cycle}"
+        reached.update(dict.fromkeys(path, True))
+    roots = [token for token, head in enumerate(heads, 1) if head == 0]
+    if single_root and len(roots) > 1:
+        some = ", ".join(map(str, roots[:3]))
+        return roots[1], f"expected one token with head 0, got {len(roots)} ({some})"
+    return None
 
 
 def _blank(line: str) -> bool:

@@ -130,8 +130,9 @@ class Features:
             self._put(key, value)
 
     def _strings(self, token: Any) -> None:
-        if not isinstance(token, list | set | frozenset | tuple):
-            raise FeatureError(f"expected a dict of features or a list of strings, got {_shown(token)}")
+        if not isinstance(token, list | set | frozenset):
+            rows = ": rows of cells need templates" if isinstance(token, tuple) else ""
+            raise FeatureError(f"expected a dict of features or a list of strings, got {_shown(token)}{rows}")
         for text in token:
             if not isinstance(text, str):
                 raise FeatureError(f"expected strings in a list of features, got {_shown(text)}")

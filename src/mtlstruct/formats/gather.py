@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
@@ -42,12 +42,15 @@ def dicts(
 
 
 def rows(
-    X: Iterable[Iterable[Sequence[Any]]],
+    X: Iterable[Iterable[Any]],
     y: Iterable[Iterable[str]] | None = None,
     *,
     names: Sequence[str] = (),
 ) -> Gathered:
-    """Sentences of rows, a cell for each column; `names` are those of the columns, if they have any."""
+    """Sentences of rows, a cell for each column; `names` are those of the columns, if they have any.
+
+    A row may be a dict, from the names of its columns to cells; without `names` those of the first are taken.
+    """
     table = _Rows(tuple(names))
     return _gathered(X, y, table.add, table.finished, None)
 
@@ -59,8 +62,7 @@ def _gathered(
     finished: Callable[[], tuple[tuple[Column, ...], tuple[str, ...]]],
     features: Features | None,
 ) -> Gathered:
-    lengths, outputs = array("q"), _Labels()
-    labels = None if y is None else iter(y)
+    lengths = array("q")
     for number, sentence in enumerate(X, 1):
         length = 0
         for length, token in enumerate(sentence, 1):
@@ -69,14 +71,6 @@ def _gathered(
             except FeatureError as error:
                 raise FormatError("X", None, f"sentence {number}, token {length}: {error}") from None
         lengths.append(length)
-        if labels is not None:
-            own = next(labels, None)
-            if own is None:
-                problem = f"expected labels for every sentence, got none for sentence {number}"
-                raise FormatError("y", None, problem)
-            outputs.add(own, length, number)
-    if labels is not None and next(labels, None) is not None:
-        raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
     try:
         columns, names = finished()
     except FeatureError as error:
@@ -84,13 +78,26 @@ def _gathered(
     sizes = np.array(lengths, np.int64)
     kept = sizes > 0
     ptr = np.concatenate([[0], np.cumsum(sizes[kept])]).astype(np.int64)
-    given, classes = (None, ()) if y is None else label_outputs(outputs.column())
+    corpus = Corpus(columns, ptr, None, (), names)
+    if y is not None:
+        outputs, classes = label_outputs(labels(y, sizes))
+        corpus = replace(corpus, outputs=outputs, labels=classes)
     groups = {} if features is None else features.groups
-    return Gathered(
-        Corpus(columns, ptr, given, classes, names),
-        kept,
-        {key: name for key, name in groups.items() if name is not None},
-    )
+    return Gathered(corpus, kept, {key: name for key, name in groups.items() if name is not None})
+
+
+def labels(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Column:
+    """The labels of sentences with so many tokens, all in one column."""
+    found, own = _Labels(), iter(y)
+    for number, length in enumerate(lengths.tolist(), 1):
+        sentence = next(own, None)
+        if sentence is None:
+            problem = f"expected labels for every sentence, got none for sentence {number}"
+            raise FormatError("y", None, problem)
+        found.add(sentence, length, number)
+    if next(own, None) is not None:
+        raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
+    return found.column()
 
 
 class _Labels:
@@ -136,8 +143,10 @@ class _Rows:
         self.ids: list[array[int]] = []
         self.vectors: dict[int, Features] = {}
 
-    def add(self, row: Sequence[Any]) -> None:
+    def add(self, row: Any) -> None:
         """One more token."""
+        if isinstance(row, dict):
+            row = self._named(row)
         if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray):
             raise FeatureError(f"expected a row of cells, got {str(row)[:40]!r} ({type(row).__name__})")
         if self.width is None:
@@ -156,7 +165,17 @@ class _Rows:
                 number = numbers[text] = len(numbers)
             ids.append(number)
 
-    def _open(self, row: Sequence[Any]) -> None:
+    def _named(self, row: dict[str, Any]) -> list[Any]:
+        if not self.names and not self.ids:
+            self.names = tuple(row)
+            if not all(isinstance(name, str) for name in self.names):
+                raise FeatureError(f"expected names of columns that are strings, got {self.names[:5]}")
+        try:
+            return [row[name] for name in self.names]
+        except KeyError as error:
+            raise FeatureError(f"expected a cell for {error.args[0]!r}, got none") from None
+
+    def _open(self, row: Iterable[Any]) -> None:
         for column, cell in enumerate(row):
             self.numbers.append({})
             self.ids.append(array("i"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +24,8 @@ class Record:
     objective, dual   upper and lower bound of Ω(w) + c·Σξ_i
     risk              Σξ_i / n at the upper bound
     active            templates with mu above 1e-5
+    now               the present weights as a Fit, on arrays that the learner goes on to change; its objective is
+                      computed for just these weights
     """
 
     passes: int
@@ -33,6 +35,11 @@ class Record:
     risk: float
     active: int
     certified: bool
+    now: Callable[[], Fit] | None = field(default=None, compare=False, repr=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The figures by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "now"}
 
 
 Watch = Callable[[Record], bool]

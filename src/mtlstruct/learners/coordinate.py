@@ -209,7 +209,24 @@ class _Ascent:
         """The pass as the log keeps it."""
         gap = relative(bounds.objective, bounds.dual)
         active = active_templates(self.mu.mu)
-        return Record(passes, bounds.objective, bounds.dual, gap, bounds.risk, active, certified)
+        return Record(
+            passes,
+            bounds.objective,
+            bounds.dual,
+            gap,
+            bounds.risk,
+            active,
+            certified,
+            lambda: self.snapshot(bounds, passes),
+        )
+
+    def snapshot(self, bounds: _Bounds, passes: int) -> Fit:
+        """The weights as they are, with the objective computed for them."""
+        mu = self._kept()
+        norms = mu * np.sqrt(self.oracle.squared_norms(self.V))
+        hinge = self.oracle.hinge(self.oracle.score(self.V, -mu))
+        objective = self.regularizer.value(norms) + self.c * hinge.total
+        return self.result(_Bounds(objective, bounds.dual, bounds.risk), passes, False)
 
     def result(self, bounds: _Bounds, passes: int, converged: bool) -> Fit:
         """The weights at the best scale, with the certificate."""

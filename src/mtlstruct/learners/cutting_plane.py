@@ -12,6 +12,7 @@ second copy of the weights and saves most iterations.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -72,7 +73,7 @@ class CuttingPlane:
             run.move(self.towards)
             check_finite(passes, run.objective, run.dual.objective)
             done = self._reached(run, C)
-            stopped = watch(run.record(passes))
+            stopped = watch(run.record(passes, self.stop))
             if done or stopped:
                 break
         return run.result(self.stop, passes, done)
@@ -123,11 +124,20 @@ class _Run:
         self.risk = self.hinge.total / self.oracle.sentences
         self.objective = self._value(self._norms(), self.hinge)
 
-    def record(self, passes: int) -> Record:
+    def record(self, passes: int, stop: Stop) -> Record:
         """The iteration as the log keeps it."""
         gap = relative(self.objective, self.dual.objective)
         active = active_templates(self.mu)
-        return Record(passes, self.objective, self.dual.objective, gap, self.risk, active, True)
+        return Record(
+            passes,
+            self.objective,
+            self.dual.objective,
+            gap,
+            self.risk,
+            active,
+            True,
+            lambda: copy(self).result(stop, passes, False),
+        )
 
     def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
         """The last w and its certificate, both without the templates that the master left at next to nothing."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -98,13 +99,15 @@ class Descent(ABC):
             near = (
                 stop.reached(self.objective, self.dual, C) if stop.eta is None else stop.settled(self.trace)
             )
-            if watch(self._record(passes)) or near or not moved:
+            if watch(self._record(passes, stop)) or near or not moved:
                 break
         return self._result(passes, stop)
 
-    def _record(self, passes: int) -> Record:
+    def _record(self, passes: int, stop: Stop) -> Record:
         gap = relative(self.objective, self.dual)
-        return Record(passes, self.objective, self.dual, gap, self.risk, active_templates(self.mu), True)
+        active = active_templates(self.mu)
+        now = partial(self._result, passes, stop)
+        return Record(passes, self.objective, self.dual, gap, self.risk, active, True, now)
 
     def _result(self, passes: int, stop: Stop) -> Fit:
         """All weights, with the objective computed from them as they are."""

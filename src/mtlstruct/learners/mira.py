@@ -11,6 +11,7 @@ objective at them and the lower bound 0, so with a gap of 100 %, and is never ca
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +51,7 @@ class Mira:
         run = _Run(oracle, c, random, None if start is None else start.weights)
         for epoch in range(1, self.epochs + 1):
             risk = run.epoch()
-            record = _record(epoch, oracle, run.w, regularizer, c, risk)
+            record = _record(epoch, run, regularizer, risk)
             check_finite(epoch, record.objective)
             if watch(record):
                 break
@@ -91,16 +92,26 @@ class _Run:
             u -= late
         return self.w
 
+    def __copy__(self) -> _Run:
+        other = _Run.__new__(_Run)
+        other.__dict__.update(self.__dict__)
+        other.w, other.late = [u.copy() for u in self.w], [late.copy() for late in self.late]
+        return other
 
-def _record(
-    epoch: int, oracle: Oracle, w: Weights, regularizer: Regularizer, c: float, risk: float
-) -> Record:
+
+def _record(epoch: int, run: _Run, regularizer: Regularizer, risk: float) -> Record:
     """An epoch as the log keeps it: the hinges are those met on the way, so nothing is certified."""
-    value = regularizer.value(np.sqrt(oracle.squared_norms(w)))
-    objective = value + c * risk
-    active = active_templates(np.ones(oracle.templates))
+    oracle = run.oracle
+    objective = regularizer.value(np.sqrt(oracle.squared_norms(run.w))) + run.c * risk
     return Record(
-        epoch, objective, 0.0, relative(objective, 0.0), risk / oracle.sentences, active, certified=False
+        epoch,
+        objective,
+        0.0,
+        relative(objective, 0.0),
+        risk / oracle.sentences,
+        active_templates(np.ones(oracle.templates)),
+        certified=False,
+        now=lambda: _result(epoch, oracle, copy(run).average(), regularizer, run.c),
     )
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class Proximal:
             slack = run.epoch(random.permutation(oracle.sentences), rate / epoch**0.5)
             check_finite(epoch, slack)
             later = [*later, run.outputs.copy()][-(epoch + 1) // 2 :]
-            if watch(run.record(epoch, slack)):
+            if watch(run.record(epoch, slack, self.stop)):
                 break
         return run.result(epoch, later, self.stop)
 
@@ -149,11 +150,12 @@ class Run:
         """Ω(w)."""
         return self.regularizer.value(self._own())
 
-    def record(self, epoch: int, slack: float) -> Record:
+    def record(self, epoch: int, slack: float, stop: Stop) -> Record:
         """The epoch as the log keeps it: its objective is made of slacks as they were met, so it is an estimate."""
         objective = self.omega() + self.c * slack
         active = active_templates(self._mu())
-        return Record(epoch, objective, 0.0, 1.0, slack / self.oracle.sentences, active, False)
+        now = partial(self.result, epoch, [], stop)
+        return Record(epoch, objective, 0.0, 1.0, slack / self.oracle.sentences, active, False, now)
 
     def result(self, epochs: int, later: list[NDArray[np.int32]], stop: Stop) -> Fit:
         """The last w, and both bounds computed from scratch."""
@@ -173,7 +175,9 @@ class Run:
         )
 
     def _dual(self, later: list[NDArray[np.int32]]) -> float:
-        """The dual at the mean of these outputs, shrunk towards gold as far as helps."""
+        """The dual at the mean of these outputs, shrunk towards gold as far as helps; 0 without any."""
+        if not later:
+            return 0.0
         oracle = self.oracle
         counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
         loss = 0.0

@@ -1,0 +1,293 @@
+"""What all estimators share: from X and y to a model, and from X to what it predicts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .. import threads as pool
+from ..calibration import fit_temperature
+from ..corpus import Corpus
+from ..errors import IncompatibleError, MtlError
+from ..learners import Record
+from ..model import Model
+from ..model import load as load_model
+from ..sentences import Data, Grouping, aligned, data_for, data_of
+from ..templates import TemplateSet
+from ..templates.terms import quoted
+from ..train import Options, train
+
+Templates = TemplateSet | str | Path | Sequence[str] | None
+"""A set, the path of a template file, or its lines; None: one template for each key of the feature dicts."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A pass of training, as a callback sees it.
+
+    Attributes
+    ----------
+    record : Record
+        Passes so far, objective, dual, gap, risk, active templates, and whether the bounds are proved.
+    seconds : float
+        Since `fit` began.
+    score : float or None
+        Of the model so far on X_val and y_val, if they were given.
+    """
+
+    record: Record
+    seconds: float
+    score: float | None
+
+
+Callback = Callable[[Progress], Any]
+"""Called after each pass; a true answer ends training."""
+
+
+class Structured(BaseEstimator):  # type: ignore[misc]
+    """What the three have in common: from X and y to a model, and from X to what it predicts."""
+
+    _task: ClassVar[str]
+    _alone: ClassVar[bool] = False
+
+    templates: Templates
+    patience: int | None
+    threads: int | None
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Trains on labelled data.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            See the class. An iterable is consumed once.
+        y : iterable of iterables
+            The outputs of each sentence, one a token. May be left out where X is a file or corpus that has them.
+        X_val, y_val : like X and y
+            The model is scored on these after each pass; the best one is kept, and training ends after `patience`
+            passes without a better one. They also serve to turn scores into probabilities.
+        callback : callable, optional
+            Called with a `Progress` after each pass; a true answer ends training.
+
+        Returns
+        -------
+        self
+        """
+        if self.threads is not None:
+            pool.set_threads(self.threads)
+        options = self._options().checked()
+        data = self._data(X)
+        corpus, originals = self._labelled(data, y)
+        templates = self._template_set(data)
+        watching = _Watching(self, callback, None if X_val is None else self._held_out(data, X_val, y_val))
+        training = train(
+            corpus,
+            templates,
+            options,
+            watching.watch,
+            material=data.material(templates, options, len(corpus.labels)),
+            judge=None if watching.held is None else watching.judge,
+            patience=self.patience,
+        )
+        self.model_ = _with_facts(training.model, data)
+        self.classes_ = [originals.get(label, label) for label in corpus.labels]
+        if watching.held is not None:
+            self.model_ = _calibrated(self.model_, watching.held)
+        self.validation_scores_ = watching.scores
+        self.n_iter_ = training.fit.passes
+        self.gap_, self.objective_ = training.fit.gap, training.fit.objective
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """The best outputs of each sentence.
+
+        Parameters
+        ----------
+        X : like that of `fit`
+
+        Returns
+        -------
+        list of lists
+            As many outputs as a sentence has tokens.
+        """
+        model = self._model()
+        data = data_for(model, X, alone=self._alone)
+        return data.spread(self._named(self._best(model, data.corpus)))
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """How good predictions are, from 0 to 1; see the class.
+
+        Parameters
+        ----------
+        X, y : like those of `fit`
+        """
+        model = self._model()
+        data = data_for(model, X, alone=self._alone)
+        gold, _ = self._labelled(data, y)
+        return self._quality(gold, self._best(model, gold), model.labels)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the model file, which `mtlstruct.load`, `load` of this class and the command line read."""
+        self._model().save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """An estimator with the model of a file."""
+        model = load_model(path)
+        if cls._task not in (model.task, _kind(model)):
+            raise IncompatibleError(f"{path}: a model for {model.task}, expected one for {cls._task}")
+        found = cls(method=model.facts["method"], c=model.facts["c"])
+        if not model.takes_dicts:
+            found.set_params(templates=model.templates)
+        found.model_, found.classes_ = model, list(model.labels)
+        return found
+
+    @property
+    def template_weights_(self) -> list[dict[str, Any]]:
+        """The templates, heaviest first, a dict each: name, text, mu, relative, norm, features, rank, index.
+
+        The name is that of the line, or the key where there are no lines. `pandas.DataFrame` makes a table of it.
+        """
+        model = self._model()
+        rows = [dict(vars(weight)) for weight in model.template_weights()]
+        if model.takes_dicts:
+            for row in rows:
+                row["name"] = _key(model, row["index"]) or row["name"]
+        return rows
+
+    def __sklearn_tags__(self) -> Any:
+        """Sentences are no rows of a matrix, and there must be a y."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.no_validation = True
+        return tags
+
+    # What differs between the three.
+
+    def _options(self) -> Options:
+        raise NotImplementedError
+
+    def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+        """The corpus with its outputs, and what labels were before they became text, where that is not the same."""
+        raise NotImplementedError
+
+    def _named(self, outputs: NDArray[np.int32]) -> list[Any]:
+        """Outputs as the user has them."""
+        raise NotImplementedError
+
+    def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
+        raise NotImplementedError
+
+    def _lines(self, names: Sequence[str]) -> TemplateSet:
+        """The templates where none are given."""
+        return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{quoted(name)}]" for n, name in enumerate(names)))
+
+    # Steps of the above.
+
+    def _model(self) -> Model:
+        check_is_fitted(self, "model_")
+        model: Model = self.model_
+        return model
+
+    def _best(self, model: Model, corpus: Corpus) -> NDArray[np.int32]:
+        return model.predict(corpus) if len(corpus) else np.zeros(0, np.int32)
+
+    def _data(self, X: Any) -> Data:
+        named: Sequence[str] | None = getattr(self, "columns", None)
+        grouping: Grouping = getattr(self, "group_by", None)
+        columns = named or (None if self.templates is None else True)
+        return data_of(X, columns=columns, group_by=grouping, alone=self._alone, task=self._task)
+
+    def _held_out(self, training: Data, X: Any, y: Any) -> Corpus:
+        """Validation data, with the columns of the training data."""
+        corpus, _ = self._labelled(self._data(X), y)
+        return aligned(corpus, training.corpus.names) if training.corpus.names else corpus
+
+    def _template_set(self, data: Data) -> TemplateSet:
+        given = self.templates
+        if isinstance(given, TemplateSet):
+            return given
+        if isinstance(given, str | Path):
+            return TemplateSet.read(given)
+        if given is not None:
+            return TemplateSet.parse("\n".join(given))
+        if not data.dicts and self._task != "dependency":
+            raise IncompatibleError(
+                "templates: expected some, since X has columns of cells and no feature dicts"
+            )
+        return self._lines(data.corpus.names)
+
+
+class _Watching:
+    """What is done after each pass: the score on held-out data, if there are any, and the callback."""
+
+    def __init__(self, estimator: Structured, callback: Callback | None, held: Corpus | None) -> None:
+        self.estimator, self.callback, self.held = estimator, callback, held
+        self.began = time.perf_counter()
+        self.latest: float | None = None
+        self.scores: list[float] = []
+
+    def judge(self, model: Model) -> float:
+        """The score of a model on the held-out data."""
+        assert self.held is not None
+        found = model.predict(self.held)
+        self.latest = self.estimator._quality(self.held, found, model.labels)
+        return self.latest
+
+    def watch(self, record: Record) -> bool:
+        """Tells the callback of a pass, which has been judged."""
+        if self.latest is not None:
+            self.scores.append(self.latest)
+        if self.callback is None:
+            return False
+        return bool(self.callback(Progress(record, time.perf_counter() - self.began, self.latest)))
+
+
+def _with_facts(model: Model, data: Data) -> Model:
+    """The model with what prediction from feature dicts must know."""
+    if not data.dicts:
+        return model
+    facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
+    return replace(model, facts=model.facts | facts)
+
+
+def _calibrated(model: Model, held: Corpus) -> Model:
+    """The model with a temperature, if its structure has probabilities and the data say something about it."""
+    lattice = model.lattice(held)
+    if "temperature" in model.facts or not lattice.probable or not model.labels:
+        return model
+    gold = held.relabelled(model.labels).outputs
+    assert gold is not None
+    try:
+        return replace(model, facts=model.facts | {"temperature": fit_temperature(lattice, gold)})
+    except MtlError:  # labels that are all foreign say nothing
+        return model
+
+
+def _key(model: Model, j: int) -> str:
+    """The key, or the group of keys, that a template is of; "" for the transitions."""
+    terms = model.templates[j].terms
+    return model.names[terms[0].column] if terms else ""
+
+
+def _kind(model: Model) -> str:
+    """Which of the three a model is for."""
+    if model.task == "multiclass":
+        return "multiclass"
+    return "sequence" if model.labels else "dependency"

@@ -1,0 +1,447 @@
+"""The scikit-learn face: conventions, what X and y may be, the model below, early stopping."""
+
+import pickle
+
+import numpy as np
+import pytest
+from naive import random_corpus
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import mtlstruct
+from mtlstruct import (
+    DependencyParser,
+    Sentences,
+    SequenceLabeler,
+    StructuredClassifier,
+    TemplateSet,
+    demo,
+    sentences,
+)
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError
+from mtlstruct.formats import columns
+from mtlstruct.train import Options, train
+
+LINES = demo.split(demo.bundled())[0][:120]
+WORDS = [list(line.tokens) for line in LINES]
+Y = [list(line.labels) for line in LINES]
+
+
+def features(words, t):
+    word = words[t]
+    found = {
+        "bias": 1.0,
+        "word": word.lower(),
+        "suffix": word[-2:],
+        "digit": word.isdigit(),
+        "length": len(word),
+    }
+    found["is"] = [name for name, test in (("title", word.istitle()), ("alpha", word.isalpha())) if test]
+    found["before"] = {"word": words[t - 1].lower()} if t else {"start": True}
+    return found
+
+
+X = [[features(words, t) for t in range(len(words))] for words in WORDS]
+ROWS = [[(word, word[-2:]) for word in words] for words in WORDS]
+TEMPLATES = ["U0:%x[0,0]", "U1:%x[-1,0]/%x[0,0]", "U2:%x[0,1]", "B"]
+ESTIMATORS = [SequenceLabeler, StructuredClassifier, DependencyParser]
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return SequenceLabeler(c=0.5).fit(X, Y)
+
+
+# ---------------------------------------------------------------- conventions
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_a_constructor_stores_and_nothing_else(make):
+    odd = object()
+    estimator = make(c=odd, templates=odd)
+    assert estimator.get_params()["c"] is odd
+    assert set(vars(estimator)) == set(estimator.get_params())
+    assert estimator.set_params(c=2.0) is estimator
+    assert clone(estimator.set_params(templates=None)).get_params() == estimator.get_params()
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_it_shows_itself(make):
+    assert repr(make(c=3)) == f"{make.__name__}(c=3)"
+    assert "<div" in make()._repr_html_()
+    tags = make().__sklearn_tags__()
+    assert tags.target_tags.required
+    assert is_classifier(make()) == (make is StructuredClassifier)
+
+
+def test_predict_wants_a_fit():
+    with pytest.raises(NotFittedError):
+        SequenceLabeler().predict(X)
+
+
+def test_fit_returns_itself_and_sets_attributes(tagger):
+    assert tagger.fit(X, Y) is tagger
+    assert tagger.classes_ == sorted({label for labels in Y for label in labels})
+    assert tagger.gap_ <= 0.01
+    assert tagger.n_iter_ >= 1
+    assert tagger.validation_scores_ == []
+
+
+def test_predictions_are_lists_of_lists(tagger):
+    found = tagger.predict(X[:3])
+    assert isinstance(found, list)
+    assert all(isinstance(labels, list) for labels in found)
+    assert [len(labels) for labels in found] == [len(sentence) for sentence in X[:3]]
+    assert tagger.predict([]) == []
+    assert tagger.predict([[], X[0], []]) == [[], found[0], []]
+
+
+def test_scores_are_those_of_conlleval_or_accuracy(tagger):
+    assert 0.9 < tagger.score(X, Y) <= 1.0
+    from mtlstruct.metrics import chunk_scores
+
+    figures = chunk_scores(Y, tagger.predict(X)).as_dict()
+    assert tagger.score(X, Y) == pytest.approx(figures["f1"] / 100)
+    plain = [[label.rpartition("-")[2] for label in labels] for labels in Y]
+    other = SequenceLabeler(c=0.5).fit(X, plain)
+    right = sum(
+        a == b for p, g in zip(other.predict(X), plain, strict=True) for a, b in zip(p, g, strict=True)
+    )
+    assert other.score(X, plain) == pytest.approx(right / sum(map(len, plain)))
+
+
+def test_grid_search_and_cross_validation():
+    grid = GridSearchCV(SequenceLabeler(gap=0.1), {"c": [0.01, 1.0], "method": ["mtl", "svm"]}, cv=2)
+    grid.fit(X[:60], Y[:60])
+    assert set(grid.best_params_) == {"c", "method"}
+    assert len(grid.predict(X[60:])) == 60
+    scores = cross_val_score(SequenceLabeler(gap=0.1), X[:60], Y[:60], cv=3)
+    assert scores.shape == (3,)
+    assert (scores > 0.3).all()
+
+
+def test_a_pipeline_makes_features():
+    def dicts(sentences):
+        return [[features(words, t) for t in range(len(words))] for words in sentences]
+
+    line = Pipeline([("features", FunctionTransformer(dicts)), ("tagger", SequenceLabeler(gap=0.1))])
+    line.fit(WORDS, Y)
+    assert line.score(WORDS, Y) > 0.8
+    assert clone(line).set_params(tagger__c=2).get_params()["tagger__c"] == 2
+
+
+def test_pickles(tagger):
+    again = pickle.loads(pickle.dumps(tagger))
+    assert again.predict(X) == tagger.predict(X)
+
+
+# ---------------------------------------------------------------- the model below
+
+
+def test_save_and_load(tagger, tmp_path):
+    tagger.save(tmp_path / "t.mtl")
+    again = SequenceLabeler.load(tmp_path / "t.mtl")
+    assert again.predict(X) == tagger.predict(X)
+    assert again.score(X, Y) == tagger.score(X, Y)
+    assert mtlstruct.load(tmp_path / "t.mtl").takes_dicts
+    with pytest.raises(IncompatibleError, match="a model for sequence, expected one for dependency"):
+        DependencyParser.load(tmp_path / "t.mtl")
+
+
+def test_the_model_is_that_of_train(tmp_path):
+    data = tmp_path / "train.txt"
+    data.write_text(
+        "".join(
+            "".join(f"{w} {s} {label}\n" for (w, s), label in zip(rows, labels, strict=True)) + "\n"
+            for rows, labels in zip(ROWS, Y, strict=True)
+        )
+    )
+    templates = TemplateSet.parse("\n".join(TEMPLATES))
+    train(columns.read(data), templates, Options(), lambda record: False).model.save(tmp_path / "a.mtl")
+    for number, (given, labels) in enumerate(
+        ((ROWS, Y), (data, None), (str(data), None), (columns.read(data), None))
+    ):
+        SequenceLabeler(templates=TEMPLATES).fit(given, labels).save(tmp_path / f"{number}.mtl")
+        assert (tmp_path / f"{number}.mtl").read_bytes() == (tmp_path / "a.mtl").read_bytes()
+    (tmp_path / "t.tpl").write_text("\n".join(TEMPLATES))
+    tagger = SequenceLabeler(templates=tmp_path / "t.tpl").fit(data)
+    assert (
+        tagger.predict(data)
+        == tagger.predict(ROWS)
+        == SequenceLabeler(templates=templates).fit(ROWS, Y).predict(ROWS)
+    )
+    assert tagger.score(data) == tagger.score(ROWS, Y)
+    assert tagger.predict([[("Flour", "ur")]]) == tagger.predict([[["Flour", "ur"]]])
+
+
+def test_the_table_of_weights(tagger):
+    table = tagger.template_weights_
+    assert [row["rank"] for row in table] == list(range(1, len(table) + 1))
+    assert {"word", "suffix", "length", "is", "before:word", "before:start", "bias", "digit", "B"} == {
+        row["name"] for row in table
+    }
+    assert list(table[0])[:2] == ["rank", "index"]
+    assert {"text", "mu", "norm", "features", "relative"} <= table[0].keys()
+    assert sum(row["mu"] for row in table) == pytest.approx(1)
+    assert np.all(np.diff([row["mu"] for row in table]) <= 0)
+
+
+def test_probabilities(tagger):
+    found = tagger.predict_marginals([*X[:2], []])
+    assert found[2] == []
+    for labels, sentence in zip(tagger.predict(X[:2]), found, strict=False):
+        for label, row in zip(labels, sentence, strict=True):
+            assert sum(row.values()) == pytest.approx(1, abs=1e-5)
+            assert set(row) == set(tagger.classes_)
+            assert row[label] > 0
+
+
+def test_groups_of_keys(tmp_path):
+    by_name = SequenceLabeler(group_by=lambda key: key.partition(":")[0]).fit(X, Y)
+    by_regex = SequenceLabeler(group_by="^[^:]+").fit(X, Y)
+    assert "before" in {row["name"] for row in by_name.template_weights_}
+    assert by_name.predict(X) == by_regex.predict(X)
+    by_name.save(tmp_path / "g.mtl")  # the function does not go into the file: the groups of the keys do
+    assert SequenceLabeler.load(tmp_path / "g.mtl").predict(X) == by_name.predict(X)
+    assert by_name.predict([[{"unheard of": "x"}]]) == by_name.predict([[{}]])
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "problem"),
+    [
+        ({"c": -1}, X, "c must be a positive number, got -1"),
+        ({"method": "magic"}, X, "unknown method 'magic'"),
+        ({"scaling": "wild"}, X, "scaling must be one of unit, none, got wild"),
+        ({"group_by": "("}, X, "group_by: expected a regular expression"),
+        ({"group_by": 3}, X, "group_by: expected a regular expression or a function, got 3"),
+        ({}, ROWS, "rows of cells need templates"),
+        ({"templates": "no/such/file.tpl"}, ROWS, "expected a readable template file"),
+        ({"templates": ["U:%x[0,9]"]}, ROWS, "names column 9"),
+        ({"structure": "cube"}, X, "unknown task 'cube'"),
+    ],
+)
+def test_bad_parameters_are_refused_by_fit(options, given, problem):
+    with pytest.raises(MtlError, match=problem):
+        SequenceLabeler(**options).fit(given, Y)
+
+
+def test_bad_data_are_refused():
+    with pytest.raises(FormatError, match="y: expected labels, got none"):
+        SequenceLabeler().fit(X)
+    with pytest.raises(FormatError, match="y: sentence 1: expected"):
+        SequenceLabeler().fit(X, [labels[:-1] for labels in Y])
+    with pytest.raises(IncompatibleError, match="one label only"):
+        SequenceLabeler().fit(X, [["A"] * len(labels) for labels in Y])
+    with pytest.raises(FormatError, match="expected labels that differ as text"):
+        StructuredClassifier().fit([{"a": "b"}] * 2, [1, _One()])
+    with pytest.raises(TemplateError, match="names column pos, but"):
+        SequenceLabeler(templates=["U:%x[0,pos]"], columns=("word", "suffix")).fit(ROWS, Y)
+
+
+class _One:
+    def __str__(self):
+        return "1"
+
+
+def test_templates_name_the_columns_of_dicts():
+    named = [[{"word": w, "suffix": s} for w, s in rows] for rows in ROWS]
+    lines = ["U0:%x[0,word]", "U1:%x[-1,word]/%x[0,word]", 'U2:%x[0,"suffix"]', "B"]
+    by_dict = SequenceLabeler(templates=lines).fit(named, Y)
+    by_row = SequenceLabeler(templates=lines, columns=("word", "suffix")).fit(ROWS, Y)
+    assert by_dict.predict(named) == by_row.predict(ROWS) == by_row.predict(named)
+    with pytest.raises(FormatError, match="sentence 1, token 1: expected a cell for 'suffix', got none"):
+        by_dict.predict([[{"word": "x"}]])
+
+
+# ---------------------------------------------------------------- one encoding for many fits
+
+
+def test_a_grid_on_sentences_encodes_once(monkeypatch):
+    calls = []
+    encode = sentences.encode
+    monkeypatch.setattr(sentences, "encode", lambda *given: calls.append(1) or encode(*given))
+    whole = Sentences(X)
+    grid = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False)
+    shared = grid.fit(whole, Y).cv_results_["mean_test_score"]
+    assert len(calls) == 1
+    plain = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False).fit(X, Y)
+    np.testing.assert_allclose(shared, plain.cv_results_["mean_test_score"], atol=0.03)
+
+
+def test_parts_of_sentences():
+    whole = Sentences(X)
+    assert len(whole) == len(X)
+    assert len(whole[3]) == len(X[3])
+    assert [len(s) for s in whole[-2:]] == [len(s) for s in X[-2:]]
+    assert repr(whole).startswith(f"<{len(X)} sentences")
+    tagger = SequenceLabeler(min_count=2, gap=1e-3)
+    halves = [next(KFold(2).split(X))[k] for k in (0, 1)]
+    part = tagger.fit([whole[i] for i in halves[0]], [Y[i] for i in halves[0]])
+    ours = part.predict([whole[i] for i in halves[1]])
+    alone = clone(tagger).fit([X[i] for i in halves[0]], [Y[i] for i in halves[0]])
+    theirs = alone.predict([X[i] for i in halves[1]])
+    assert part.predict([X[i] for i in halves[1]]) == ours
+    assert np.mean(np.concatenate(ours) == np.concatenate(theirs)) > 0.98
+    assert part.objective_ == pytest.approx(alone.objective_, rel=2e-3)
+
+
+def test_parts_in_any_order_and_with_empty_sentences():
+    whole = Sentences([[], *X[:40], []])
+    y = [[], *Y[:40], []]
+    X_train, X_test, y_train, y_test = train_test_split(whole, y, random_state=1)
+    tagger = SequenceLabeler().fit(X_train, y_train)
+    assert [len(p) for p in tagger.predict(X_test)] == [len(labels) for labels in y_test]
+    again = SequenceLabeler().fit(whole, y)
+    assert again.predict(whole) == [[], *again.predict(X[:40]), []]
+    with pytest.raises(IncompatibleError, match="expected sentences of one Sentences"):
+        tagger.predict([whole[1], X[0]])
+
+
+def test_a_generator_is_enough():
+    tagger = SequenceLabeler().fit(
+        ((token for token in sentence) for sentence in X), (labels for labels in Y)
+    )
+    assert tagger.predict(iter(X)) == SequenceLabeler().fit(X, Y).predict(X)
+
+
+# ---------------------------------------------------------------- early stopping and callbacks
+
+
+def test_a_callback_sees_each_pass_and_may_stop():
+    seen = []
+    tagger = SequenceLabeler(gap=1e-6).fit(
+        X, Y, callback=lambda progress: seen.append(progress) or len(seen) == 2
+    )
+    assert tagger.n_iter_ == 2
+    assert [progress.record.passes for progress in seen] == [1, 2]
+    assert seen[0].score is None
+    assert 0 < seen[0].seconds <= seen[1].seconds
+    assert not tagger.model_.facts["converged"]
+    assert tagger.gap_ >= 0
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "svm"}, {"solver": "cutting-plane"}, {"method": "mira"}])
+def test_early_stopping_keeps_the_best_pass(options):
+    X_val, y_val, scores = X[90:], Y[90:], []
+    tagger = SequenceLabeler(gap=1e-4, max_iter=12, patience=2, **options)
+    tagger.fit(X[:90], Y[:90], X_val, y_val, callback=lambda progress: scores.append(progress.score))
+    assert tagger.validation_scores_ == scores
+    assert tagger.score(X_val, y_val) == pytest.approx(max(scores), abs=0.02)
+    best = int(np.argmax(scores))
+    assert len(scores) <= 12
+    assert len(scores) == best + 3 or len(scores) in (10, 12) or tagger.model_.facts["converged"]
+    assert tagger.model_.facts["dual"] <= tagger.model_.facts["objective"] * (1 + 1e-9)
+    assert tagger.model_.temperature != 1.0
+
+
+def test_validation_data_need_the_same_columns():
+    tagger = SequenceLabeler(max_iter=2).fit(X[:90], Y[:90], [[{"new": 1.0, "word": "flour"}]], [["O"]])
+    assert len(tagger.validation_scores_) == tagger.n_iter_
+
+
+# ---------------------------------------------------------------- classes
+
+
+def test_classes_of_any_kind():
+    items = [{"word": w.lower(), "length": len(w)} for words in WORDS for w in words]
+    classes = [int(w.isdigit()) + 2 * w.isalpha() for words in WORDS for w in words]
+    model = StructuredClassifier(c=0.1).fit(items, classes)
+    assert model.predict(items).dtype.kind == "i"
+    assert model.score(items, classes) == np.mean(model.predict(items) == classes) > 0.95
+    proba = model.predict_proba(items[:5])
+    assert proba.shape == (5, len(model.classes_))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
+    assert model.predict([]).shape == (0,)
+
+
+def test_a_matrix_is_one_group(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(200, 4))
+    classes = np.where(numbers[:, 0] + numbers[:, 1] > 0, "up", "down")
+    model = StructuredClassifier(c=1.0).fit(numbers, classes)
+    assert model.score(numbers, classes) > 0.95
+    assert [row["name"] for row in model.template_weights_] == ["x"]
+    scores = cross_val_score(StructuredClassifier(gap=0.05), numbers * 1000, classes, cv=3)
+    assert scores.mean() > 0.9
+    model.save(tmp_path / "m.mtl")
+    assert (StructuredClassifier.load(tmp_path / "m.mtl").predict(numbers) == model.predict(numbers)).all()
+
+
+def test_rows_of_items_and_templates():
+    data = random_corpus(np.random.default_rng(1), 30)
+    rows = list(zip(*(column.cells() for column in data.columns), strict=True))
+    classes = [data.labels[i] for i in data.outputs]
+    model = StructuredClassifier(templates=["U0:%x[0,0]", "U1:%x[0,1]"]).fit(rows, classes)
+    assert model.score(rows, classes) > 0.6
+
+
+# ---------------------------------------------------------------- trees
+
+
+SENTENCES = [
+    ([("the", "D"), ("cat", "N"), ("sees", "V"), ("a", "D"), ("dog", "N")], [2, 3, 0, 5, 3]),
+    ([("dogs", "N"), ("sleep", "V")], [2, 0]),
+    ([("a", "D"), ("dog", "N"), ("sleeps", "V")], [2, 3, 0]),
+    ([("cats", "N"), ("see", "V"), ("the", "D"), ("dog", "N")], [2, 0, 4, 2]),
+]
+TREES = [[{"form": w, "pos": p} for w, p in words] for words, _ in SENTENCES]
+HEADS = [heads for _, heads in SENTENCES]
+ARCS = [
+    "A0:%x[h,pos]/%x[m,pos]/%direction[h,m]",
+    "A1:%x[h,form]/%x[m,form]",
+    "A2:%x[h,pos]/%x[m,pos]/%distance[h,m]",
+]
+
+
+def test_trees_from_rows_and_dicts(tmp_path):
+    parser = DependencyParser(templates=ARCS, c=1.0).fit(TREES, HEADS)
+    assert parser.predict(TREES) == HEADS
+    assert parser.score(TREES, HEADS) == 1.0
+    rows = [words for words, _ in SENTENCES]
+    assert DependencyParser(templates=ARCS, columns=("form", "pos")).fit(rows, HEADS).predict(rows) == HEADS
+    parser.save(tmp_path / "p.mtl")
+    assert DependencyParser.load(tmp_path / "p.mtl").predict(TREES) == HEADS
+
+
+def test_trees_from_files_and_the_preset(tmp_path):
+    lines = []
+    for words, heads in SENTENCES:
+        for number, ((form, pos), head) in enumerate(zip(words, heads, strict=True), 1):
+            lines.append(f"{number}\t{form}\t_\t{pos}\t{pos}\t_\t{head}\tdep\t_\t_")
+        lines.append("")
+    path = tmp_path / "train.conll"
+    path.write_text("\n".join(lines) + "\n")
+    parser = DependencyParser(projective=True).fit(path)
+    assert parser.predict(path) == HEADS
+    assert parser.score(path) == 1.0
+    rows = [[(form, "_", pos, pos, "_") for form, pos in words] for words, _ in SENTENCES]
+    assert DependencyParser(projective=True).fit(rows, HEADS).predict(rows) == parser.predict(rows) == HEADS
+    assert Sentences(path, task="dependency").y == HEADS
+
+
+@pytest.mark.parametrize(
+    ("heads", "problem"),
+    [
+        (HEADS[:3], "expected heads for 4 sentences, got 3"),
+        ([[2, 3, 0, 5], *HEADS[1:]], "sentence 1: expected 5 heads, got 4"),
+        ([[2, 3, 0, 5, 9], *HEADS[1:]], "sentence 1, token 5: expected a head from 0 to 5"),
+        ([[2, 1, 0, 5, 3], *HEADS[1:]], "expected a tree, got a cycle of heads"),
+        (None, "y: expected heads, got none"),
+    ],
+)
+def test_heads_must_be_trees(heads, problem):
+    with pytest.raises(FormatError, match=problem):
+        DependencyParser(templates=ARCS).fit(TREES, heads)
+    with pytest.raises(FormatError, match="expected one token with head 0"):
+        DependencyParser(templates=ARCS, single_root=True).fit(TREES[1:2], [[0, 0]])
+
+
+def test_the_example_of_the_class():
+    import doctest
+
+    from mtlstruct.estimators import sequences
+
+    assert doctest.testmod(sequences).failed == 0
