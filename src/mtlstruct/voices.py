@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .corpus import Column, Corpus
+from .corpus import Corpus
 from .explain import Explanation
 from .explain_trees import explain_relations
 from .model import Model
@@ -17,7 +17,7 @@ from .model import Model
 
 def one_sentence(corpus: Corpus, span: slice) -> Corpus:
     """The tokens of one sentence as a corpus."""
-    columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
+    columns = tuple(column.take(np.arange(span.start, span.stop)) for column in corpus.columns)
     return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
@@ -26,10 +26,11 @@ def sentence_record(
 ) -> dict[str, Any]:
     """All tokens of an explained sentence: cells, what was chosen and not, the loudest `top` templates, the rest."""
     labels = _relations(model, corpus, found, top)
+    cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
     tokens = [
         {
             "token": t + 1,
-            "cells": [column.strings[column.ids[found.span.start + t]] for column in corpus.columns],
+            "cells": [column[t] for column in cells],
             **_choices(model, corpus, found, t),
             **_voices(model, found.values[t], top),
             "elsewhere": float(found.elsewhere[t]),

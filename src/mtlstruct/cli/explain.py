@@ -133,7 +133,7 @@ def _text(record: dict[str, Any], task: str) -> str:
 
 
 def _paragraph(token: dict[str, Any]) -> str:
-    head = f"{token['token']:>3} {' '.join(token['cells'])}   {_against(token)}"
+    head = f"{token['token']:>3} {' '.join(filter(None, token['cells']))}   {_against(token)}"
     lines = [(voice["value"], voice["text"]) for voice in token["templates"]]
     lines += [(token[key], key) for key in ("others", "elsewhere") if abs(token[key]) > 5e-7]
     margin = "" if token["margin"] is None else f": {token['margin']:+.4f}"

@@ -33,7 +33,7 @@ from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.exchange.build import facts_of, model_of
 from mtlstruct.exchange.features import cells_of
-from mtlstruct.exchange.spelling import check_apart, divided, has_blank, renamed, spell, summed
+from mtlstruct.exchange.spelling import check_apart, check_columns, divided, has_blank, renamed, spell, summed
 from mtlstruct.files import replacing
 from mtlstruct.formats.text import load
 from mtlstruct.model import Model
@@ -109,6 +109,7 @@ def _checked(model: Model) -> FeatureIndex:
     """The index of a model that CRF++ can hold."""
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
+    check_columns("CRF++", model)
     if model.index.normalize != "none":
         raise IncompatibleError(
             f"CRF++ looks cells up as they are: the model was trained with --normalize {model.index.normalize}"

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.exchange.features import Cells
+from mtlstruct.model import Model
 from mtlstruct.templates import Template, Term
 from mtlstruct.templates.terms import written
 
@@ -53,6 +54,14 @@ def renamed(template: Template, number: int, count: int) -> Template:
         pieces=pieces,
         others=tuple(renamed(other, number, count) for other in template.others),
     )
+
+
+def check_columns(program: str, model: Model) -> None:
+    """Refuses models of what is no column of cells: feature dicts, real values."""
+    if model.takes_dicts:
+        raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
+    if model.facts.get("factors"):
+        raise IncompatibleError(f"{program} has no real values: the model was trained with some")
 
 
 def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:

@@ -25,7 +25,7 @@ from mtlstruct.encoding import FeatureIndex
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.exchange.build import facts_of, model_of
 from mtlstruct.exchange.features import Cells, cells_of
-from mtlstruct.exchange.spelling import check_apart, divided, has_blank, renamed, spell, summed
+from mtlstruct.exchange.spelling import check_apart, check_columns, divided, has_blank, renamed, spell, summed
 from mtlstruct.model import Model
 from mtlstruct.selection import blocks
 from mtlstruct.templates import Template, TemplateSet, Term, boundary
@@ -101,6 +101,7 @@ def _checked(model: Model) -> FeatureIndex:
     """The index of a model that Wapiti can hold."""
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         raise IncompatibleError(f"Wapiti has label sequences only: the model is for {model.structure.name}")
+    check_columns("Wapiti", model)
     if model.index.normalize != "none":
         raise IncompatibleError(
             f"Wapiti looks cells up as they are: the model was trained with --normalize {model.index.normalize}"
