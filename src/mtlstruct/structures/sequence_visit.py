@@ -301,33 +301,27 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, out):  # type:
 
 
 @fast_kernel
-def _inner_product(ids, values, blocks, ragged, mu, null, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
-    """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A, sorted but for null attributes, in which ids may repeat."""
-    total = np.float32(0)
+def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, room, out):  # type: ignore[no-untyped-def]
+    """The same where an attribute may stand anywhere in a row, and more than once.
+
+    room [attributes + 1] is zero before and after: in between it holds mu·x of token t.
+    """
     real = len(values) > 0
-    i, j = a0, b0
-    while i < a1 and j < b1:
-        if ids[i] == null:
-            i += 1
-        elif ids[j] == null:
-            j += 1
-        elif ids[i] < ids[j]:
-            i += 1
-        elif ids[i] > ids[j]:
-            j += 1
-        else:
-            here = ids[i]
-            left = np.float32(0)
-            right = np.float32(0)
-            m = mu[blocks[i] if ragged else blocks[i - a0]]
-            while i < a1 and ids[i] == here:
-                left += values[i] if real else np.float32(1)
-                i += 1
-            while j < b1 and ids[j] == here:
-                right += values[j] if real else np.float32(1)
-                j += 1
-            total += np.float32(m) * left * right
-    return total
+    first, last = ptr[start + t], ptr[start + t + 1]
+    for k in range(first, last):
+        s = scales[k if ragged else k - first]
+        if ids[k] != null and s >= DEAD:
+            room[np.uint64(ids[k])] += s * values[k] if real else s
+    for u in range(n):
+        low, high = ptr[start + u], ptr[start + u + 1]
+        entry = ids[low:high]
+        total = np.float32(0)
+        for k in range(high - low):
+            x = room[np.uint64(entry[k])]
+            total += x * values[low + k] if real else x
+        out[u] = total
+    for k in range(first, last):
+        room[np.uint64(ids[k])] = 0
 
 
 @fast_kernel
@@ -494,6 +488,7 @@ def _visit(  # type: ignore[no-untyped-def]
     known = np.zeros(longest, np.bool_)
     turned = np.zeros((slots, longest), ids.dtype)
     turned_values = np.zeros((slots if len(values) > 0 else 0, longest), np.float32)
+    mark = np.zeros(1 if slotwise else len(V), np.float32)
     tr = np.zeros((room, L, W), np.float32)
     edge_delta = np.zeros((room, L * L))
     edge_K = np.zeros((room, room), np.float32)
@@ -568,11 +563,7 @@ def _visit(  # type: ignore[no-untyped-def]
                     if slotwise:
                         _kernel_row(turned, turned_values, scales, slots, n, t, null, K[t])
                     else:
-                        for u in range(n):
-                            K[t, u] = _inner_product(
-                                ids, values, blocks, ragged, mu, null,
-                                ptr[start + t], ptr[start + t + 1], ptr[start + u], ptr[start + u + 1],
-                            )  # fmt: skip
+                        _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, mark, K[t])
                 quad = _curvature(a, e, high, low, K, count, moved, edge_K)
                 step = np.float64(bottleneck)
                 if quad > 0 and df / (c * quad) < step:
