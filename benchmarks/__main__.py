@@ -26,6 +26,7 @@ from benchmarks import (
     solvers,
     threads,
     train,
+    tutorial,
 )
 from benchmarks.places import RESULTS, Missing
 from benchmarks.tasks import warm_up
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "crfpp": crfpp.measure_all,
     "passes": passes.measure_all,
     "online": online.measure_all,
+    "tutorial": tutorial.measure_all,
     "solvers": solvers.measure_all,
     "masters": masters.measure_all,
     "norms": norms.measure_all,

@@ -22,6 +22,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "passes": ("passes", tables.passes),
     "online": ("online", tables.online),
     "online_note": ("online", tables.online_note),
+    "tutorial": ("tutorial", tables.tutorial),
     "solvers": ("solvers", tables.solvers),
     "masters": ("masters", tables.masters),
     "norms": ("norms", tables.norms),

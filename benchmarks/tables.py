@@ -146,6 +146,31 @@ def online_note(rows: Rows) -> str:
     )
 
 
+def tutorial(rows: Rows) -> str:
+    """Feature dicts, ours and the peer's."""
+    titles = (
+        "feature dicts",
+        "CPU of fit",
+        "times ours",
+        "F1 test",
+        "predicting",
+        "peak memory",
+        "from generators",
+    )
+    return markdown(titles, (_or_missing(row, "program", _dicts, len(titles)) for row in rows))
+
+
+def _dicts(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['cpu']:.1f} s",
+        f"{row.get('times_ours', 1.0):.1f}",
+        f"{row['test']:.2f}",
+        f"{row['predicting']:.1f} s",
+        f"{row['peak_mb']:.0f} MB",
+        f"{row['streamed_mb']:.0f} MB",
+    ]
+
+
 def solvers(rows: Rows) -> str:
     """Seconds to each goal."""
     if "goals" not in rows[0]:

@@ -66,6 +66,16 @@ def _above_peer(results: Results) -> float:
     return float(ours["test"] - theirs["test"])
 
 
+def _tutorial(figure: Callable[[dict[str, Any], dict[str, Any]], float]) -> Callable[[Results], float]:
+    """A figure of (ours, theirs) on feature dicts: the worse of the languages."""
+
+    def worst(results: Results) -> float:
+        rows = results["tutorial"]
+        return min(figure(*pair) for pair in zip(rows[::2], rows[1::2], strict=True))
+
+    return worst
+
+
 def _start_up(results: Results) -> float:
     return float(results["predict"][0]["start_up"])
 
@@ -161,6 +171,24 @@ TARGETS = (
         form="{:.1f} times",
     ),
     Target("the same, fast step", _online(1, "times_mtl"), least=10.0, form="{:.1f} times"),
+    Target(
+        "feature dicts: at most a third of python-crfsuite's CPU",
+        _tutorial(lambda ours, theirs: float(theirs["times_ours"])),
+        least=3.0,
+        form="{:.1f} times",
+    ),
+    Target(
+        "feature dicts: F1 test at least python-crfsuite's",
+        _tutorial(lambda ours, theirs: float(ours["test"] - theirs["test"])),
+        least=0.0,
+        form="{:+.2f}",
+    ),
+    Target(
+        "feature dicts: no more memory, from lists",
+        _tutorial(lambda ours, theirs: float(theirs["peak_mb"] - ours["peak_mb"])),
+        least=0.0,
+        form="{:+.0f} MB less",
+    ),
     Target("start-up of predict < 1.5 s", _start_up, most=1.5, form="{:.2f} s"),
     Target(
         "serve, one core: 200 requests a second, no error (within 1 %)", _served, least=198.0, form="{:.1f}"
