@@ -25,7 +25,9 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
     ----------
     templates : TemplateSet, path, list of lines or None
         Where to look, in rows 0 only; None for feature dicts.
-    method, c, p, solver, gap, epsilon, max_iter, min_count, normalize, scaling, share_identical, loss_weights
+    method, c, p, solver, gap, epsilon, max_iter, epochs, min_count, normalize, scaling
+        See SequenceLabeler.
+    share_identical, loss_weights
         See SequenceLabeler.
     group_by, columns, random_state, patience, threads
         See SequenceLabeler.
@@ -49,9 +51,10 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         c: float = 1.0,
         p: float | None = None,
         solver: str | None = None,
-        gap: float = 0.01,
+        gap: float | None = None,
         epsilon: float | None = None,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
+        epochs: int | None = None,
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
@@ -71,6 +74,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         self.gap = gap
         self.epsilon = epsilon
         self.max_iter = max_iter
+        self.epochs = epochs
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling

@@ -24,9 +24,10 @@ class Labelling(Structured):
     c: float
     p: float | None
     solver: str | None
-    gap: float
+    gap: float | None
     epsilon: float | None
-    max_iter: int
+    max_iter: int | None
+    epochs: int | None
     min_count: int
     normalize: str
     scaling: str
@@ -44,6 +45,7 @@ class Labelling(Structured):
             gap=self.gap,
             epsilon=self.epsilon,
             max_iter=self.max_iter,
+            epochs=self.epochs,
             min_count=self.min_count,
             normalize=self.normalize,
             seed=self.random_state,

@@ -30,20 +30,23 @@ class SequenceLabeler(Labelling):
     ----------
     templates : TemplateSet, path, list of lines or None
         Where to look; None for feature dicts.
-    method : {"mtl", "pmtl", "svm", "mixed", "group-lasso", "mira"}
-        mtl weighs and drops templates, svm takes all alike; the others lie between and beyond.
+    method : str
+        mtl weighs and drops templates, svm takes all alike, crf-l2 and crf-l1 maximise the likelihood; any row of
+        `recipes.RECIPES`.
     c : float
         What errors cost against the norm of the weights.
     p : float, optional
         The exponent of pmtl and mixed.
-    solver : {"coordinate", "cutting-plane"}, optional
+    solver : str, optional
         None for the method's first.
-    gap : float
-        Training ends at this relative duality gap.
+    gap : float, optional
+        Training ends at this relative duality gap; None for 0.01, or for what the method likes better.
     epsilon : float, optional
         Or at this R_emp − R_s, as the paper does.
-    max_iter : int
-        Or after so many passes.
+    max_iter : int, optional
+        Or after so many passes; None for 1,000.
+    epochs : int, optional
+        Passes of the methods mira and online-mkl; None for the method's own number.
     min_count : int
         Attributes that are seen less often are left out.
     normalize : {"none", "nfkc"}
@@ -107,9 +110,10 @@ class SequenceLabeler(Labelling):
         c: float = 1.0,
         p: float | None = None,
         solver: str | None = None,
-        gap: float = 0.01,
+        gap: float | None = None,
         epsilon: float | None = None,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
+        epochs: int | None = None,
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
@@ -130,6 +134,7 @@ class SequenceLabeler(Labelling):
         self.gap = gap
         self.epsilon = epsilon
         self.max_iter = max_iter
+        self.epochs = epochs
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling

@@ -39,8 +39,8 @@ class DependencyParser(Structured):
         Whether arcs may not cross, and whether one token only may hang on the root.
     all_arcs : bool
         Whether arcs that are in no tree bring features of their own.
-    epochs : int
-        Passes of the method mira.
+    epochs : int, optional
+        Passes of the methods mira and online-mkl; None for the method's own number.
     random_state, patience, threads
         See SequenceLabeler.
 
@@ -60,16 +60,16 @@ class DependencyParser(Structured):
         c: float = 1.0,
         p: float | None = None,
         solver: str | None = None,
-        gap: float = 0.01,
+        gap: float | None = None,
         epsilon: float | None = None,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
         min_count: int = 1,
         normalize: str = "none",
         columns: Sequence[str] | None = None,
         projective: bool = False,
         single_root: bool = False,
         all_arcs: bool = False,
-        epochs: int = 10,
+        epochs: int | None = None,
         random_state: int = 0,
         patience: int | None = None,
         threads: int | None = None,
