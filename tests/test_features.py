@@ -83,6 +83,11 @@ def test_the_twin_is_python_crfsuite():
         assert sorted((name, value) for name, value in theirs.items() if value) == sorted(attributes(one))
 
 
+def test_a_plain_string_is_no_value_of_its_key():
+    corpus = gather.dicts([[["w"], {"w": "w"}, {"w": True}]]).corpus
+    assert corpus.columns[0].cells() == ["w", "w:w", "w"]
+
+
 def test_a_key_is_a_column():
     corpus = gather.dicts([[{"w": "a", "next": {"w": "b"}}, ["w=c", "bias"]]]).corpus
     assert corpus.names == ("w", "next:w", "bias")

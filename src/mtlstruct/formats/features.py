@@ -66,6 +66,7 @@ class Features:
         self.tokens = 0
         self.groups: dict[str, str | None] = {}
         self._tables: dict[str, dict[str | None, int]] = {}
+        self._spelled: dict[str, int] = {}
         self._codes, self._counts = array("q"), array("i")
         self._places, self._values = array("q"), array("d")
 
@@ -136,12 +137,17 @@ class Features:
         for text in token:
             if not isinstance(text, str):
                 raise FeatureError(f"expected strings in a list of features, got {_shown(text)}")
-            key = text.partition("=")[0]
-            table = self._tables.get(key)
-            if table is None:
-                table = self._enter(key)
-            code = table.get(text)
-            self._codes.append(self._new(key, table, text, spelled=text) if code is None else code)
+            code = self._spelled.get(text)
+            self._codes.append(self._plain(text) if code is None else code)
+
+    def _plain(self, text: str) -> int:
+        """The code of a plain string that is met for the first time."""
+        key = text.partition("=")[0]
+        if key not in self._tables:
+            self._enter(key)
+        known = self.groups[key] is not None
+        code = self._spelled[text] = self._numbered(key, text) if known else ABSENT
+        return code
 
     def _put(self, key: str, value: float, text: str | None = None) -> None:
         table = self._tables.get(key)
@@ -170,19 +176,21 @@ class Features:
         self.groups[key] = name if known else None
         return self._tables.setdefault(key, {} if known else _Nothing())
 
-    def _new(self, key: str, table: dict[str | None, int], text: str | None, spelled: str = "") -> int:
-        """The code of a feature that is met for the first time: column·2³² + number in that column."""
+    def _new(self, key: str, table: dict[str | None, int], text: str | None) -> int:
+        """The code of a feature of a dict that is met for the first time."""
+        code = table[text] = self._numbered(key, key if text is None else key + SEPARATOR + text)
+        return code
+
+    def _numbered(self, key: str, attribute: str) -> int:
+        """The code of an attribute: column·2³² + number in that column."""
         name = self.groups[key]
         assert name is not None
-        attribute = spelled or (key if text is None else key + SEPARATOR + text)
         try:
             attribute.encode()
         except UnicodeEncodeError:
             raise FeatureError(f"expected text, got half of a surrogate pair in {attribute!r}") from None
         column = self._column(name)
-        code = column.number << 32 | column.strings.setdefault(attribute, len(column.strings))
-        table[text] = code
-        return code
+        return column.number << 32 | column.strings.setdefault(attribute, len(column.strings))
 
     def _column(self, name: str) -> _Growing:
         column = self.columns.get(name)
