@@ -38,7 +38,7 @@ class RunLog:
 
     def add_label_pass(self, record: Record, seconds: float) -> None:
         """A pass of the second stage; seconds count from its start."""
-        self.lines.append({"event": "label-pass", **asdict(record), "seconds": seconds})
+        self.lines.append({"event": "label-pass", **record.as_dict(), "seconds": seconds})
 
     def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
         """The end of a first training, and the templates that the second one is given; its passes follow."""
