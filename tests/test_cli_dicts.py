@@ -115,6 +115,16 @@ def test_bad_lines_are_told(place, run, line, problem):
     assert problem in err
 
 
+def test_a_page_cannot_make_dicts_but_a_report_needs_none(place, run, tmp_path):
+    folder, _ = place
+    code, _, err = run("serve", folder / "m.mtl")
+    assert code == 2
+    assert "learned from feature dicts" in err
+    code, _, err = run("report", folder / "m.mtl", tmp_path / "r.html", "--data", folder / "gold.jsonl")
+    assert code == 0, err
+    assert "w" in (tmp_path / "r.html").read_text()
+
+
 def test_gold_must_have_labels(place, run, tmp_path):
     folder, _ = place
     code, _, err = run("evaluate", folder / "m.mtl", folder / "plain.jsonl")

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli.common import EncodingOption, use_threads
-from mtlstruct.errors import FormatError, MtlError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
 """The environment variable that may hold the token."""
@@ -60,6 +60,11 @@ def serve(
     use_threads(threads)
     token = checked_token(_token(token_file), host)
     loaded = Model.load(model)
+    if loaded.takes_dicts:
+        raise IncompatibleError(
+            f"{model} was learned from feature dicts, which only the program that makes them can make of text: "
+            "use it from Python, or give `predict` a JSON list of dicts a line"
+        )
     longest = max_sentence or default_limits(loaded.task).sentence
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout).checked()
     app = make_app(
