@@ -6,39 +6,16 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import TRAIN, WORDS, Ran, Run
 
 from mtlstruct import cli
 from mtlstruct.cli import common
 from mtlstruct.files import replacing
 
-TRAIN = """\
-Ana N B-PER
-Paz N I-PER
-vive V O
-en P O
-Lima N B-LOC
-
-en P O
-Quito N B-LOC
-canta V O
-Eva N B-PER
-
-Eva N B-PER
-Sol N I-PER
-canta V O
-
-Lima N B-LOC
-canta V O
-en P O
-Cusco N B-LOC
-"""
-WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
 TEMPLATES = "# words and tags\nU0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
 CHARACTERS = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,0]/%x[1,0]\nB\n"
 
@@ -58,33 +35,6 @@ TRAIN_KEYS = {
 }
 WORTH_KEYS = {"ece", "nll", "token_nll", "temperature"}
 CHUNK_KEYS = {"precision", "recall", "f1", "accuracy", "per_type", "sentences", "tokens"}
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command line came to."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    def call(*arguments: object, stdin: bytes = b"") -> Ran:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
-        return Ran(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -6,11 +6,10 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import Ran, Run
 
 from mtlstruct import cli
 from mtlstruct.model import Model
@@ -104,18 +103,6 @@ vive	B-PER
 """
 TRAIN = "今天  天气  好\n我们  今天  去  北京\n北京  天气  好\n我  去  图书馆\n天  好\n"
 LABELLED = "Ana B-PER\nPaz I-PER\nvive O\n\nvive O\n\nPaz O\nAna I-PER\n\n"
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
 
 
 @pytest.fixture

@@ -4,35 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from commands import TRAIN, WORDS, Ran, Run
 
 from mtlstruct import cli
 
-TRAIN = """\
-Ana N B-PER
-Paz N I-PER
-vive V O
-en P O
-Lima N B-LOC
-
-en P O
-Quito N B-LOC
-canta V O
-Eva N B-PER
-
-Eva N B-PER
-Sol N I-PER
-canta V O
-
-Lima N B-LOC
-canta V O
-en P O
-Cusco N B-LOC
-"""
 TEMPLATES = """\
 # words
 
@@ -45,28 +23,6 @@ U4:%x[-1,1]/%x[0,1]
 
 B
 """
-WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> Ran:
-        code = cli.run([str(argument) for argument in arguments])
-        return Ran(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture(scope="session")

@@ -15,32 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import TRAIN, WORDS, Ran, Run
 
-from mtlstruct import cli, grid
+from mtlstruct import grid
 from mtlstruct.processes import Outcome
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
-TRAIN = """\
-Ana N B-PER
-Paz N I-PER
-vive V O
-en P O
-Lima N B-LOC
-
-en P O
-Quito N B-LOC
-canta V O
-Eva N B-PER
-
-Eva N B-PER
-Sol N I-PER
-canta V O
-
-Lima N B-LOC
-canta V O
-en P O
-Cusco N B-LOC
-"""
 VALID = """\
 en P O
 Lima N B-LOC
@@ -51,7 +31,6 @@ Sol N I-PER
 Rio N B-LOC
 canta V O
 """
-WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
 GRID = (
     "tune",
     "a.tpl",
@@ -65,32 +44,6 @@ GRID = (
     "--out",
     "t",
 )
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command did."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: object) -> Ran:
-        capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
-        return Ran(code, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -1,0 +1,23 @@
+"""Fixtures that several files use."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from commands import Ran, Run
+
+from mtlstruct import cli
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a command line in this process, with `stdin` as its input."""
+
+    def call(*arguments: object, stdin: bytes = b"") -> Ran:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capsys.readouterr()
+        code = cli.run([str(argument) for argument in arguments])
+        return Ran(code, *capsys.readouterr())
+
+    return call
