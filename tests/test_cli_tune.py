@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 from commands import TRAIN, WORDS, Ran, Run
+from test_cli_trees import SENTENCES, conll
+from test_cli_trees import TEMPLATES as ARCS
 
 from mtlstruct import grid
 from mtlstruct.processes import Outcome
@@ -438,3 +440,31 @@ def test_help_says_where_to_go_on(run: Run) -> None:
     got = run("tune", "--help")
     assert got.code == 0
     assert "goes on where an earlier one was interrupted" in " ".join(got.out.split())
+
+
+def test_trees_are_tuned_on_validation_data(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.conll").write_text(conll(SENTENCES))
+    Path("arcs.tpl").write_text(ARCS)
+    grid = (
+        "tune",
+        "arcs.tpl",
+        "train.conll",
+        "--task",
+        "dependency",
+        "-c",
+        "0.001,10",
+        "--out",
+        "t",
+        "--jobs",
+        "1",
+    )
+    refused(run(*grid), "--task dependency: expected --valid")
+    got = run(*grid, "--valid", "train.conll", "--projective", "-o", "best.mtl", "--json", "-q")
+    assert got.code == 0, got.err
+    assert got.json["score"] == "uas"
+    assert [setting["c"] for setting in got.json["settings"]] == [0.001, 10]
+    assert got.json["best"]["scores"]["uas"] == 100
+    assert Path("best.mtl").exists()

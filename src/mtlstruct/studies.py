@@ -23,7 +23,10 @@ from .recipes import exponent, recipe
 from .templates import TemplateSet
 from .train import Options
 
-ENCODING = ("task", "tags", "min_count", "normalize", "share_identical", "scaling")
+ENCODING = (
+    *("task", "tags", "min_count", "normalize", "share_identical", "scaling"),
+    *("all_arcs", "projective", "single_root"),
+)
 """The options that change the encoding; all settings of a study must agree on them."""
 
 SCORES = ("f1", "uas", "accuracy")

@@ -9,7 +9,10 @@ import typer
 from mtlstruct.cli.common import Normalize, Scaling, Solver, Tags, Task
 
 TaskOption = Annotated[
-    Task, typer.Option("--task", help="Label sequences in columns, segmented text, or a class for each line.")
+    Task,
+    typer.Option(
+        "--task", help="Label sequences in columns, segmented text, trees, or a class for each line."
+    ),
 ]
 SolverOption = Annotated[
     Solver | None,
@@ -44,6 +47,15 @@ MaxIterOption = Annotated[
         help="Stop after so many passes anyway.",
         show_default="1000",
     ),
+]
+ProjectiveOption = Annotated[
+    bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
+]
+SingleRootOption = Annotated[
+    bool, typer.Option("--single-root", help="One token under the root (--task dependency).")
+]
+AllArcsOption = Annotated[
+    bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
 ]
 MinCountOption = Annotated[
     int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")

@@ -23,6 +23,7 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
 from mtlstruct.cli.options import (
+    AllArcsOption,
     EpsilonOption,
     EtaOption,
     GapOption,
@@ -31,8 +32,10 @@ from mtlstruct.cli.options import (
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ProjectiveOption,
     ScalingOption,
     ShareIdenticalOption,
+    SingleRootOption,
     SolverOption,
     TagsOption,
     TaskOption,
@@ -46,15 +49,9 @@ def train(
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: TaskOption = Task.sequence,
-    projective: Annotated[
-        bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
-    ] = False,
-    single_root: Annotated[
-        bool, typer.Option("--single-root", help="One token under the root (--task dependency).")
-    ] = False,
-    all_arcs: Annotated[
-        bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
-    ] = False,
+    projective: ProjectiveOption = False,
+    single_root: SingleRootOption = False,
+    all_arcs: AllArcsOption = False,
     labels: Annotated[
         bool, typer.Option("--labels", help="Learn the labels of arcs too (--task dependency).")
     ] = False,

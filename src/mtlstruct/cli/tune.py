@@ -11,6 +11,7 @@ import typer
 from mtlstruct.cli.common import EncodingOption, Normalize, Scaling, Tags, Task, print_json
 from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.cli.options import (
+    AllArcsOption,
     EpsilonOption,
     EtaOption,
     GapOption,
@@ -19,8 +20,10 @@ from mtlstruct.cli.options import (
     MaxIterOption,
     MinCountOption,
     NormalizeOption,
+    ProjectiveOption,
     ScalingOption,
     ShareIdenticalOption,
+    SingleRootOption,
     SolverOption,
     TagsOption,
     TaskOption,
@@ -85,6 +88,9 @@ def tune(
         typer.Option("--plot", help="The picture, .png, .svg or .pdf.", show_default="tune.png in DIR"),
     ] = None,
     task: TaskOption = Task.sequence,
+    projective: ProjectiveOption = False,
+    single_root: SingleRootOption = False,
+    all_arcs: AllArcsOption = False,
     solver: SolverOption = None,
     line_search: LineSearchOption = False,
     gap: GapOption = None,
@@ -121,9 +127,9 @@ def tune(
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
-    if task == Task.dependency:
+    if task == Task.dependency and valid is None:
         raise IncompatibleError(
-            "tune is for labels and classes so far: for trees compare `train --valid` runs"
+            "--task dependency: expected --valid, since encoded trees cannot be held out in part"
         )
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
@@ -137,6 +143,9 @@ def tune(
         min_count=min_count,
         normalize=normalize.value,
         seed=seed,
+        projective=projective,
+        single_root=single_root,
+        all_arcs=all_arcs,
         line_search=line_search,
         tags=tags.value,
         loss_weights=parse_weights(loss_weights),
