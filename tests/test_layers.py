@@ -9,8 +9,9 @@ ROOT = Path(mtlstruct.__file__).parent
 
 LAYERS = {
     "__init__": 9, "__main__": 10, "cli": 9, "demo": 9,
-    "estimators": 9, "experiments": 9, "report": 8, "sentences": 8, "train": 8, "labelling": 8, "studies": 8,
-    "tuning": 8, "serve": 8, "recipes": 7, "explain": 7, "explain_trees": 7, "selection": 7, "exchange": 7,
+    "estimators": 9, "experiments": 9,
+    "report": 8, "sentences": 8, "train": 8, "options": 8, "labelling": 8, "studies": 8, "tuning": 8, "serve": 8,
+    "recipes": 7, "explain": 7, "explain_trees": 7, "selection": 7, "exchange": 7,
     "warmstart": 7, "stopping": 7, "scoring": 7, "assessment": 7, "telling": 7, "voices": 7,
     "model": 6, "learners": 6, "calibration": 6,
     "masters": 5, "cuts": 5, "oracle": 5, "lattice": 5, "compaction": 5, "stored": 5, "merging": 5,

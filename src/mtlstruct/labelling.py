@@ -14,8 +14,9 @@ from .corpus import Column, Corpus, label_outputs
 from .errors import IncompatibleError
 from .learners import Watch
 from .model import Model
+from .options import Options
 from .templates import TemplateSet
-from .train import Options, Prepared, Training, train
+from .train import Prepared, Training, train
 
 
 def train_labels(

@@ -24,11 +24,12 @@ from .errors import IncompatibleError
 from .formats import columns as column_files
 from .formats import conll, dicts, gather
 from .model import Model
+from .options import Options
 from .structures import structure_for
 from .studies import ENCODING
 from .subsets import subset
 from .templates import TemplateSet
-from .train import Material, Options, encode
+from .train import Material, encode
 
 Grouping = str | Callable[[str], str | None] | None
 """What groups keys: a regular expression (its first group, or all that it matches), a function, or nothing."""

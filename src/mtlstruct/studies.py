@@ -19,9 +19,9 @@ from . import __version__
 from .corpus import Corpus
 from .errors import MtlError
 from .grid import Cell, Store, corpus_digest, digest
+from .options import Options
 from .recipes import exponent, recipe
 from .templates import TemplateSet
-from .train import Options
 
 ENCODING = (
     *("task", "tags", "min_count", "normalize", "share_identical", "scaling"),

@@ -100,7 +100,7 @@ def _templates(place: Files) -> None:
 
 
 def _train(place: Files) -> Model:
-    from mtlstruct.train import Options
+    from mtlstruct.options import Options
 
     _step("3. Training: a weight for every feature, and one for every template")
     _tell(

@@ -15,8 +15,8 @@ from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:
     from mtlstruct.grid import Store
+    from mtlstruct.options import Options
     from mtlstruct.studies import Finding, Study, Trial
-    from mtlstruct.train import Options
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
 TIMES = ("seconds", "cpu_seconds")

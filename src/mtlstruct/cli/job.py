@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.learners import Record, Watch
     from mtlstruct.model import Model
+    from mtlstruct.options import Options
     from mtlstruct.templates import TemplateSet
-    from mtlstruct.train import Material, Options, Prepared, Training
+    from mtlstruct.train import Material, Prepared, Training
 
 LOG_SUFFIX = ".log.jsonl"
 

@@ -134,7 +134,7 @@ def train(
     summary to stdout. The same data, options and seed give the same model file, on any number of threads.
     """
     from mtlstruct.losses import parse_weights
-    from mtlstruct.train import Options
+    from mtlstruct.options import Options
 
     options = Options(
         task=task,

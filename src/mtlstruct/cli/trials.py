@@ -18,8 +18,8 @@ from mtlstruct.cli.progress import clock
 
 if TYPE_CHECKING:
     from mtlstruct.grid import Store
+    from mtlstruct.options import Options
     from mtlstruct.studies import Split, Study, Trial
-    from mtlstruct.train import Options
     from mtlstruct.tuning import Runner
 
 

@@ -33,7 +33,7 @@ from mtlstruct.cli.templates import CompatOption, Dialect, DialectOption
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.train import Options
+    from mtlstruct.options import Options
 
 HELD_OUT = 0.2
 """The share that is held out if nothing else is said."""
@@ -122,8 +122,8 @@ def tune(
     from mtlstruct.cli.trials import Trials
     from mtlstruct.grid import combinations
     from mtlstruct.losses import parse_weights
+    from mtlstruct.options import Options
     from mtlstruct.studies import settled
-    from mtlstruct.train import Options
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")

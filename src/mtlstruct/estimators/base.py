@@ -20,10 +20,11 @@ from ..errors import IncompatibleError, MtlError
 from ..learners import Record
 from ..model import Model
 from ..model import load as load_model
+from ..options import Options
 from ..sentences import Data, Grouping, aligned, data_for, data_of
 from ..templates import TemplateSet
 from ..templates.terms import quoted
-from ..train import Options, train
+from ..train import train
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
 """A set, the path of a template file, or its lines; None: one template for each key of the feature dicts."""

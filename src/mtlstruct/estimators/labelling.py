@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from ..corpus import Corpus, label_outputs
 from ..errors import FormatError
 from ..formats import gather
+from ..options import Options
 from ..sentences import Data
-from ..train import Options
 from .base import Structured
 
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from ..corpus import Corpus
 from ..metrics import chunk_scores
+from ..options import Options
 from ..sentences import Grouping, data_for
 from ..templates import TemplateSet
-from ..train import Options
 from .base import Templates
 from .labelling import Labelling
 

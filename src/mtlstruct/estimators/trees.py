@@ -13,9 +13,9 @@ from ..attachment import attachment_scores
 from ..corpus import Corpus
 from ..errors import FormatError
 from ..formats import conll
+from ..options import Options
 from ..sentences import Data, data_of
 from ..templates import TemplateSet, preset
-from ..train import Options
 from .base import Structured, Templates
 
 

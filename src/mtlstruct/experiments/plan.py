@@ -15,13 +15,13 @@ import numpy as np
 from mtlstruct.corpus import Corpus, joined
 from mtlstruct.errors import MtlError
 from mtlstruct.experiments.datasets import Found, dataset
-from mtlstruct.experiments.specs import MTL, TOP, Experiment, Grid, Row, experiment
+from mtlstruct.experiments.specs import ALL, MTL, TOP, Experiment, Grid, Row, experiment
 from mtlstruct.formats import segmented
+from mtlstruct.options import Options
 from mtlstruct.studies import VALID, Finding, Split, Study, best, held_out
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arcs import reach_of
 from mtlstruct.templates.presets import STRETCHED, preset
-from mtlstruct.train import Options
 
 SHARE = 0.2
 """Of the sentences, those that a random split scores."""
@@ -143,8 +143,6 @@ def _random(sentences: int, count: int) -> tuple[Split, ...]:
 
 def only(experiments: Sequence[str]) -> list[Experiment]:
     """Experiments by name, `all` for all of them."""
-    from mtlstruct.experiments.specs import ALL
-
     names = ALL if "all" in experiments else experiments
     if not names:
         raise MtlError("expected the name of an experiment")

@@ -11,9 +11,9 @@ import numpy as np
 from mtlstruct.experiments.datasets import Found, Missing
 from mtlstruct.experiments.plan import Case, settings_of
 from mtlstruct.experiments.specs import Grid, Row
+from mtlstruct.options import Options
 from mtlstruct.studies import Finding
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options
 
 CHOOSING = {"sequence": "f1", "segmentation": "f1", "dependency": "uas", "multiclass": "accuracy"}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from mtlstruct.errors import MtlError
 from mtlstruct.experiments.datasets import dataset
-from mtlstruct.train import Options
+from mtlstruct.options import Options
 
 ALL = ("cws", "cws-splits", "ner", "ner-selected", "parsing", "p-norm", "time", "sensitivity", "weights")
 """The experiments, in the order of a page."""
