@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,3 +54,17 @@ def test_unknown_names_are_refused(names, said, tmp_path, capsys) -> None:
     assert cli.run(["reproduce", *names, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert cli.run(["reproduce", "parsing", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "pictures need matplotlib" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_official_files_of_2002_are_latin_1(tmp_path) -> None:
+    from mtlstruct.cli.reproduce import _read
+
+    (tmp_path / "esp.train").write_bytes("España NC B-LOC\nvive VMI O\n".encode("latin-1"))
+    assert _read(tmp_path / "esp.train", "sequence").columns[0].cells() == ["España", "vive"]

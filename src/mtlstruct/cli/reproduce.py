@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from mtlstruct.experiments.plan import Case, Texts
     from mtlstruct.experiments.results import Results
     from mtlstruct.grid import Store
+    from mtlstruct.options import Options
     from mtlstruct.studies import Study, Trial
     from mtlstruct.templates import TemplateSet
-    from mtlstruct.train import Options
 
 CELLS = "cells"
 
@@ -62,7 +62,9 @@ def reproduce(
     from mtlstruct.experiments.pages import write
     from mtlstruct.experiments.plan import only, plan
     from mtlstruct.grid import Store
+    from mtlstruct.report.plots import check_drawing
 
+    check_drawing()
     experiments = only(names)
     store = Store(out / CELLS)
     run = Reproduction(Folder(data), store, plan(experiments), jobs, minutes, quiet)
@@ -194,9 +196,9 @@ class Reproduction:
 def _read(path: Path, task: str) -> Corpus:
     """A part of a corpus; the official files of 2002 are Latin-1."""
     from mtlstruct.cli import scoring
-    from mtlstruct.errors import FormatError
 
     try:
-        return scoring.read(path, task)
-    except FormatError:
+        path.read_text("utf-8")
+    except UnicodeDecodeError:
         return scoring.read(path, task, encoding="latin-1")
+    return scoring.read(path, task)

@@ -10,8 +10,8 @@ import numpy as np
 
 from mtlstruct.experiments.plan import Case, cases_of
 from mtlstruct.experiments.results import CHOOSING, Results, mean, relative_weights
-from mtlstruct.experiments.specs import Experiment, Grid, Row
-from mtlstruct.report.gridplots import COLOURS
+from mtlstruct.experiments.specs import MTL, Experiment, Grid, Row
+from mtlstruct.report.gridplots import COLOURS, c_axis
 from mtlstruct.report.plots import FLOOR, INK, LINE, new_figure, quiet, save
 from mtlstruct.studies import Finding
 
@@ -101,10 +101,11 @@ def _against_c(
             x = [finding.options.c for finding in curve]
             y = [value(panel, row, finding) for finding in curve]
             axes.plot(x, y, color=COLOURS[number], marker=MARKERS[number], ms=5, lw=1.5, label=row.label)
-        axes.set_xscale("log")
+        c_axis(axes, sorted({finding.options.c for _, curve in panel.curves for finding in curve}))
         if log:
             axes.set_yscale("log")
-        axes.set_xlabel("c", color=INK)
+            axes.yaxis.set_major_formatter("{x:g}")
+            axes.yaxis.set_minor_formatter("{x:g}" if _narrow(axes) else "")
         axes.set_ylabel(label, color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
         quiet(axes, "y")
@@ -118,15 +119,24 @@ def _weights(panels: Sequence[Panel], path: Path) -> None:
     spots = figure.subplots(len(panels), 1, squeeze=False)[:, 0]
     for axes, panel in zip(spots, panels, strict=True):
         learned = [(row, curve) for row, curve in panel.curves if row.method in ("mtl", "online-mkl")]
-        for (row, curve), colour, shift in zip(learned, COLOURS, (-0.2, 0.2), strict=False):
+        for (row, curve), shift in zip(learned, (-0.2, 0.2), strict=False):
+            colour = COLOURS[row.label == MTL]  # the same in every panel
             chosen = max(curve, key=lambda finding: finding.mean(CHOOSING[panel.case.task]))
             heights = relative_weights(chosen.results[0])
             kept = int(np.count_nonzero(heights > 1e-5 * len(heights)))
             at = np.arange(len(heights)) + (shift if len(learned) > 1 else 0)
             width = 0.4 if len(learned) > 1 else 0.8
             label = f"{row.label}, c = {chosen.options.c:g}: {kept} of {len(heights)} kept"
-            axes.bar(at, np.maximum(heights, FLOOR) - FLOOR, width, bottom=FLOOR, color=colour, label=label)
-        axes.axhline(1.0, color=LINE, lw=1)
+            axes.bar(
+                at,
+                np.maximum(heights, FLOOR) - FLOOR,
+                width,
+                bottom=FLOOR,
+                color=colour,
+                label=label,
+                zorder=2,
+            )
+        axes.axhline(1.0, color=LINE, lw=1, zorder=3)
         axes.set_yscale("log")
         axes.set_ylim(bottom=FLOOR)
         axes.set_ylabel("relative weight", color=INK)
@@ -202,6 +212,12 @@ def _grid_of(panels: Sequence[Panel], path: Path) -> tuple[Any, list[Any]]:
     return figure, spots[: len(panels)]
 
 
+def _narrow(axes: Any) -> bool:
+    """Whether the scale of y has room for numbers between the powers of ten."""
+    low, high = axes.get_ylim()
+    return bool(high < 20 * low)
+
+
 def _legend(figure: Any, spots: Sequence[Any]) -> None:
     """One for all panels, below them."""
     found = {
@@ -209,6 +225,6 @@ def _legend(figure: Any, spots: Sequence[Any]) -> None:
         for axes in spots
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(
-        found.values(), found.keys(), loc="outside lower center", ncols=4, fontsize=8.5, frameon=False
-    )
+    columns = 4 if figure.get_figwidth() > PANEL[0] else 2
+    style = {"loc": "outside lower center", "fontsize": 8.5, "frameon": False}
+    figure.legend(found.values(), found.keys(), ncols=columns, **style)

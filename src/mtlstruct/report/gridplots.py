@@ -60,7 +60,7 @@ def _lines(found: Sequence[Finding], rows: Sequence[Row], score: str, path: Path
         ends.append((y[-1], x[-1], _name(row), colour))
     best = max(found, key=lambda finding: finding.mean(score))
     axes.plot(best.options.c, best.mean(score), "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
-    _c_axis(axes, sorted({finding.options.c for finding in found}))
+    c_axis(axes, sorted({finding.options.c for finding in found}))
     axes.set_ylabel(f"{NAMES.get(score, score)}, percent", color=INK)
     axes.margins(x=0.08, y=0.14)
     quiet(axes, "y")
@@ -122,7 +122,7 @@ def _frame_around(x: int, y: int) -> Any:
     return Rectangle((x - 0.48, y - 0.47), 0.96, 0.94, fill=False, ec=LINE, lw=2)
 
 
-def _c_axis(axes: Any, values: Sequence[float]) -> None:
+def c_axis(axes: Any, values: Sequence[float]) -> None:
     """A log scale with a tick for each c that was tried."""
     axes.set_xscale("log")
     axes.set_xticks(values, labels=[f"{c:g}" for c in values])

@@ -58,6 +58,11 @@ def check_picture(path: Path) -> None:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
 
 
+def check_drawing() -> None:
+    """Refuses, before any work, to draw where there is nothing to draw with."""
+    _matplotlib()
+
+
 def save(figure: Any, path: Path) -> None:
     """Writes a figure: the same bytes for the same picture."""
     with replacing(path) as out:
