@@ -175,8 +175,10 @@ class SequenceStructure:
         return SequenceDual(problem)
 
     def dual_memory(self, tokens: int) -> int:
-        """A float32 for each pair of labels at each token."""
-        return tokens * self.labels**2 * 4
+        """The flow."""
+        from .sequence_flow import flow_bytes
+
+        return flow_bytes(tokens)
 
     def _edges(self, outputs: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         tokens = self.sites(ptr)[1].tokens

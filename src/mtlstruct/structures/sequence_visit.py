@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
 from ..linear import LOOKAHEAD, Design, prefetch
-
-TINY = np.float32(1e-6)
-"""Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
+from .sequence_flow import TINY, Flow
 
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
@@ -36,7 +34,7 @@ def visit(
     starts: NDArray[np.bool_],
     gold: NDArray[np.int32],
     cost: NDArray[np.float32],
-    flow: NDArray[np.float32],
+    flow: Flow,
     edge_row: NDArray[np.int32],
     node: Design,
     edge: Design,
@@ -50,12 +48,13 @@ def visit(
     enough: float,
 ) -> tuple[NDArray[np.float64], float, int]:
     """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps."""
+    flow.make_room(rounds)  # a round brings a token at most one edge
     gaps = np.zeros(len(spans))
     scales = node.scales(mu)
     alive = scales > DEAD
     ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -LOOKAHEAD % max(1, len(alive)))
     loss, steps = _visit(
-        spans, starts, gold, cost, flow,
+        spans, starts, gold, cost, *flow.arrays,
         node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
         edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.attributes, edge_row,
         scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
@@ -67,18 +66,26 @@ def visit(
 
 
 @fast_kernel
-def _held_label(flow, t, L):  # type: ignore[no-untyped-def]
+def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
-    best = 0
-    most = np.float32(-1)
-    for y in range(L):
-        mass = np.float32(0)
-        for z in range(L):
-            mass += flow[t, z, y]
-        if mass > most:
-            most = mass
+    for y in range(len(now)):
+        now[y] = 0
+    best = head[t, 0]
+    for k in range(count[t]):
+        y = head[t, k]
+        now[y] += mass[t, k]
+        if now[y] > now[best] or (now[y] == now[best] and y < best):
             best = y
-    return best
+    return np.int64(best)
+
+
+@fast_kernel
+def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
+    """The entry of edge z to y at token t, or -1."""
+    for k in range(count[t]):
+        if head[t, k] == y and tail[t, k] == z:
+            return k
+    return -1
 
 
 @fast_kernel
@@ -197,12 +204,14 @@ def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # ty
 
 
 @fast_kernel
-def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
+def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
     enter = max(left, 0)
     for y in range(L):
         now[y] = _FAR
-        if flow[start, enter, y] > TINY:
+    for k in range(count[start]):
+        if mass[start, k] > TINY and tail[start, k] == enter:
+            y = head[start, k]
             now[y] = em[0, y]
             if left >= 0:
                 now[y] += tr[er[0], left, y]
@@ -210,63 +219,63 @@ def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg
         e = tr[er[t]]
         for y in range(L):
             best[y] = _FAR
-            arg[y] = 0
-        for z in range(L):
-            dz = now[z]
-            if dz >= _FAR:
-                continue
-            f = flow[start + t, z]
-            for y in range(L):
-                v = dz + e[z, y] if f[y] > TINY else _FAR
-                better = v < best[y]
-                best[y] = v if better else best[y]
-                arg[y] = z if better else arg[y]
+        for k in range(count[start + t]):
+            z, y = tail[start + t, k], head[start + t, k]
+            if mass[start + t, k] > TINY and now[z] < _FAR:
+                v = now[z] + e[z, y]
+                if v < best[y]:
+                    best[y] = v
+                    back[t, y] = z
         for y in range(L):
-            back[t, y] = arg[y]
             now[y] = best[y] + em[t, y] if best[y] < _FAR else _FAR
-    k = -1
+    last = -1
     low = _FAR
-    for y in range(L):
-        v = now[y]
-        if right >= 0 and v < _FAR:
-            v = v + tr[er[n], y, right] if flow[start + n, y, right] > TINY else _FAR
-        if v < low:
-            low = v
-            k = y
-    if k < 0:
+    if right < 0:
+        for y in range(L):
+            if now[y] < low:
+                low = now[y]
+                last = y
+    else:
+        for k in range(count[start + n]):
+            y = tail[start + n, k]
+            if head[start + n, k] == right and mass[start + n, k] > TINY and now[y] < _FAR:
+                v = now[y] + tr[er[n], y, right]
+                if v < low:
+                    low = v
+                    last = y
+    if last < 0:
         return _FAR
     for t in range(n - 1, -1, -1):
-        path[t] = k
+        path[t] = last
         if t > 0:
-            k = back[t, k]
+            last = back[t, last]
     return low
 
 
 @fast_kernel
-def _expected(em, tr, er, flow, start, n, L, left, right):  # type: ignore[no-untyped-def]
+def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
     total = 0.0
-    mass = 0.0
+    entered = 0.0
     enter = max(left, 0)
-    for y in range(L):
-        f = flow[start, enter, y]
-        if f > 0:
+    for k in range(count[start]):
+        if tail[start, k] == enter:
+            y = head[start, k]
             s = em[0, y]
             if left >= 0:
                 s += tr[er[0], left, y]
-            total += f * s
-            mass += f
+            total += mass[start, k] * s
+            entered += mass[start, k]
     for t in range(1, n):
         e = tr[er[t]]
-        part = np.float32(0)
-        for z in range(L):
-            for y in range(L):
-                part += flow[start + t, z, y] * (em[t, y] + e[z, y])
-        total += np.float64(part)
+        for k in range(count[start + t]):
+            y = head[start + t, k]
+            total += np.float64(mass[start + t, k] * (em[t, y] + e[tail[start + t, k], y]))
     if right >= 0:
-        for y in range(L):
-            total += flow[start + n, y, right] * tr[er[n], y, right]
-    return total, mass
+        for k in range(count[start + n]):
+            if head[start + n, k] == right:
+                total += mass[start + n, k] * tr[er[n], tail[start + n, k], right]
+    return total, entered
 
 
 @fast_kernel
@@ -325,12 +334,12 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, room, out):
 
 
 @fast_kernel
-def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
+def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
     L = tr.shape[1]
     df = 0.0
     bottleneck = np.float32(2)
-    count = 0
+    edges = 0
     up = before
     down = before
     for t in range(a, e + 2):
@@ -341,15 +350,16 @@ def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  #
             break
         else:
             y, z = after, after
-        bottleneck = min(bottleneck, flow[start + t, max(down, 0), z])
+        k = _find(count, tail, head, start + t, max(down, 0), z)
+        bottleneck = min(bottleneck, mass[start + t, k] if k >= 0 else np.float32(0))
         if up >= 0:
             df += tr[er[t], up, y] - tr[er[t], down, z]
-            moved[count, 0] = moved[count + 1, 0] = er[t]
-            moved[count, 1], moved[count, 2] = up * L + y, 1
-            moved[count + 1, 1], moved[count + 1, 2] = down * L + z, -1
-            count += 2
+            moved[edges, 0] = moved[edges + 1, 0] = er[t]
+            moved[edges, 1], moved[edges, 2] = up * L + y, 1
+            moved[edges + 1, 1], moved[edges + 1, 2] = down * L + z, -1
+            edges += 2
         up, down = y, z
-    return df, bottleneck, count
+    return df, bottleneck, edges
 
 
 @fast_kernel
@@ -374,7 +384,7 @@ def _curvature(a, e, high, low, K, count, moved, edge_K):  # type: ignore[no-unt
 
 
 @fast_kernel
-def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
+def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     up = before
     down = before
@@ -385,9 +395,19 @@ def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ig
             break
         else:
             y, z = after, after
-        f = flow[start + t]
-        f[max(down, 0), z] = max(np.float32(0), f[max(down, 0), z] - theta)
-        f[max(up, 0), y] += theta
+        s = start + t
+        k = _find(count, tail, head, s, max(down, 0), z)
+        mass[s, k] -= theta
+        if mass[s, k] <= 0:
+            count[s] -= 1
+            end = count[s]
+            tail[s, k], head[s, k], mass[s, k] = tail[s, end], head[s, end], mass[s, end]
+        k = _find(count, tail, head, s, max(up, 0), y)
+        if k < 0:
+            k = count[s]
+            count[s] += 1
+            tail[s, k], head[s, k], mass[s, k] = max(up, 0), y, 0
+        mass[s, k] += theta
         up, down = y, z
 
 
@@ -470,12 +490,12 @@ def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V,
 
 @fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
-    spans, starts, gold, cost, flow,
+    spans, starts, gold, cost, count, tail, head, mass,
     ids, ptr, ragged, slotwise, blocks, values, V, null,
     edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
     scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
-    L = flow.shape[1]
+    L = cost.shape[1]
     W = V.shape[1]
     longest = 1
     for s in range(len(spans)):
@@ -506,8 +526,8 @@ def _visit(  # type: ignore[no-untyped-def]
     for s in range(len(spans)):
         start = spans[s, 0]
         n = spans[s, 1] - start
-        left = -1 if starts[start] else _held_label(flow, start - 1, L)
-        right = -1 if starts[start + n] else _held_label(flow, start + n, L)
+        left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
+        right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
         rows = _load_edges(
             start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
@@ -519,14 +539,16 @@ def _visit(  # type: ignore[no-untyped-def]
         gap = -1.0
         for _ in range(rounds):
             top = _best_path(em, tr, er, n, L, left, right, back, now, best, arg, high)
-            current, mass = _expected(em, tr, er, flow, start, n, L, left, right)
-            g = top * mass - current
+            current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
+            g = top * entered - current
             if gap < 0:
                 gap = max(g, 0.0)
             # inside a long sentence mass may enter the span by other labels too: there only paths count
-            if g < max(tolerance, enough * gap) and (left < 0 or mass > 0.999):
+            if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
                 break
-            bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, arg, low)
+            bottom = _worst_path(
+                em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, low
+            )
             if bottom >= _FAR or top - bottom < tolerance:
                 break
             moves = 0
@@ -542,8 +564,8 @@ def _visit(  # type: ignore[no-untyped-def]
                     e += 1
                 before = high[a - 1] if a > 0 else left
                 after = high[e + 1] if e + 1 < n else right
-                df, bottleneck, count = _measure(
-                    a, e, before, after, high, low, em, tr, er, flow, start, moved
+                df, bottleneck, edges = _measure(
+                    a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved
                 )
                 if df <= 0.1 * tolerance or bottleneck <= 0:
                     continue
@@ -564,16 +586,16 @@ def _visit(  # type: ignore[no-untyped-def]
                         _kernel_row(turned, turned_values, scales, slots, n, t, null, K[t])
                     else:
                         _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, mark, K[t])
-                quad = _curvature(a, e, high, low, K, count, moved, edge_K)
+                quad = _curvature(a, e, high, low, K, edges, moved, edge_K)
                 step = np.float64(bottleneck)
                 if quad > 0 and df / (c * quad) < step:
                     step = df / (c * quad)
                 if step <= 1e-8:
                     continue
                 moves += 1
-                _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
+                _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
                 _shift_scores(
-                    a, e, n, rows, high, low, K, count, moved, edge_K, step, np.float32(c * step), em, tr, delta,
+                    a, e, n, rows, high, low, K, edges, moved, edge_K, step, np.float32(c * step), em, tr, delta,
                     edge_delta,
                 )  # fmt: skip
             steps += moves

@@ -1,0 +1,160 @@
+"""The flow of a sequence's dual: the edges that carry mass, in a short list a token.
+
+Most tokens keep all their mass on one edge, few have more than ten, however many labels there are. So a token has
+`count` entries, each an edge from label `tail` to label `head` with its mass; the first token of a sentence is
+entered from label 0. All tokens have room for the same number of entries, which grows when somebody needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import threads
+from .._kernels import kernel
+
+TINY = np.float32(1e-6)
+"""Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
+
+DUST = np.float32(1e-7)
+"""Mass below this is swept away when the flow is made exact; else entries that nothing can move would pile up."""
+
+ROOM = 8
+"""Entries a token to begin with."""
+
+
+def flow_bytes(tokens: int) -> int:
+    """Memory of a flow, before some token needs more room."""
+    return tokens * (4 + ROOM * 8)
+
+
+@dataclass
+class Flow:
+    """count int32[T], tail and head int16[T, room], mass float32[T, room]; entries past the count mean nothing."""
+
+    count: NDArray[np.int32]
+    tail: NDArray[np.int16]
+    head: NDArray[np.int16]
+    mass: NDArray[np.float32]
+
+    @classmethod
+    def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Flow:
+        """All mass on the gold labels of sentences `ptr`."""
+        tokens = len(gold)
+        tail = np.zeros((tokens, ROOM), np.int16)
+        tail[1:, 0] = gold[:-1]
+        tail[ptr[:-1], 0] = 0
+        head, mass = np.zeros((tokens, ROOM), np.int16), np.zeros((tokens, ROOM), np.float32)
+        head[:, 0], mass[:, 0] = gold, 1
+        return cls(np.ones(tokens, np.int32), tail, head, mass)
+
+    @property
+    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int16], NDArray[np.float32]]:
+        """What kernels take."""
+        return self.count, self.tail, self.head, self.mass
+
+    def dense(self, labels: int) -> NDArray[np.float32]:
+        """float32[T, L, L]: for small data."""
+        whole = np.zeros((len(self.count), labels, labels), np.float32)
+        t, k = np.nonzero(np.arange(self.mass.shape[1]) < self.count[:, None])
+        np.add.at(whole, (t, self.tail[t, k], self.head[t, k]), self.mass[t, k])
+        return whole
+
+    def make_room(self, entries: int) -> None:
+        """Room for so many more entries at any token."""
+        wanted = int(self.count.max(initial=0)) + entries
+        if wanted <= self.mass.shape[1]:
+            return
+        more = ((0, 0), (0, wanted + ROOM - self.mass.shape[1]))
+        self.tail, self.head, self.mass = (
+            np.pad(self.tail, more),
+            np.pad(self.head, more),
+            np.pad(self.mass, more),
+        )
+
+    def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """The tokens whose mass has left gold."""
+        return _loose(self.count, self.head, self.mass, gold)  # type: ignore[no-any-return]
+
+    def marginals(
+        self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(flow − gold) by token float32[T, L], and by edge row float32[rows, L·L]."""
+        node = np.zeros((len(gold), labels), np.float32)
+        edge = np.zeros((rows, labels * labels))
+        _marginals(*self.arrays, gold, edge_row, node, edge)
+        return node, edge.astype(np.float32)
+
+    def repair(self, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> None:
+        """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
+
+        def work(first: int, last: int) -> None:
+            _repair(first, last, ptr, *self.arrays, gold, labels)
+
+        threads.over_sentences(work, ptr)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@kernel
+def _loose(count, head, mass, gold):  # type: ignore[no-untyped-def]
+    out = np.zeros(len(count), np.bool_)
+    for t in range(len(count)):
+        off = np.float32(0)
+        for k in range(count[t]):
+            if head[t, k] != gold[t]:
+                off += mass[t, k]
+        out[t] = off > TINY
+    return out
+
+
+@kernel
+def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
+    L = node.shape[1]
+    for t in range(len(gold)):
+        row = edge_row[t]
+        for k in range(count[t]):
+            node[t, head[t, k]] += mass[t, k]
+            if row >= 0:
+                edge[row, np.int64(tail[t, k]) * L + head[t, k]] += mass[t, k]
+        node[t, gold[t]] -= np.float32(1)
+        if row >= 0:
+            edge[row, np.int64(gold[t - 1]) * L + gold[t]] -= 1
+
+
+@kernel
+def _repair(first, last, ptr, count, tail, head, mass, gold, L):  # type: ignore[no-untyped-def]
+    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold."""
+    arrived = np.zeros(L)
+    left = np.zeros(L)
+    for i in range(first, last):
+        for t in range(ptr[i], ptr[i + 1]):
+            if t == ptr[i]:
+                arrived[:] = 0
+                arrived[0] = 1  # the first token is entered from label 0
+            left[:] = 0
+            for k in range(count[t]):
+                if mass[t, k] > DUST:
+                    left[tail[t, k]] += mass[t, k]
+            kept = 0
+            for k in range(count[t]):
+                z = tail[t, k]
+                if mass[t, k] > DUST and arrived[z] > 0:
+                    tail[t, kept], head[t, kept] = z, head[t, k]
+                    mass[t, kept] = mass[t, k] * (arrived[z] / left[z])
+                    kept += 1
+            for z in range(L):
+                if arrived[z] > 0 and left[z] <= 0 and kept < mass.shape[1]:
+                    tail[t, kept], head[t, kept], mass[t, kept] = z, gold[t], arrived[z]
+                    kept += 1
+            count[t] = kept
+            arrived[:] = 0
+            total = 0.0
+            for k in range(kept):
+                arrived[head[t, k]] += mass[t, k]
+                total += mass[t, k]
+            for y in range(L):
+                arrived[y] /= total
