@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli import (
+    bench,
     calibrate,
     demo,
     evaluate,
@@ -56,6 +57,7 @@ app.command()(export.export)
 app.command("import")(export.import_)
 templates.app.command()(select.select)
 app.add_typer(templates.app)
+app.command()(bench.bench)
 app.command()(demo.demo)
 
 
