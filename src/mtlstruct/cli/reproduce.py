@@ -35,7 +35,7 @@ def reproduce(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="cws, cws-splits, ner, ner-selected, parsing, p-norm, time, sensitivity, weights; or all.",
+            help="cws, cws-splits, ner, ner-selected, parsing, p-norm, time, sensitivity, weights; richer; or all.",
         ),
     ],
     data: Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder that has the corpora.")],

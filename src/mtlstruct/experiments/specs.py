@@ -12,8 +12,11 @@ from mtlstruct.errors import MtlError
 from mtlstruct.experiments.datasets import dataset
 from mtlstruct.options import Options
 
-ALL = ("cws", "cws-splits", "ner", "ner-selected", "parsing", "p-norm", "time", "sensitivity", "weights")
-"""The experiments, in the order of a page."""
+ALL = (
+    *("cws", "cws-splits", "ner", "ner-selected", "parsing", "p-norm", "time", "sensitivity", "weights"),
+    "richer",
+)
+"""The experiments, in the order of a page: the paper's, then one beyond it."""
 
 TOP = "top-"
 """`top-20 of ner-134`: the heaviest templates of a set, by the MTL row that was trained on all of it."""
@@ -29,6 +32,7 @@ class Row:
     """A line of a table, a curve of a figure: a method and its options.
 
     c       instead of the grid's, if not empty
+    left_out  whether it is not run for its cost: the paper's numbers stand alone
     times   by how much its CPU time is to be counted: an online method may be timed on one of its epochs
     paper   by corpus and template set, the numbers in the order of the columns
     """
@@ -38,6 +42,7 @@ class Row:
     p: float | None
     options: Mapping[str, Any]
     c: Sequence[float]
+    left_out: bool
     times: int
     paper: Mapping[str, Mapping[str, Sequence[float]]]
 
@@ -69,6 +74,8 @@ class Grid:
 
     def settings(self, row: Row, task: str, templates: int) -> list[Options]:
         """The trainings of a row, by c."""
+        if row.left_out:
+            return []
         values = row.c or self.c
         factor = scale(row.p or 1.0, templates) if self.scaled else 1.0
         base = Options(task=task, method=row.method, p=row.p, **row.options)
@@ -132,7 +139,7 @@ def _grid(entry: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Grid:
 
 def _row(entry: Mapping[str, Any]) -> Row:
     own = {name: value for name, value in entry.items() if name in _SETTABLE}
-    unknown = set(entry) - set(own) - {"label", "method", "p", "c", "times", "paper"}
+    unknown = set(entry) - set(own) - {"label", "method", "p", "c", "left_out", "times", "paper"}
     if unknown:
         raise MtlError(f"row {entry['label']!r}: unknown entry {', '.join(sorted(unknown))}")
     return Row(
@@ -141,6 +148,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
         p=entry.get("p"),
         options=own,
         c=entry.get("c", ()),
+        left_out=entry.get("left_out", False),
         times=entry.get("times", 1),
         paper=entry.get("paper", {}),
     )

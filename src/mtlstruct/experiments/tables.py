@@ -190,6 +190,8 @@ def _with_best(lines: Sequence[Line]) -> list[Line]:
 
 def _c(line: Line) -> str:
     """The c that each template set is shown at."""
+    if line.row.left_out:
+        return "left out"
     return ", ".join("–" if finding is None else f"{finding.options.c:.3g}" for finding in line.shown)
 
 
