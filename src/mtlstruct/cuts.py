@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._kernels import kernel
+from .keeping import Kept, State
 from .linear import Design
 from .oracle import Oracle, Weights
 from .structures.base import Triplets
@@ -22,11 +23,13 @@ REMEMBERED = 20_000_000
 """Sparse differences to gold are kept beside the labelings up to this many entries, and rebuilt beyond."""
 
 
-class Bundle:
+class Bundle(Kept):
     """Cuts, their Gram matrices, and how long each has been idle.
 
     gram float64[m, s, s], q float64[s]
     """
+
+    kept = ("outputs", "gram", "q", "idle")
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
@@ -38,6 +41,11 @@ class Bundle:
 
     def __len__(self) -> int:
         return len(self.q)
+
+    def unpack(self, state: State) -> None:
+        """Takes the cuts; differences to gold are made again when they are wanted."""
+        super().unpack(state)
+        self._differences = [None] * len(self)
 
     def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
         """Adds the cut that these outputs make; `buffer` holds p meanwhile."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .arcs.items import ArcItems
+from .checkpoints import Checkpoint
 from .corpus import Column, Corpus, label_outputs
 from .errors import IncompatibleError
 from .learners import Watch
@@ -26,6 +27,7 @@ def train_labels(
     options: Options,
     watch: Watch,
     notify: Callable[[Prepared], None] | None = None,
+    keep: Checkpoint | None = None,
 ) -> Training:
     """Learns to tell the relations of tokens to their gold heads, by templates of arcs.
 
@@ -36,7 +38,7 @@ def train_labels(
     items = ArcItems(templates, options.normalize)
     outputs, labels = label_outputs(relations)
     arcs = replace(items.corpus(corpus, corpus.outputs), outputs=outputs, labels=labels)
-    training = train(arcs, items.templates, _of_items(options), watch, notify)
+    training = train(arcs, items.templates, _of_items(options), watch, notify, keep=keep)
     return replace(training, model=replace(training.model, templates=templates))
 
 

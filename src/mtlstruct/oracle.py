@@ -212,10 +212,10 @@ class Oracle:
         kind, first, last = self.blocks[j]
         return weights[kind][first:last]
 
-    def clear(self, weights: Weights, gone: NDArray[np.bool_], violation: Violation) -> None:
-        """Sets to zero what a step on this violation has touched of the blocks with gone_j."""
-        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
-            clear_rows(design, t.row, gone, u)
+    def clear(self, weights: Weights, gone: NDArray[np.bool_], rows: Sequence[NDArray[np.integer]]) -> None:
+        """Sets to zero what a step on these rows of each kind has touched of the blocks with gone_j."""
+        for design, some, u in zip(self.encoded.designs, rows, weights, strict=True):
+            clear_rows(design, some, gone, u)
 
     @cached_property
     def blocks(self) -> dict[int, tuple[int, int, int]]:

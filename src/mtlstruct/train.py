@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 from . import memory
 from .arcs import ArcIndex
 from .arcs.index import arc_starts
+from .checkpoints import Checkpoint, facts_of
 from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, encode_training
 from .errors import IncompatibleError
+from .keeping import Keeper
 from .learners import Fit, Learner, Start, Watch, check_needs
+from .learners.base import NOTHING
 from .losses import Hamming, WeightedHamming, tabulate
 from .model import Model
 from .options import Options
@@ -95,6 +98,7 @@ def train(
     start: Model | None = None,
     judge: Callable[[Model], float] | None = None,
     patience: int | None = None,
+    keep: Checkpoint | None = None,
 ) -> Training:
     """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
 
@@ -102,9 +106,14 @@ def train(
     start       a model to begin from
     judge       scores the model after each pass, before `watch` hears of it: the best model is returned, and learning
                 ends after `patience` passes without a better one
+    keep        keeps learning, and may go on where an earlier one was; what a judge has seen is not kept
     """
     options.checked()
     began = time.perf_counter()
+    if keep is not None:
+        if judge is not None:
+            raise IncompatibleError("early stopping cannot be kept in a checkpoint")
+        keep.open(facts_of(corpus, templates, asdict(options), start))
     if material is None:
         material = encode(corpus, templates, options)
     structure, encoded, index = material.structure, material.encoded, material.index
@@ -133,7 +142,7 @@ def train(
             return judge(build_model(corpus, templates, structure, outline, index, fit, options))
 
         early = EarlyStop(judged, patience, options.c * oracle.sentences)
-    fit = learn(chosen, oracle, options, watch, first, early)
+    fit = learn(chosen, oracle, options, watch, first, early, keep or NOTHING)
     del oracle, first
     encoded = encoded.outline()  # A has served; its memory is wanted for the model
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
@@ -177,11 +186,12 @@ def learn(
     watch: Watch,
     start: Start | None = None,
     early: EarlyStop | None = None,
+    keep: Keeper = NOTHING,
 ) -> Fit:
     """Runs the method on encoded data."""
     penalty = regularizer(options.method, options.p)
     if early is None:
-        return chosen.fit(oracle, penalty, options.c, watch, start)
+        return chosen.fit(oracle, penalty, options.c, watch, start, keep)
     last = chosen.fit(oracle, penalty, options.c, lambda record: early.see(record) | watch(record), start)
     return early.result(last)
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import IncompatibleError, SolverError
+from ..keeping import Keeper
 from ..linear import padded
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
@@ -44,6 +45,9 @@ class Record:
 
 Watch = Callable[[Record], bool]
 """Called after each pass; True asks the learner to stop and return what it has."""
+
+NOTHING = Keeper()
+"""Of runs that are not kept."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +119,18 @@ class Learner(Protocol):
         ...
 
     def fit(
-        self, oracle: Oracle, regularizer: Any, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Any,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
-        """Minimises Ω(w) + c·Σξ_i; from `start` if it is given, whose weights it may overwrite."""
+        """Minimises Ω(w) + c·Σξ_i; from `start` if it is given, whose weights it may overwrite.
+
+        `keep` may bring it to where an earlier run on the same data was, and hears of every place to go on from.
+        """
         ...
 
 

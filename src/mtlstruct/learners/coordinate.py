@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..keeping import Keeper, Kept
 from ..oracle import Oracle, Weights, dual_memory
 from ..regularizers import Regularizer
 from .base import (
+    NOTHING,
     Fit,
     Record,
     Start,
@@ -61,29 +63,46 @@ class Coordinate:
         return table_bytes(oracle) + state + score_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Regularizer,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Passes until the certified gap is small enough."""
         ascent = _Ascent(oracle, regularizer, c, self.seed, self.stop.drop)
         if start is not None:
             ascent.mu.begin(start.mu)
-        C = c * oracle.sentences
-        for passes in range(1, self.stop.max_passes + 1):
-            bounds = ascent.cycle(passes)
-            ascent.sharpen(self.stop.asked(bounds.objective, C))
-            ascent.mu.calm(relative(bounds.objective, bounds.dual))
-            near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE * 3**ascent.decades)
-            certified = near or passes == self.stop.max_passes
-            if certified:
-                bounds = ascent.certify()
-            check_finite(passes, bounds.objective, bounds.dual)
-            stopped = watch(ascent.record(passes, bounds, certified))
-            if certified and self.stop.reached(bounds.objective, bounds.dual, C):
-                break
-            if stopped:
-                bounds = bounds if certified else ascent.certify()
-                break
-        return ascent.result(bounds, passes, self.stop.reached(bounds.objective, bounds.dual, C))
+        keep.begin(ascent)
+        C, stopped = c * oracle.sentences, False
+        while not (stopped or self._ended(ascent, C)):
+            ascent.cycle(keep)
+            self._judge(ascent, C)
+            check_finite(ascent.passes, ascent.bounds.objective, ascent.bounds.dual)
+            stopped = watch(ascent.record())
+            keep.safe(ascent)
+        if not ascent.certified:
+            ascent.certify()
+        return ascent.result(ascent.bounds, self._reached(ascent, C))
+
+    def _judge(self, ascent: _Ascent, C: float) -> None:
+        """After a pass: what its estimated bounds ask of the next, and a certificate where it may be the last."""
+        bounds = ascent.bounds
+        ascent.sharpen(self.stop.asked(bounds.objective, C))
+        ascent.mu.calm(relative(bounds.objective, bounds.dual))
+        near = self.stop.reached(bounds.objective, bounds.dual, C, slack=HOPE * 3**ascent.decades)
+        if near or ascent.passes == self.stop.max_passes:
+            ascent.certify()
+
+    def _ended(self, ascent: _Ascent, C: float) -> bool:
+        """Between passes: whether there is no other."""
+        last = ascent.passes == self.stop.max_passes or (ascent.certified and self._reached(ascent, C))
+        return last and not ascent.left
+
+    def _reached(self, ascent: _Ascent, C: float) -> bool:
+        return self.stop.reached(ascent.bounds.objective, ascent.bounds.dual, C)
 
 
 @dataclass(frozen=True)
@@ -94,8 +113,17 @@ class _Bounds:
     scale: float = 1.0
 
 
-class _Ascent:
-    """The state of one run: V, N, mu, the dual state, and what is known about each sentence."""
+class _Ascent(Kept):
+    """The state of one run: V, N, mu, the dual state, and what is known about each sentence.
+
+    left        what is still to be done of the present pass, in order
+    bounds      those of the last pass, and whether they are proved
+    """
+
+    kept = (
+        *("V", "N", "state", "mu", "random", "loss", "bound", "tolerance", "gaps", "rest", "wait"),
+        *("passes", "left", "bounds", "certified"),
+    )
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, seed: int, drop: float) -> None:
         self.oracle, self.regularizer, self.c = oracle, regularizer, c
@@ -113,32 +141,44 @@ class _Ascent:
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
+        self.passes = 0
+        self.left: list[str] = []
+        self.bounds = _Bounds(np.inf, 0.0, np.inf)
+        self.certified = False
 
     @property
     def decades(self) -> float:
         """How large c is, from 0 (at most 1) to 2 (100 and more), by what it does: mu scales the step it allows."""
         return float(np.clip(np.log10(self.c * self.mu.mu.sum()), 0.0, 2.0))
 
-    def cycle(self, passes: int) -> _Bounds:
-        """A full pass, then the active and hot passes; returns the bounds as estimated in the full pass.
+    def cycle(self, keep: Keeper = NOTHING) -> None:
+        """A full pass, then the active and hot passes; the bounds are those estimated in the full pass.
 
-        Large c wants more work on what has moved before everything is looked at again (measured up to 100).
+        A run that is taken up again may be within a cycle; it ends that one first.
         """
-        self.mu.adaptive = passes > WARMUP
-        decades = self.decades
-        guess = self._full_pass()
-        for _ in range(round(2 * 2**decades)):
-            self._active_pass()
-            for _ in range(round(10 * 4 ** (decades - 1)) if decades > 0 else 0):
-                self._hot_pass()
+        if not self.left:
+            self.passes += 1
+            self.left = self._schedule()
+        do = {"full": self._full_pass, "active": self._active_pass, "hot": self._hot_pass}
+        while self.left:
+            do[self.left[0]]()
+            del self.left[0]
+            if self.left:
+                keep.safe(self)
         self.mu.settle(self.N)
-        return guess
+
+    def _schedule(self) -> list[str]:
+        """Large c wants more work on what has moved before everything is looked at again (measured up to 100)."""
+        decades = self.decades
+        hot = round(10 * 4 ** (decades - 1)) if decades > 0 else 0
+        return ["full", *(["active", *["hot"] * hot] * round(2 * 2**decades))]
 
     def sharpen(self, asked: float) -> None:
         """A sentence may stay this far from its optimum: a tenth of its share of the gap asked for."""
         self.tolerance = min(self.tolerance, 0.1 * asked / (self.c * self.oracle.sentences))
 
-    def _full_pass(self) -> _Bounds:
+    def _full_pass(self) -> None:
+        self.mu.adaptive = self.passes > WARMUP
         due = np.flatnonzero(self.wait == 0)
         self.wait[self.wait > 0] -= 1
         order = self.random.permutation(due)
@@ -151,7 +191,7 @@ class _Ascent:
         gap = float(self.gaps[np.isfinite(self.gaps)].sum())
         own = self.regularizer.value(self.mu.mu * self._norms())
         objective = max(dual, own + self.c * (self.loss + gap) - float(self.mu.mu @ self.N))
-        return _Bounds(objective, dual, self._risk(objective))
+        self.bounds, self.certified = _Bounds(objective, dual, self._risk(objective)), False
 
     def _active_pass(self) -> None:
         spans = self.state.active()
@@ -185,7 +225,7 @@ class _Ascent:
         self.rest[calm] = np.minimum(2 * self.rest[calm] + 1, 15)
         self.wait[order] = self.rest[order]
 
-    def certify(self) -> _Bounds:
+    def certify(self) -> None:
         """Rebuilds V, N and the loss from the dual state, then computes both bounds."""
         self.state.repair()
         node, *rest = self.state.counts()
@@ -203,32 +243,34 @@ class _Ascent:
 
         objective, scale = minimise_over_scale(primal)
         self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
-        return _Bounds(objective, self.bound, self._risk(objective, scale), scale)
+        self.bounds = _Bounds(objective, self.bound, self._risk(objective, scale), scale)
+        self.certified = True
 
-    def record(self, passes: int, bounds: _Bounds, certified: bool) -> Record:
+    def record(self) -> Record:
         """The pass as the log keeps it."""
+        bounds = self.bounds
         gap = relative(bounds.objective, bounds.dual)
         active = active_templates(self.mu.mu)
         return Record(
-            passes,
+            self.passes,
             bounds.objective,
             bounds.dual,
             gap,
             bounds.risk,
             active,
-            certified,
-            lambda: self.snapshot(bounds, passes),
+            self.certified,
+            self.snapshot,
         )
 
-    def snapshot(self, bounds: _Bounds, passes: int) -> Fit:
+    def snapshot(self) -> Fit:
         """The weights as they are, with the objective computed for them."""
         mu = self._kept()
         norms = mu * np.sqrt(self.oracle.squared_norms(self.V))
         hinge = self.oracle.hinge(self.oracle.score(self.V, -mu))
         objective = self.regularizer.value(norms) + self.c * hinge.total
-        return self.result(_Bounds(objective, bounds.dual, bounds.risk), passes, False)
+        return self.result(_Bounds(objective, self.bounds.dual, self.bounds.risk), False)
 
-    def result(self, bounds: _Bounds, passes: int, converged: bool) -> Fit:
+    def result(self, bounds: _Bounds, converged: bool) -> Fit:
         """The weights at the best scale, with the certificate."""
         return Fit(
             weights=self.V,
@@ -238,7 +280,7 @@ class _Ascent:
             dual=bounds.dual,
             gap=relative(bounds.objective, bounds.dual),
             epsilon=(bounds.objective - bounds.dual) / (self.c * self.oracle.sentences),
-            passes=passes,
+            passes=self.passes,
             converged=converged,
         )
 
@@ -258,7 +300,7 @@ class _Ascent:
         return max(0.0, objective - value) / (self.c * self.oracle.sentences)
 
 
-class TemplateWeights:
+class TemplateWeights(Kept):
     """mu, following the block norms between visits.
 
     Where templates cannot drop out, the regularizer's own next mu is taken as it is. Where they can, that would be
@@ -270,6 +312,8 @@ class TemplateWeights:
     of all rates, until the chase ends. For the same reason a total that depends on the norms (degree 1) moves once
     a pass.
     """
+
+    kept = ("mu", "adaptive", "rate", "fastest", "best", "previous")
 
     FLOOR = 1e-9
     GROW, SHRINK, SLOWEST, FASTEST = 1.02, 0.5, 0.02, 4.0

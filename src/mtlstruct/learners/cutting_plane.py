@@ -14,18 +14,21 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..cuts import Bundle
+from ..keeping import Keeper, Kept
 from ..masters import Dual, master_for
 from ..masters.base import products
 from ..oracle import Hinge, Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Parts
 from .base import (
+    NOTHING,
     Fit,
     Record,
     Start,
@@ -54,42 +57,53 @@ class CuttingPlane:
         return (2 if self.line_search else 1) * table_bytes(oracle) + score_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Regularizer,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
-        with threadpool_limits(1, "blas"):
-            return self._fit(oracle, regularizer, c, watch, start)
-
-    def _fit(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None
-    ) -> Fit:
         run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
         if start is not None:
             run.begin(start.weights)
-        C = c * oracle.sentences
-        for passes in range(1, self.stop.max_passes + 1):
+        keep.begin(run)
+        with threadpool_limits(1, "blas"):
+            return self._iterate(run, watch, keep)
+
+    def _iterate(self, run: _Run, watch: Watch, keep: Keeper) -> Fit:
+        stopped = False
+        while not (stopped or self._reached(run) or run.passes == self.stop.max_passes):
+            run.passes += 1
             run.add_cut()
             run.solve(self.patience)
             run.move(self.towards)
-            check_finite(passes, run.objective, run.dual.objective)
-            done = self._reached(run, C)
-            stopped = watch(run.record(passes, self.stop))
-            if done or stopped:
-                break
-        return run.result(self.stop, passes, done)
+            check_finite(run.passes, run.objective, run.dual.objective)
+            stopped = watch(run.record(self.stop))
+            keep.safe(run)
+        return run.result(self.stop, self._reached(run))
 
-    def _reached(self, run: _Run, C: float) -> bool:
+    def _reached(self, run: _Run) -> bool:
         """The paper's rule where epsilon is given: R_emp − R_s at the current w; else the relative gap."""
+        if run.passes == 0:
+            return False
         if self.stop.epsilon is not None:
             return run.risk - run.bundle_risk < self.stop.epsilon
-        return self.stop.reached(run.objective, run.dual.objective, C)
+        return self.stop.reached(run.objective, run.dual.objective, run.C)
 
 
-class _Run:
+class _Run(Kept):
     """Algorithm 1 as printed: each cut is made at the master's solution."""
+
+    kept: ClassVar[tuple[str, ...]] = (
+        *("passes", "bundle", "weights", "mu", "dual", "hinge", "objective", "risk", "bundle_risk"),
+    )
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
         self.oracle, self.regularizer, self.C = oracle, regularizer, c * oracle.sentences
+        self.passes = 0
         self.bundle = Bundle(oracle)
         self.weights: Weights = oracle.zeros()
         self.mu = regularizer.start(oracle.templates)
@@ -124,31 +138,31 @@ class _Run:
         self.risk = self.hinge.total / self.oracle.sentences
         self.objective = self._value(self._norms(), self.hinge)
 
-    def record(self, passes: int, stop: Stop) -> Record:
+    def record(self, stop: Stop) -> Record:
         """The iteration as the log keeps it."""
         gap = relative(self.objective, self.dual.objective)
         active = active_templates(self.mu)
         return Record(
-            passes,
+            self.passes,
             self.objective,
             self.dual.objective,
             gap,
             self.risk,
             active,
             True,
-            lambda: copy(self).result(stop, passes, False),
+            lambda: copy(self).result(stop, False),
         )
 
-    def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
+    def result(self, stop: Stop, converged: bool) -> Fit:
         """The last w and its certificate, both without the templates that the master left at next to nothing."""
         if self.regularizer.sparse:
             self.mu = np.where(self.mu < stop.drop * self.mu.sum(), 0.0, self.mu)
             self.objective = self._value(
                 self._norms(), self.oracle.hinge(self.oracle.score(self.weights, -self.mu))
             )
-        return self._fit(self.weights, -self.mu, passes, converged)
+        return self._fit(self.weights, -self.mu, converged)
 
-    def _fit(self, weights: Weights, scale: NDArray[np.float64], passes: int, converged: bool) -> Fit:
+    def _fit(self, weights: Weights, scale: NDArray[np.float64], converged: bool) -> Fit:
         lower = self.dual.objective
         return Fit(
             weights=weights,
@@ -158,7 +172,7 @@ class _Run:
             dual=lower,
             gap=relative(self.objective, lower),
             epsilon=(self.objective - lower) / self.C,
-            passes=passes,
+            passes=self.passes,
             converged=converged,
         )
 
@@ -176,6 +190,8 @@ class _Run:
 
 class _LineSearch(_Run):
     """The same, with cuts made near the best point: w and part scores of that point are kept as dense arrays."""
+
+    kept = (*_Run.kept, "best", "best_parts", "best_squares")
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
         super().__init__(oracle, regularizer, c)
@@ -208,7 +224,7 @@ class _LineSearch(_Run):
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
         self.bundle_risk = self.risk - (self.objective - self.dual.objective) / self.C
 
-    def result(self, stop: Stop, passes: int, converged: bool) -> Fit:
+    def result(self, stop: Stop, converged: bool) -> Fit:
         """The best point. Its norms, not the last master's mu, say what each template weighs."""
         norms, scale = np.sqrt(self.best_squares), np.ones(self.oracle.templates)
         if norms.any():
@@ -218,7 +234,7 @@ class _LineSearch(_Run):
             self.mu, scale = np.where(kept, self.mu, 0.0), np.where(kept, 1.0, 0.0)
             hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
             self.objective = self._value(scale * norms, hinge)
-        return self._fit(self.best, scale, passes, converged)
+        return self._fit(self.best, scale, converged)
 
     def _cross(self) -> NDArray[np.float64]:
         """⟨best_j, v_j⟩ of each template."""

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
+from ..keeping import Keeper
 from ..oracle import Likelihood, Oracle, Weights
 from ..regularizers import Quadratic
-from .base import Fit, Start, Stop, Watch, score_bytes, table_bytes
+from .base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
 from .likelihood import Descent, Small, small_bytes
 from .quasi_newton import Vector, blend, dot, wolfe
 
@@ -34,14 +35,22 @@ class LBFGS:
         return small_bytes(oracle, self.pairs) + table_bytes(oracle) + score_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Quadratic, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Quadratic,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Steps until the certified gap, or the change of the objective, is small enough."""
-        return _Ridge(oracle, regularizer, c, self.pairs, start).run(self.stop, watch)
+        return _Ridge(oracle, regularizer, c, self.pairs, start).run(self.stop, watch, keep)
 
 
 class _Ridge(Descent):
     """The part scores of the point are kept in double, since they are sums of many steps."""
+
+    kept = (*Descent.kept, "parts")
 
     def __init__(
         self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, start: Start | None

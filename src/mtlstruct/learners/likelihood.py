@@ -17,17 +17,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
 from .._kernels import fast_kernel
+from ..keeping import Keeper, Kept
 from ..oracle import Likelihood, Oracle, Weights
 from ..regularizers import Regularizer
 from ..structures.base import Parts
-from .base import Fit, Record, Start, Stop, Watch, active_templates, check_finite, relative
+from .base import NOTHING, Fit, Record, Start, Stop, Watch, active_templates, check_finite, relative
 from .quasi_newton import PIECE, Pairs, Vector
 
 CURVATURE = 0.02
@@ -37,8 +38,13 @@ FIRST = 8
 """The pass at which curvature is measured first; from then on whenever as many have passed again."""
 
 
-class Descent(ABC):
+class Descent(Kept, ABC):
     """One run: the point x, what is known there, and the lower bound. Subclasses know Ω and how to step."""
+
+    kept: ClassVar[tuple[str, ...]] = (
+        *("passes", "moved", "x", "gradient", "small", "pairs", "mixed", "gain", "dual", "trace"),
+        *("objective", "risk", "curvature"),
+    )
 
     def __init__(
         self, small: Small, regularizer: Regularizer, mu: NDArray[np.float64], pairs: int, start: Start | None
@@ -51,6 +57,7 @@ class Descent(ABC):
         self.gain = 0.0  # c·entropy of the same
         self.dual = 0.0
         self.trace: list[float] = []
+        self.passes, self.moved = 0, True
 
     @abstractmethod
     def step(self) -> bool:
@@ -88,28 +95,35 @@ class Descent(ABC):
         self.small.over(_scale_rows, self.gradient, ratio)
         self.pairs.refresh()
 
-    def run(self, stop: Stop, watch: Watch) -> Fit:
+    def run(self, stop: Stop, watch: Watch, keep: Keeper = NOTHING) -> Fit:
         """Steps until the certified gap, or the change of the objective, is small enough."""
-        C = self.c * self.small.oracle.sentences
-        for passes in range(1, stop.max_passes + 1):
-            if passes > FIRST and (passes - 1) & (passes - 2) == 0:  # after 8, 16, 32 …
+        keep.begin(self)
+        stopped = False
+        while not (stopped or self._ended(stop)):
+            self.passes += 1
+            if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
                 self._bend(self.curvature)
-            moved = self.step()
-            check_finite(passes, self.objective, self.dual)
-            near = (
-                stop.reached(self.objective, self.dual, C) if stop.eta is None else stop.settled(self.trace)
-            )
-            if watch(self._record(passes, stop)) or near or not moved:
-                break
-        return self._result(passes, stop)
+            self.moved = self.step()
+            check_finite(self.passes, self.objective, self.dual)
+            stopped = watch(self._record(stop))
+            keep.safe(self)
+        return self._result(stop)
 
-    def _record(self, passes: int, stop: Stop) -> Record:
+    def _ended(self, stop: Stop) -> bool:
+        """Between passes: whether there is no other."""
+        if self.passes == 0:
+            return False
+        C = self.c * self.small.oracle.sentences
+        near = stop.reached(self.objective, self.dual, C) if stop.eta is None else stop.settled(self.trace)
+        return near or not self.moved or self.passes == stop.max_passes
+
+    def _record(self, stop: Stop) -> Record:
         gap = relative(self.objective, self.dual)
         active = active_templates(self.mu)
-        now = partial(self._result, passes, stop)
-        return Record(passes, self.objective, self.dual, gap, self.risk, active, True, now)
+        now = partial(self._result, stop)
+        return Record(self.passes, self.objective, self.dual, gap, self.risk, active, True, now)
 
-    def _result(self, passes: int, stop: Stop) -> Fit:
+    def _result(self, stop: Stop) -> Fit:
         """All weights, with the objective computed from them as they are."""
         oracle, weights = self.small.large, self.small.spread(self.x)
         ones = np.ones(oracle.templates)
@@ -124,17 +138,19 @@ class Descent(ABC):
             dual=self.dual,
             gap=relative(objective, self.dual),
             epsilon=(objective - self.dual) / C,
-            passes=passes,
+            passes=self.passes,
             converged=stop.reached(objective, self.dual, C),
         )
 
 
-class Small:
+class Small(Kept):
     """The small problem. Vectors are flat float32: all parts of the attributes of one kind, then of the next.
 
     mu         the block weights of Ω = ½ Σ_j ‖w_j‖²/mu_j
     absolute   Ω is ‖w‖₁ instead, and h the weight itself
     """
+
+    kept = ("stretch",)
 
     def __init__(self, oracle: Oracle, mu: NDArray[np.float64], c: float, *, absolute: bool = False) -> None:
         self.large, self.mu, self.c = oracle, mu, c

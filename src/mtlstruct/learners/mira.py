@@ -16,9 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..keeping import Keeper, Kept
 from ..oracle import Oracle, Weights
 from ..regularizers import Regularizer
 from .base import (
+    NOTHING,
     Fit,
     Record,
     Start,
@@ -44,22 +46,32 @@ class Mira:
         return 3 * table_bytes(oracle) + score_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Regularizer,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """All epochs, or as many as `watch` lets it."""
         random = np.random.Generator(np.random.PCG64(self.seed))
         run = _Run(oracle, c, random, None if start is None else start.weights)
-        for epoch in range(1, self.epochs + 1):
+        keep.begin(run)
+        stopped = False
+        while not stopped and run.epochs < self.epochs:
             risk = run.epoch()
-            record = _record(epoch, run, regularizer, risk)
-            check_finite(epoch, record.objective)
-            if watch(record):
-                break
-        return _result(epoch, oracle, run.average(), regularizer, c)
+            record = _record(run, regularizer, risk)
+            check_finite(run.epochs, record.objective)
+            stopped = watch(record)
+            keep.safe(run)
+        return _result(run.epochs, oracle, run.average(), regularizer, c)
 
 
-class _Run:
+class _Run(Kept):
     """w, and late = Σ (visits before a change)·(change): the average of w over the visits is w − late/visits."""
+
+    kept = ("w", "late", "random", "visits", "epochs")
 
     def __init__(
         self, oracle: Oracle, c: float, random: np.random.Generator, weights: Weights | None = None
@@ -67,10 +79,11 @@ class _Run:
         self.oracle, self.c, self.random = oracle, c, random
         self.w = oracle.zeros() if weights is None else weights
         self.late, self.room = oracle.zeros(), oracle.zeros()
-        self.visits = 0
+        self.visits = self.epochs = 0
 
     def epoch(self) -> float:
         """One pass; returns the hinges that were met, summed."""
+        self.epochs += 1
         return sum(self.visit(i) for i in self.random.permutation(self.oracle.sentences).tolist())
 
     def visit(self, sentence: int) -> float:
@@ -99,9 +112,9 @@ class _Run:
         return other
 
 
-def _record(epoch: int, run: _Run, regularizer: Regularizer, risk: float) -> Record:
+def _record(run: _Run, regularizer: Regularizer, risk: float) -> Record:
     """An epoch as the log keeps it: the hinges are those met on the way, so nothing is certified."""
-    oracle = run.oracle
+    oracle, epoch = run.oracle, run.epochs
     objective = regularizer.value(np.sqrt(oracle.squared_norms(run.w))) + run.c * risk
     return Record(
         epoch,

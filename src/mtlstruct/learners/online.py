@@ -21,9 +21,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ..oracle import Oracle, Violation, Weights
+from ..keeping import Keeper, Kept
+from ..oracle import Oracle, Weights
 from ..regularizers import Proximable
 from .base import (
+    NOTHING,
     Fit,
     Record,
     Start,
@@ -65,21 +67,28 @@ class Proximal:
         return 2 * table_bytes(oracle) + score_bytes(oracle) + kept
 
     def fit(
-        self, oracle: Oracle, regularizer: Proximable, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Proximable,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Epochs over the sentences in random order."""
-        random = np.random.Generator(np.random.PCG64(self.seed))
-        order = random.permutation(oracle.sentences)
-        rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
         run = Run(oracle, regularizer, c, self.dense, None if start is None else start.weights)
-        later: list[NDArray[np.int32]] = []
-        for epoch in range(1, self.stop.max_passes + 1):
-            slack = run.epoch(random.permutation(oracle.sentences), rate / epoch**0.5)
-            check_finite(epoch, slack)
-            later = [*later, run.outputs.copy()][-(epoch + 1) // 2 :]
-            if watch(run.record(epoch, slack, self.stop)):
-                break
-        return run.result(epoch, later, self.stop)
+        course = _Course(run, self.seed)
+        keep.begin(course)
+        if course.rate is None:
+            order = course.random.permutation(oracle.sentences)
+            course.rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
+        stopped = False
+        while not stopped and course.epochs < self.stop.max_passes:
+            slack = course.epoch()
+            check_finite(course.epochs, slack)
+            stopped = watch(run.record(course.epochs, slack, self.stop))
+            keep.safe(course)
+        return run.result(course.epochs, course.later, self.stop)
 
 
 def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[np.int64]) -> float:
@@ -95,8 +104,31 @@ def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[n
     return min(RATES, key=value)
 
 
-class Run:
+class _Course(Kept):
+    """The epochs so far: the random order, η₀, and the outputs of their later half."""
+
+    kept = ("run", "random", "rate", "epochs", "later")
+
+    def __init__(self, run: Run, seed: int) -> None:
+        self.run, self.random = run, np.random.Generator(np.random.PCG64(seed))
+        self.rate: float | None = None
+        self.epochs = 0
+        self.later: list[NDArray[np.int32]] = []
+
+    def epoch(self) -> float:
+        """One more; the sum of the slacks as they were met."""
+        assert self.rate is not None
+        self.epochs += 1
+        order = self.random.permutation(self.run.oracle.sentences)
+        slack = self.run.epoch(order, self.rate / self.epochs**0.5)
+        self.later = [*self.later, self.run.outputs.copy()][-(self.epochs + 1) // 2 :]
+        return slack
+
+
+class Run(Kept):
     """w as (u, scale), the squared norms of u, and the outputs of the last visits."""
+
+    kept = ("u", "scale", "N", "outputs", "touched", "age")
 
     def __init__(
         self, oracle: Oracle, regularizer: Proximable, c: float, dense: bool, weights: Weights | None = None
@@ -106,7 +138,7 @@ class Run:
         self.scale = np.ones(oracle.templates)
         self.N = oracle.squared_norms(self.u)
         self.outputs = oracle.gold.copy()
-        self.touched: deque[Violation] = deque(maxlen=RECENT)
+        self.touched: deque[list[NDArray[np.integer]]] = deque(maxlen=RECENT)  # rows, for each kind
         self.age = np.full(oracle.templates, RECENT)
 
     def epoch(self, order: NDArray[np.int64], rate: float) -> float:
@@ -119,7 +151,7 @@ class Run:
         first, last = self.oracle.encoded.ptr[sentence : sentence + 2]
         self.outputs[first:last] = found.outputs
         self.oracle.step_scaled(found, rate / self.scale, self.u, self.N)
-        self.touched.append(found)
+        self.touched.append([some.row for some in found.difference])
         self.age += 1
         before = self._own()
         after = self.regularizer.prox(before, step)

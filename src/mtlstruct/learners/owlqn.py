@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
+from ..keeping import Keeper
 from ..oracle import Likelihood, Oracle, Weights
 from ..regularizers import Regularizer
-from .base import Fit, Start, Stop, Watch, score_bytes, table_bytes
+from .base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
 from .likelihood import Descent, Small, small_bytes
 from .quasi_newton import Vector, blend, dot
 
@@ -43,10 +44,16 @@ class OWLQN:
         return small_bytes(oracle, self.pairs) + table_bytes(oracle) + score_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Regularizer,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Steps until the certified gap, or the change of the objective, is small enough."""
-        return _Lasso(oracle, regularizer, c, self.pairs, start).run(self.stop, watch)
+        return _Lasso(oracle, regularizer, c, self.pairs, start).run(self.stop, watch, keep)
 
 
 class _Lasso(Descent):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .. import threads
 from .._kernels import fast_kernel
+from ..keeping import Kept
 
 Vector = NDArray[np.float32]
 
@@ -27,8 +28,10 @@ TILE = 1 << 9
 """Entries that are summed in double at a time: few enough to stay in the nearest cache."""
 
 
-class Pairs:
+class Pairs(Kept):
     """The last `most` pairs (s, y) of vectors with `size` entries."""
+
+    kept = ("rows", "products", "squares", "order")
 
     def __init__(self, most: int, size: int) -> None:
         self.most = most

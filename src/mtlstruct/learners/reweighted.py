@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ..keeping import Keeper, Kept, State
 from ..oracle import Oracle
 from ..regularizers import BlockL2, Quadratic
-from .base import Fit, Record, Start, Stop, Watch, table_bytes
+from .base import NOTHING, Fit, Record, Start, Stop, Watch, table_bytes
 from .lbfgs import LBFGS
 
 STEADY = 0.01
@@ -36,23 +38,69 @@ class Reweighted:
         return LBFGS(self.stop).memory(oracle) + table_bytes(oracle)
 
     def fit(
-        self, oracle: Oracle, regularizer: Quadratic, c: float, watch: Watch, start: Start | None = None
+        self,
+        oracle: Oracle,
+        regularizer: Quadratic,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
     ) -> Fit:
         """Rounds until the weights of templates are steady."""
-        mu, passes, ended = regularizer.quadratic(oracle.templates), 0, False
+        rounds = _Rounds(regularizer.quadratic(oracle.templates), keep)
+        keep.begin(rounds)
+        ended = False
 
         def counted(record: Record) -> bool:
             nonlocal ended
-            ended = watch(replace(record, passes=passes + record.passes))
+            ended = watch(replace(record, passes=rounds.passes + record.passes))
             return ended
 
-        for _ in range(1 + self.rounds):
-            stop = replace(self.stop, max_passes=self.stop.max_passes - passes)
-            fit = LBFGS(stop).fit(oracle, BlockL2(mu), c, counted, start)
-            passes += fit.passes
-            start, before = Start(fit.weights, mu), mu
-            mu = oracle.squared_norms(fit.weights) + self.epsilon
-            steady = float(np.abs(mu / before - 1).max()) < STEADY
-            if ended or steady or passes >= self.stop.max_passes:
-                break
-        return replace(fit, mu=before / before.sum(), passes=passes)
+        while True:
+            mu = rounds.mu
+            stop = replace(self.stop, max_passes=self.stop.max_passes - rounds.passes)
+            fit = LBFGS(stop).fit(oracle, BlockL2(mu), c, counted, start, rounds)
+            start = Start(fit.weights, mu)
+            rounds.next(fit.passes, oracle.squared_norms(fit.weights) + self.epsilon)
+            steady = float(np.abs(rounds.mu / mu - 1).max()) < STEADY
+            spent = rounds.passes >= self.stop.max_passes or rounds.number > self.rounds
+            if ended or steady or spent:
+                return replace(fit, mu=mu / mu.sum(), passes=rounds.passes)
+
+
+class _Rounds(Keeper, Kept):
+    """The rounds that are over, and the keeper of the present one: both are kept together.
+
+    number      of the present round, from 0
+    passes      of the rounds that are over
+    mu          what the present one is given
+    """
+
+    kept = ("number", "passes", "mu", "run")
+
+    def __init__(self, mu: NDArray[np.float64], keep: Keeper) -> None:
+        self.number, self.passes, self.mu, self.keep = 0, 0, mu, keep
+        self.run = Kept()
+        self._earlier: State | None = (
+            None  # of the round that an earlier run was in, until that is made again
+        )
+
+    def next(self, passes: int, mu: NDArray[np.float64]) -> None:
+        """A round is over."""
+        self.number, self.passes, self.mu = self.number + 1, self.passes + passes, mu
+
+    def begin(self, run: Kept) -> None:
+        """The present round."""
+        self.run = run
+        if self._earlier is not None:
+            run.unpack(self._earlier)
+            self._earlier = None
+
+    def safe(self, run: Kept) -> None:
+        """All rounds can go on from where the present one can."""
+        self.keep.safe(self)
+
+    def unpack(self, state: State) -> None:
+        """What the present round is given comes first: it cannot be made without."""
+        super().unpack({**state, "run": {}})
+        self._earlier = state["run"]

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import linear
+from ..keeping import Kept, State
 from .base import DualProblem, Triplets, Visits
 from .cached_visit import Features, ascend
 
@@ -38,7 +39,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class CachedDual:
+class CachedDual(Kept):
     """Outputs of all sentences with their weights, and the operations the coordinate learner asks of a dual state.
 
     Spans are (start, stop, sentence, search): whole sentences, with or without a search for new outputs.
@@ -55,6 +56,42 @@ class CachedDual:
             )
         ]  # fmt: skip
         self.caches = [_Cache(len(self.kinds)) for _ in range(len(encoded.ptr) - 1)]
+
+    def pack(self) -> State:
+        """All caches end to end."""
+        outputs = [np.frombuffer(key, np.int32) for cache in self.caches for key in cache.keys]
+        return {
+            "sizes": np.array([len(cache.keys) for cache in self.caches], np.int64),
+            "outputs": np.concatenate([np.zeros(0, np.int32), *outputs]),
+            **{
+                name: np.concatenate([getattr(cache, name) for cache in self.caches])
+                for name in _OVER_OUTPUTS
+            },
+            "kinds": [self._packed_kind(number) for number in range(len(self.kinds))],
+        }
+
+    def _packed_kind(self, number: int) -> State:
+        return {
+            "sizes": np.array([len(cache.seats[number]) for cache in self.caches], np.int64),
+            "seats": np.concatenate([cache.seats[number] for cache in self.caches]),
+            "vectors": np.concatenate([cache.vectors[number].ravel() for cache in self.caches]),
+        }
+
+    def unpack(self, state: State) -> None:
+        """Cuts each cache out again."""
+        sizes, lengths = state["sizes"], np.diff(self.problem.encoded.ptr)
+        outputs = _cut(state["outputs"], sizes * lengths)
+        tables = [_cut(state[name], sizes + 1) for name in _OVER_OUTPUTS]
+        kinds = [
+            (_cut(kind["seats"], kind["sizes"]), _cut(kind["vectors"], kind["sizes"] * (sizes + 1)))
+            for kind in state["kinds"]
+        ]
+        for i, (cache, size) in enumerate(zip(self.caches, sizes.tolist(), strict=True)):
+            cache.keys = [row.tobytes() for row in outputs[i].reshape(size, lengths[i])]
+            for name, table in zip(_OVER_OUTPUTS, tables, strict=True):
+                setattr(cache, name, table[i])
+            cache.seats = [seats[i] for seats, _ in kinds]
+            cache.vectors = [vectors[i].reshape(size + 1, len(seats[i])) for seats, vectors in kinds]
 
     @staticmethod
     def memory(tokens: int) -> int:
@@ -189,6 +226,15 @@ class CachedDual:
         return float(sum(float(cache.alpha @ cache.loss) for cache in self.caches))
 
 
+_OVER_OUTPUTS = ("loss", "alpha", "idle")
+"""What a cache has for each of its outputs, gold first."""
+
+
+def _cut(array: NDArray[Any], sizes: Ints) -> list[NDArray[Any]]:
+    """Pieces of these sizes, each an array of its own."""
+    return [piece.copy() for piece in np.split(array, np.cumsum(sizes)[:-1])]
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """What a visit is asked for: template weights as each kind takes them, c, and when to leave a sentence."""
@@ -282,7 +328,9 @@ class _Cache:
         self.loss, self.alpha, self.idle = self.loss[kept], self.alpha[kept], self.idle[kept]
         for number, vectors in enumerate(self.vectors):
             used = vectors[kept].any(axis=0)
-            self.seats[number], self.vectors[number] = self.seats[number][used], vectors[kept][:, used]
+            self.seats[number] = self.seats[number][used]
+            # by rows, as everywhere: numpy leaves columns that are picked out lying the other way
+            self.vectors[number] = np.ascontiguousarray(vectors[kept][:, used])
 
 
 def _gathered(ptr: Ints, sentences: Ints) -> tuple[Ints, Ints]:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
+from ..keeping import Kept
 from ..linear import LOOKAHEAD, prefetch
 from .base import DualProblem, Visits
 
@@ -24,8 +25,10 @@ DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
 
-class MulticlassDual:
+class MulticlassDual(Kept):
     """alpha float32[T, L], and the operations the coordinate learner asks of a dual state."""
+
+    kept = ("alpha",)
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem

@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..keeping import Kept
 from .base import DualProblem, Visits
 from .sequence_flow import Flow
 from .sequence_visit import visit
@@ -22,8 +23,10 @@ LONGEST = 400
 """A span has at most this many tokens: the kernels of a span take 4·LONGEST² bytes."""
 
 
-class SequenceDual:
+class SequenceDual(Kept):
     """Edge marginals of all sentences, and the operations the coordinate learner asks of a dual state."""
+
+    kept = ("flow",)
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import IncompatibleError
+from ..keeping import Kept
 from .base import DualProblem, Visits
 from .tree import arc_starts
 from .tree_search import best_trees
@@ -33,8 +34,10 @@ ROOM = 32
 """Trees kept of a sentence, at most."""
 
 
-class TreeDual:
+class TreeDual(Kept):
     """Trees with mass for all sentences, and the operations the coordinate learner asks of a dual state."""
+
+    kept = ("forest",)
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem
