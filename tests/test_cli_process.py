@@ -94,7 +94,10 @@ def test_memory_does_not_grow_with_the_input(place: Path) -> None:
     assert most_memory(400_000) < most_memory(40_000) * 1.15
 
 
-def test_an_interrupt_in_the_middle_of_training(place: Path) -> None:
+@pytest.mark.parametrize(("number", "code", "word"), [
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"),
+])  # fmt: skip
+def test_an_interrupt_in_the_middle_of_training(place: Path, number: int, code: int, word: str) -> None:
     old = (place / "m.mtl").read_bytes(), (place / "m.mtl.log.jsonl").read_bytes()
     big = place / "big.txt"
     big.write_text(
@@ -105,10 +108,10 @@ def test_an_interrupt_in_the_middle_of_training(place: Path) -> None:
         assert process.stderr is not None
         while not process.stderr.readline().startswith(b"pass "):
             assert process.poll() is None
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         rest = process.stderr.read().splitlines()
-        assert process.wait(60) == 130
-    assert rest[-1] == b"mtlstruct: interrupted; what existed before is unchanged"
+        assert process.wait(60) == code
+    assert rest[-1] == f"mtlstruct: {word}; what existed before is unchanged".encode()
     assert b"Traceback" not in b"".join(rest)
     assert ((place / "m.mtl").read_bytes(), (place / "m.mtl.log.jsonl").read_bytes()) == old
     assert not list(place.glob(".*.part"))

@@ -4,7 +4,7 @@ Nothing heavy is imported before a command runs: `--help` does not wait for numb
 a learner nor scipy's solvers. Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done · 1 the answer is no (`score --min`), or part of the work failed (`tune`) · 2 bad usage or bad
-input, one sentence on stderr · 3 a fault of ours · 130 interrupted. Whatever is raised ends in `run`.
+input, one sentence on stderr · 3 a fault of ours · 130 interrupted · 143 terminated. What is raised ends in `run`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from mtlstruct.cli import (
     tune,
     weights,
 )
-from mtlstruct.cli.outcome import exit_code, tolerant
+from mtlstruct.cli.outcome import exit_code, heed_termination, tolerant
 
 app = typer.Typer(
     name="mtlstruct",
@@ -64,6 +64,7 @@ app.command()(demo.demo)
 def main() -> None:
     """The console script."""
     tolerant(sys.stdout)
+    heed_termination()
     sys.exit(run(sys.argv[1:]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,6 +15,7 @@ from mtlstruct.cli.result import Result
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
+    from mtlstruct.cli.checkpointing import Folder, Stage
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.cli.scoring import Scores
     from mtlstruct.corpus import Corpus
@@ -58,6 +60,7 @@ class Job:
     compat: bool = False
     start: Path | None = None
     label_templates: Path | None = None
+    folder: Folder | None = None
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
@@ -75,6 +78,10 @@ class Job:
 
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
+        with nullcontext() if self.folder is None else self.folder.at_work():
+            return self._run(quiet=quiet, data=data)
+
+    def _run(self, *, quiet: bool, data: Data | None) -> Result:
         from mtlstruct.cli.runlog import RunLog
         from mtlstruct.model import load
         from mtlstruct.selection import top
@@ -88,7 +95,7 @@ class Job:
             chosen = templates.select(top(training.model, self.refit_top))
             first = Result(self, corpus, _outlined(training), self._score(training, valid))
             log.add_refit(first.numbers, chosen)
-            training = self._train(corpus, chosen, log, None, start, quiet=quiet)
+            training = self._train(corpus, chosen, log, None, start, "refit", quiet=quiet)
         training = self._calibrated(training, valid)
         labels = None
         if label_templates is not None:
@@ -110,6 +117,7 @@ class Job:
         log: RunLog,
         material: Material | None,
         start: Model | None,
+        stage: str = "training",
         *,
         quiet: bool,
     ) -> Training:
@@ -125,7 +133,9 @@ class Job:
                     _say_prepared(shown, ready)
 
             watch = _watching(shown, log.add_pass)
-            return train(corpus, templates, self.options, watch, notify, material, start)
+            with self._kept(stage, log, shown) as keep:
+                training = train(corpus, templates, self.options, watch, notify, material, start, keep=keep)
+            return _with_earlier(training, keep)
 
     def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
         """The second stage, in the same way."""
@@ -137,9 +147,20 @@ class Job:
             some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
             shown.say(f"now the labels: {some}")
             watch = _watching(shown, log.add_label_pass)
-            return train_labels(
-                corpus, relations, templates, self.options, watch, lambda ready: _say_prepared(shown, ready)
-            )
+            with self._kept("labels", log, shown) as keep:
+                training = train_labels(
+                    corpus, relations, templates, self.options, watch,
+                    lambda ready: _say_prepared(shown, ready), keep,
+                )  # fmt: skip
+            return _with_earlier(training, keep)
+
+    def _kept(self, stage: str, log: RunLog, shown: Progress) -> AbstractContextManager[Stage | None]:
+        """What keeps one training, None if nothing is to."""
+        if self.folder is None:
+            return nullcontext()
+        from mtlstruct.cli.checkpointing import Stage
+
+        return Stage(self.folder, stage, log, shown)
 
     def _progress(self, corpus: Corpus, templates: TemplateSet, *, quiet: bool) -> Progress:
         left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
@@ -220,6 +241,11 @@ def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
         return False
 
     return watch
+
+
+def _with_earlier(training: Training, keep: Stage | None) -> Training:
+    """The same with the time that was spent on it before it was taken up again."""
+    return training if keep is None else replace(training, seconds=training.seconds + keep.earlier)
 
 
 def _outlined(training: Training) -> Training:

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from types import FrameType
 from typing import TextIO
 
 import typer
 
 from mtlstruct.errors import MtlError
 
-DONE, NO, BAD_INPUT, OUR_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+DONE, NO, BAD_INPUT, OUR_FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: like Ctrl-C, what has begun is cleared away, nothing is half-written."""
+
+
+def heed_termination() -> None:
+    """From now on SIGTERM is raised, in a program of our own."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    signal.signal(signal.SIGTERM, terminate)
 
 
 def exit_code(work: Callable[[], None], *, debug: bool) -> int:
@@ -49,7 +64,8 @@ def tolerant(stream: TextIO) -> None:
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "interrupted; what existed before is unchanged"
+        kind = "terminated" if isinstance(error, Terminated) else "interrupted"
+        return str(error) or f"{kind}; what existed before is unchanged"
     if _is_usage(error):
         problem = str(error.format_message())  # type: ignore[attr-defined]
         return problem.removesuffix(".") + _hint(error)
@@ -65,7 +81,7 @@ def _sentence(error: BaseException) -> str:
 
 def _code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
-        return INTERRUPTED
+        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
     expected = _is_usage(error) or isinstance(error, MtlError | OSError | MemoryError)
     return BAD_INPUT if expected else OUR_FAULT
 

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from mtlstruct.templates import TemplateSet
 
 
+MOMENT = "%Y-%m-%dT%H:%M:%S%z"
+"""How a point in time is written."""
+
+
 class RunLog:
     """Collects the lines."""
 
@@ -35,6 +39,15 @@ class RunLog:
     def add_pass(self, record: Record, seconds: float) -> None:
         """A pass, and when it ended, counted from the start of the run."""
         self.lines.append({"event": "pass", **record.as_dict(), "seconds": seconds})
+
+    def take_up(self, started: str, first: int, lines: list[dict[str, Any]], seconds: float) -> int:
+        """Goes on with the lines that an earlier run had from the `first` on; returns the pass it had come to."""
+        passes = [line["passes"] for line in lines if line["event"] in ("pass", "label-pass")]
+        after = passes[-1] if passes else 0
+        moment = {"passes": after, "seconds": seconds, "time": time.strftime(MOMENT)}
+        self.lines[0]["started"] = started
+        self.lines[first:] = [*lines, {"event": "resumed", **moment}]
+        return after
 
     def add_label_pass(self, record: Record, seconds: float) -> None:
         """A pass of the second stage; seconds count from its start."""
@@ -61,7 +74,7 @@ class RunLog:
 def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
     return {
         "event": "run",
-        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "started": time.strftime(MOMENT),
         "command": ["mtlstruct", *job.arguments],
         "options": asdict(job.options),
         "refit_top": job.refit_top,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -41,6 +41,10 @@ from mtlstruct.cli.options import (
     TaskOption,
 )
 from mtlstruct.cli.templates import CompatOption, Dialect, DialectOption
+from mtlstruct.errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from mtlstruct.cli.checkpointing import Folder
 
 
 def train(
@@ -125,13 +129,25 @@ def train(
         ),
     ] = None,
     no_log: Annotated[bool, typer.Option("--no-log", help="Write no log.")] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option("--checkpoint", metavar="DIR", help="Keep the state of learning in this folder."),
+    ] = None,
+    checkpoint_every: Annotated[
+        float | None,
+        typer.Option("--checkpoint-every", metavar="SECONDS", min=0, help="How often.", show_default="60"),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the checkpoint in DIR, to the same model.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     json: JsonOption = False,
 ) -> None:
     """Learn a model, and how much each template is worth.
 
     Training ends with a proof of how near the optimum it is, the duality gap. Progress goes to stderr, the
-    summary to stdout. The same data, options and seed give the same model file, on any number of threads.
+    summary to stdout. The same data, options and seed give the same model file, on any number of threads, and
+    with --checkpoint and --resume however often it was interrupted.
     """
     from mtlstruct.losses import parse_weights
     from mtlstruct.options import Options
@@ -177,6 +193,7 @@ def train(
         compat,
         start,
         label_templates,
+        _folder(checkpoint, checkpoint_every, resume),
     )
     job.check()
     use_threads(threads)
@@ -187,3 +204,14 @@ def train(
         print_json(result.numbers)
     elif not quiet:
         print(result.summary())
+
+
+def _folder(path: Path | None, every: float | None, resume: bool) -> Folder | None:
+    from mtlstruct.cli.checkpointing import Folder
+
+    if path is not None:
+        return Folder(path, 60.0 if every is None else every, resume)
+    if resume or every is not None:
+        option = "--resume" if resume else "--checkpoint-every"
+        raise IncompatibleError(f"{option} is for --checkpoint DIR")
+    return None
