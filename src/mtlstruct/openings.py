@@ -33,6 +33,12 @@ Int64 = NDArray[np.int64]
 MISSING = ("_", "")
 """Cells that stand for no number."""
 
+LARGEST = 2.0**100
+"""The most that values are multiplied by."""
+
+HIGHEST = float(np.finfo(np.float32).max)
+"""The greatest value: what is beyond is infinite in float32."""
+
 SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
 
@@ -72,7 +78,7 @@ class Entries:
         if factor == 1:
             return self
         values = np.ones(len(self.ids), np.float32) if self.values is None else self.values
-        return replace(self, values=(values * np.float32(factor)).astype(np.float32))
+        return replace(self, values=(factor * values.astype(np.float64)).astype(np.float32))
 
     def known(self) -> Entries:
         """Without the entries that are not known, those of each site sorted by number."""
@@ -98,13 +104,16 @@ class Entries:
         return Entries(ptr, self.ids[found], None if self.values is None else self.values[found])
 
     def unit(self) -> float:
-        """The factor that makes the mean of ‖x‖² over the sites with an entry 1, as it is for indicators."""
+        """The factor that makes the mean of ‖x‖² over the sites with an entry 1, as it is for indicators.
+
+        At most LARGEST: weights are multiplied by it in the end, and values that are next to nothing stay so.
+        """
         if self.values is None:
             return 1.0
         squares = float(np.einsum("e,e->", self.values, self.values, dtype=np.float64))
         sites = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         firing = len(np.unique(sites[self.values != 0]))
-        return math.sqrt(firing / squares) if squares > 0 else 1.0
+        return min(LARGEST, math.sqrt(firing / squares)) if squares > 0 else 1.0
 
 
 def is_open(corpus: Corpus, stream: Stream) -> bool:
@@ -161,7 +170,7 @@ def _numbers(column: Column, stream: Stream, strings: Sequence[str], corpus: Cor
     """The numbers of each distinct cell. float32[cells + 1, numbers of a cell]; the last row is that of no cell."""
     rows = [None if cell in MISSING else _parsed(cell) for cell in strings]
     for number, (cell, row) in enumerate(zip(strings, rows, strict=True)):
-        if row is not None and not all(map(math.isfinite, row)):
+        if row is not None and not all(abs(value) <= HIGHEST for value in row):
             raise _bad_number(column, stream, number, f"a number, got {cell[:50]!r}", corpus)
     width = next((len(row) for row in rows if row is not None), 1)
     for number, row in enumerate(rows):

@@ -190,10 +190,11 @@ def learn(
 ) -> Fit:
     """Runs the method on encoded data."""
     penalty = regularizer(options.method, options.p)
-    if early is None:
-        return chosen.fit(oracle, penalty, options.c, watch, start, keep)
-    last = chosen.fit(oracle, penalty, options.c, lambda record: early.see(record) | watch(record), start)
-    return early.result(last)
+    with np.errstate(all="ignore"):  # learners look after each pass whether something has overflowed
+        if early is None:
+            return chosen.fit(oracle, penalty, options.c, watch, start, keep)
+        last = chosen.fit(oracle, penalty, options.c, lambda record: early.see(record) | watch(record), start)
+        return early.result(last)
 
 
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:

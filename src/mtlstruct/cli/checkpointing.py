@@ -74,7 +74,9 @@ class Stage(Checkpoint):
 
     def notes(self) -> Any:
         """The lines of the log so far, and how long it took."""
-        lines = [to_json(line) for line in self.log.lines[self._first :]]  # as text, which keeps the order of keys
+        lines = [
+            to_json(line) for line in self.log.lines[self._first :]
+        ]  # as text, which keeps the order of keys
         return {"started": self.log.lines[0]["started"], "lines": lines, "seconds": self.shown.seconds}
 
     def resumed(self, notes: Any) -> None:

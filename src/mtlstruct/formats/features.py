@@ -43,6 +43,7 @@ MOST_KEYS = 1000
 CHUNK = 1 << 18
 """So many entries are held one by one before they are sorted into columns."""
 
+HIGHEST = float(np.finfo(np.float32).max)
 LOW = (1 << 32) - 1
 
 
@@ -125,8 +126,9 @@ class Features:
             )
 
     def _number(self, key: str, value: float) -> None:
-        if not math.isfinite(value):
-            raise FeatureError(f"expected a finite number for {key!r}, got {value}")
+        if not abs(value) <= HIGHEST:  # in float32 it would be infinite
+            limit = f" up to {HIGHEST:.2g}" if math.isfinite(value) else ""
+            raise FeatureError(f"expected a finite number{limit} for {key!r}, got {value}")
         if value != 0:
             self._put(key, value)
 
@@ -280,7 +282,8 @@ class _Growing:
         if len(vector) != self.width:
             raise FeatureError(f"expected {self.width} numbers in {key!r} as before, got {len(vector)}")
         try:
-            numbers = vector.astype(np.float32)
+            with np.errstate(over="ignore"):
+                numbers = vector.astype(np.float32)
         except (TypeError, ValueError):
             raise FeatureError(
                 f"expected a vector of numbers for {key!r}, got one of {vector.dtype}"

@@ -157,10 +157,14 @@ def score_bytes(oracle: Oracle) -> int:
     return 3 * sum(4 * rows * width for rows, width in oracle.part_shapes())
 
 
-def check_finite(passes: int, *numbers: float) -> None:
-    """Stops at the pass where a number overflowed, rather than saving it."""
-    if not all(math.isfinite(x) for x in numbers):
-        raise SolverError(f"pass {passes}: the objective is no longer a number; try a smaller c")
+def check_finite(passes: int, **numbers: float) -> None:
+    """Stops at the pass where a quantity overflowed, rather than saving what came of it."""
+    for name, number in numbers.items():
+        if not math.isfinite(number):
+            raise SolverError(
+                f"pass {passes}: the {name.replace('_', ' ')} is no longer a number ({number}); try a smaller c, or "
+                "smaller values (--scaling unit)"
+            )
 
 
 def relative(objective: float, dual: float) -> float:

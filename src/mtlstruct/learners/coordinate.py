@@ -79,8 +79,9 @@ class Coordinate:
         C, stopped = c * oracle.sentences, False
         while not (stopped or self._ended(ascent, C)):
             ascent.cycle(keep)
+            check_finite(ascent.passes, expected_loss=ascent.loss, norm_of_V=float(ascent.N.sum()))
             self._judge(ascent, C)
-            check_finite(ascent.passes, ascent.bounds.objective, ascent.bounds.dual)
+            check_finite(ascent.passes, objective=ascent.bounds.objective, lower_bound=ascent.bounds.dual)
             stopped = watch(ascent.record())
             keep.safe(ascent)
         if not ascent.certified:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..cuts import Bundle
+from ..errors import SolverError
 from ..keeping import Keeper, Kept
 from ..masters import Dual, master_for
 from ..masters.base import products
@@ -78,9 +79,10 @@ class CuttingPlane:
         while not (stopped or self._reached(run) or run.passes == self.stop.max_passes):
             run.passes += 1
             run.add_cut()
+            check_finite(run.passes, norm_of_the_cut=float(run.bundle.gram[:, -1].sum()))
             run.solve(self.patience)
             run.move(self.towards)
-            check_finite(run.passes, run.objective, run.dual.objective)
+            check_finite(run.passes, objective=run.objective, lower_bound=run.dual.objective)
             stopped = watch(run.record(self.stop))
             keep.safe(run)
         return run.result(self.stop, self._reached(run))
@@ -124,7 +126,10 @@ class _Run(Kept):
         """Line 6: the master over the working set, certified; idle cuts go."""
         start = np.append(self.dual.alpha, 0.0)
         solve = master_for(self.regularizer)
-        self.dual = solve(self.bundle.gram, self.bundle.q, self.C, self.regularizer, start=start)
+        try:
+            self.dual = solve(self.bundle.gram, self.bundle.q, self.C, self.regularizer, start=start)
+        except SolverError as error:
+            raise SolverError(f"pass {self.passes}: {error}", error.gap) from None
         self.mu = self.dual.mu
         self.bundle_risk = self._bundle_risk()
         alpha = self.bundle.prune(self.dual.alpha, patience)

@@ -104,7 +104,7 @@ class Descent(Kept, ABC):
             if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
                 self._bend(self.curvature)
             self.moved = self.step()
-            check_finite(self.passes, self.objective, self.dual)
+            check_finite(self.passes, objective=self.objective, lower_bound=self.dual)
             stopped = watch(self._record(stop))
             keep.safe(self)
         return self._result(stop)

@@ -62,7 +62,7 @@ class Mira:
         while not stopped and run.epochs < self.epochs:
             risk = run.epoch()
             record = _record(run, regularizer, risk)
-            check_finite(run.epochs, record.objective)
+            check_finite(run.epochs, objective=record.objective)
             stopped = watch(record)
             keep.safe(run)
         return _result(run.epochs, oracle, run.average(), regularizer, c)

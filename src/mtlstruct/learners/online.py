@@ -85,7 +85,7 @@ class Proximal:
         stopped = False
         while not stopped and course.epochs < self.stop.max_passes:
             slack = course.epoch()
-            check_finite(course.epochs, slack)
+            check_finite(course.epochs, sum_of_slacks=slack, norm=run.omega())
             stopped = watch(run.record(course.epochs, slack, self.stop))
             keep.safe(course)
         return run.result(course.epochs, course.later, self.stop)
