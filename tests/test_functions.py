@@ -19,7 +19,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.errors import ModelFileError, MtlError, TemplateError
 from mtlstruct.model import Model
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, arcs, boundary
+from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, arcs, boundary, regex
 from mtlstruct.templates.functions import LIST, NUMBER, VALUE, bound, signature
 from mtlstruct.templates.regex import LONGEST, RegexError, compiled
 from mtlstruct.templates.terms import expand, place, written
@@ -144,6 +144,30 @@ def test_no_expression_takes_long() -> None:
     for text in ("a*" * 30 + "b", "a?" * 30 + "a" * 30 + "b", ".*" * 30 + "$b"[1:]):
         assert compiled(text).search("a" * 100_000) is None
     assert time.perf_counter() - began < 5
+
+
+def test_steps_are_bounded_by_atoms_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a backtracking engine would need ages for takes a step for each atom and place, and no more."""
+    steps = 0
+    step = regex._next
+
+    def counted(*arguments: object) -> object:
+        nonlocal steps
+        steps += 1
+        return step(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(regex, "_next", counted)
+    for text in ("a*" * 30 + "b", "a?" * 32 + "a" * 32, ".*.*.*.*=.*", "a+" * 16 + "$|" + "a*" * 20 + "c"):
+        found, cell = compiled(text), "a" * LONGEST
+        steps = 0
+        found.search(cell)
+        assert steps <= (LONGEST + 1) * sum(len(branch.atoms) for branch in found.branches)
+
+
+@pytest.mark.parametrize("text", ["$|" * 501, "[" + "a" * 1000 + "]"])
+def test_long_expressions_are_refused(text: str) -> None:
+    with pytest.raises(RegexError, match="1,000 characters"):
+        compiled(text)
 
 
 def test_long_cells_are_cut() -> None:

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 UNKNOWN = -1
 """The id of a label that is not in the label set."""
 
-
 ABSENT = -1
 """The id of a cell that a token does not have."""
+
+MOST_COLUMNS = 10_000
+"""More than any data have on purpose: a column costs memory of its own, however few its rows are."""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+LONGEST = 2000
+"""Characters of a message: it is read by a person, and what it repeats of the input may be of any size."""
+
 
 class MtlError(Exception):
     """Base of all errors that are the input's fault rather than ours."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence if len(sentence) <= LONGEST else sentence[:LONGEST] + "…")
 
 
 class FormatError(MtlError):

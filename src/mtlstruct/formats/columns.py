@@ -1,8 +1,9 @@
 """Column files, as CRF++ and CoNLL have them: a token a line, a blank line after each sentence.
 
 Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
-space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths,
-a labelled file of one column, a file without sentences, labels that a partly labelled file cannot have.
+space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths, or of
+more than MOST_COLUMNS, a labelled file of one column, a file without sentences, labels that a partly labelled file
+cannot have.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import BinaryIO, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Corpus, label_outputs
+from mtlstruct.corpus import MOST_COLUMNS, Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
 
@@ -168,6 +169,8 @@ class _Ruler:
             raise FormatError(self.source, line, problem)
         if width < self.least or width > (self.most or width):
             raise FormatError(self.source, line, f"expected {self._expected()}, got {width}")
+        if width > MOST_COLUMNS:
+            raise FormatError(self.source, line, f"expected at most {MOST_COLUMNS:,} columns, got {width:,}")
         self.width, self.line = width, line
 
     def _expected(self) -> str:

@@ -5,12 +5,15 @@
 
 The second form has labels. Where items stand alone, each token is one, and a line may be one token. A list of
 numbers in place of strings is a vector. Blank lines mean nothing. Refused: lines that are no JSON, or JSON of
-another shape; lines without labels where they are wanted.
+another shape, nested very deep, or with half of a surrogate pair; lines without labels where they are wanted, and
+labels with blanks or without text, which no line of output could hold.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -22,7 +25,9 @@ from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import columns as rows
 from mtlstruct.formats import text
-from mtlstruct.formats.features import FeatureError, Features, Group
+from mtlstruct.formats.features import FeatureError, Features, Group, shown
+
+_NO_LABEL = re.compile(r"[ \t\r\n]|^$")
 
 BYTES_A_TOKEN = 400
 """About; turns a batch size in tokens into one in bytes."""
@@ -110,10 +115,7 @@ def _corpus(
 def _sentence(
     line: str, source: str, number: int, *, labelled: bool, alone: bool
 ) -> tuple[list[Any], list[str] | None]:
-    try:
-        value = json.loads(line)
-    except ValueError as error:
-        raise FormatError(source, number, f"expected JSON, a list of tokens a line: {error}") from None
+    value = _parsed(line, source, number)
     if alone and isinstance(value, dict) and "tokens" not in value:
         value = [value]
     tokens, labels = (value.get("tokens"), value.get("labels")) if isinstance(value, dict) else (value, None)
@@ -126,9 +128,25 @@ def _sentence(
         got = "none" if not isinstance(labels, list) else str(len(labels))
         problem = f'expected {{"tokens": [...], "labels": [...]}} with {len(tokens)} labels, got {got}'
         raise FormatError(source, number, problem)
-    if not all(isinstance(label, str) for label in labels):
-        raise FormatError(source, number, "expected labels that are strings")
+    for label in labels:
+        if not isinstance(label, str) or _NO_LABEL.search(label):
+            problem = f"expected labels that are strings without blanks, got {shown(label)}"
+            raise FormatError(source, number, problem)
     return tokens, labels
+
+
+def _parsed(line: str, source: str, number: int) -> Any:
+    try:
+        value = json.loads(line)
+        if "\\u" in line:  # the one way in which a line that is text may hold what is none
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FormatError(source, number, "expected text, got half of a surrogate pair") from None
+    except ValueError as error:
+        raise FormatError(source, number, f"expected JSON, a list of tokens a line: {error}") from None
+    except RecursionError:
+        raise FormatError(source, number, "expected JSON of tokens, got something nested too deep") from None
+    return value
 
 
 def _with_vectors(token: Any) -> Any:
@@ -140,4 +158,11 @@ def _with_vectors(token: Any) -> Any:
 
 def _vector(value: list[Any]) -> Any:
     numbers = value and all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
-    return np.array(value, np.float64) if numbers else value
+    return np.array([_float(x) for x in value], np.float64) if numbers else value
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an int beyond all floats: refused, as every number that is not finite is
+        return math.inf

@@ -14,8 +14,9 @@ A *key* ("word", "next:word"; of a plain string what stands before its first "="
 unless keys are put into groups. Tokens are taken one by one and turned into numbers chunk by chunk: what is held
 in Python objects are the distinct features, never their occurrences.
 
-Refused: other types, keys that are no strings, numbers that are not finite, more than MOST_KEYS columns, vectors of
-different lengths or together with something else in one column.
+Refused: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
+that are not finite (values are float32), more than MOST_KEYS columns, vectors of different lengths or together with
+something else in one column.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ SEPARATOR = ":"
 MOST_KEYS = 1000
 """More columns than any feature function has on purpose."""
 
-CHUNK = 1 << 18
-"""So many entries are held one by one before they are sorted into columns."""
+LONGEST_KEY = 1000
+"""Characters: a key is repeated in each of its features, so a long one would cost its length times their number."""
+
+DEEPEST = 20
+"""Dicts inside dicts."""
 
 HIGHEST = float(np.finfo(np.float32).max)
 LOW = (1 << 32) - 1
@@ -98,7 +102,7 @@ class Features:
         self._flush()
         return tuple(column.finished(self.tokens) for column in self.columns.values()), tuple(self.columns)
 
-    def _other(self, key: str, value: Any) -> None:
+    def _other(self, key: str, value: Any, depth: int = 0) -> None:
         """A value that is no string."""
         if value is True:
             self._put(key, 1.0)
@@ -107,25 +111,31 @@ class Features:
         elif isinstance(value, str):
             self._put(key, 1.0, value)
         elif isinstance(value, Mapping):
+            if depth == DEEPEST:
+                raise FeatureError(f"expected dicts nested at most {DEEPEST} deep, got more in {key[:40]!r}…")
             for inner, deeper in value.items():
-                self._other(_joined(key, inner), deeper)
+                self._other(_joined(key, inner), deeper, depth + 1)
         elif isinstance(value, list | set | frozenset | tuple):
             for entry in value:
                 if not isinstance(entry, str):
                     hint = "; a vector is a numpy array" if isinstance(entry, Real) else ""
-                    raise FeatureError(f"expected strings in the list of {key!r}, got {_shown(entry)}{hint}")
+                    raise FeatureError(f"expected strings in the list of {key!r}, got {shown(entry)}{hint}")
                 self._put(key, 1.0, entry)
         elif isinstance(value, np.ndarray) and value.ndim == 1:
             self._vector(key, value)
         elif isinstance(value, Real | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0):
-            self._number(key, float(value))
+            self._number(key, value)
         else:
             raise FeatureError(
                 f"expected a string, a number, a bool, a list, a set, a dict or a vector for {key!r}, "
-                f"got {_shown(value)}"
+                f"got {shown(value)}"
             )
 
-    def _number(self, key: str, value: float) -> None:
+    def _number(self, key: str, given: Any) -> None:
+        try:
+            value = float(given)
+        except OverflowError:
+            value = math.inf
         if not abs(value) <= HIGHEST:  # in float32 it would be infinite
             limit = f" up to {HIGHEST:.2g}" if math.isfinite(value) else ""
             raise FeatureError(f"expected a finite number{limit} for {key!r}, got {value}")
@@ -135,10 +145,10 @@ class Features:
     def _strings(self, token: Any) -> None:
         if not isinstance(token, list | set | frozenset):
             rows = ": rows of cells need templates" if isinstance(token, tuple) else ""
-            raise FeatureError(f"expected a dict of features or a list of strings, got {_shown(token)}{rows}")
+            raise FeatureError(f"expected a dict of features or a list of strings, got {shown(token)}{rows}")
         for text in token:
             if not isinstance(text, str):
-                raise FeatureError(f"expected strings in a list of features, got {_shown(text)}")
+                raise FeatureError(f"expected strings in a list of features, got {shown(text)}")
             code = self._spelled.get(text)
             self._codes.append(self._plain(text) if code is None else code)
 
@@ -170,10 +180,14 @@ class Features:
     def _enter(self, key: str) -> dict[str | None, int]:
         """The known strings of a key that is met for the first time."""
         if not isinstance(key, str):
-            raise FeatureError(f"expected keys that are strings, got {_shown(key)}")
+            raise FeatureError(f"expected keys that are strings, got {shown(key)}")
+        if len(key) > LONGEST_KEY:
+            raise FeatureError(
+                f"expected keys of at most {LONGEST_KEY:,} characters, got one of {len(key):,}: {key[:40]!r}…"
+            )
         name = self.group(key)
         if name is not None and not isinstance(name, str):
-            raise FeatureError(f"expected group_by to give a string for {key!r}, got {_shown(name)}")
+            raise FeatureError(f"expected group_by to give a string for {key!r}, got {shown(name)}")
         known = name is not None and (not self.fixed or name in self.columns)
         self.groups[key] = name if known else None
         return self._tables.setdefault(key, {} if known else _Nothing())
@@ -190,7 +204,7 @@ class Features:
         try:
             attribute.encode()
         except UnicodeEncodeError:
-            raise FeatureError(f"expected text, got half of a surrogate pair in {attribute!r}") from None
+            raise FeatureError(f"expected text, got half of a surrogate pair in {attribute[:60]!r}") from None
         column = self._column(name)
         return column.number << 32 | column.strings.setdefault(attribute, len(column.strings))
 
@@ -282,7 +296,7 @@ class _Growing:
         if len(vector) != self.width:
             raise FeatureError(f"expected {self.width} numbers in {key!r} as before, got {len(vector)}")
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore"):  # what is too large is seen below
                 numbers = vector.astype(np.float32)
         except (TypeError, ValueError):
             raise FeatureError(
@@ -331,9 +345,14 @@ def _plain(pieces: Iterable[_Piece], tokens: int) -> Int32:
 
 def _joined(key: str, inner: Any) -> str:
     if not isinstance(inner, str):
-        raise FeatureError(f"expected keys that are strings in {key!r}, got {_shown(inner)}")
+        raise FeatureError(f"expected keys that are strings in {key!r}, got {shown(inner)}")
     return f"{key}{SEPARATOR}{inner}"
 
 
-def _shown(value: Any) -> str:
-    return f"{str(value)[:40]!r} ({type(value).__name__})"
+def shown(value: Any) -> str:
+    """A value of the input, for messages: its beginning and its type."""
+    try:
+        text = str(value)
+    except (ValueError, RecursionError):  # an int of thousands of digits, something nested very deep
+        text = "…"
+    return f"{text[:40]!r} ({type(value).__name__})"

@@ -29,6 +29,9 @@ TAGS = {"bie": ("B", "I", "E", "B"), "bmes": ("B", "M", "E", "S")}
 BYTES_A_CHARACTER = 3
 """About; turns a batch size in tokens into one in bytes."""
 
+FEW = 1 << 14
+"""Characters for which a table of all code points would be more work than it saves."""
+
 STARTS = frozenset("BS")
 ENDS = frozenset("ES")
 
@@ -177,6 +180,8 @@ def _corpus(
 
 def _column(characters: str) -> Column:
     """text.column of characters, by their code points: no string is made for a character that is not new."""
+    if len(characters) < FEW:
+        return text.column(characters)
     codes = np.frombuffer(characters.encode("utf-32-le", "surrogatepass"), "<u4")
     first = np.full(codes.max(initial=0) + 1, -1)
     first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one index the last one stays

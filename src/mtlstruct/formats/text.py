@@ -2,7 +2,8 @@
 
 A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Refused, with the line:
 bytes that are not text in the encoding, and NUL. Refused at once: an encoding in which a line end is not the
-single byte LF (UTF-16, UTF-32, EBCDIC), since streams are cut there before they are decoded.
+single byte LF (UTF-16, UTF-32, EBCDIC), since streams are cut there before they are decoded, and one that spells
+characters by runs of ASCII (UTF-7, unicode_escape, idna), which are escapes rather than text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Column
 from mtlstruct.errors import FormatError, IncompatibleError
+
+PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
+"""ASCII that every encoding of text reads a character a byte, and every encoding of escapes does not."""
 
 
 def load(path: str | Path, encoding: str = "utf-8") -> str:
@@ -73,13 +77,13 @@ def _bad_byte(raw: bytes, at: int, source: str | Path, encoding: str, first: int
 
 
 def check_encoding(encoding: str, source: str | Path) -> None:
-    """Refuses encodings that are unknown or that hide line ends."""
+    """Refuses encodings that are unknown, that hide line ends, or that are escapes."""
     try:
-        plain = b"\n".decode(encoding) == "\n"
-    except LookupError:
-        raise FormatError(source, None, f"expected the name of a text encoding, got {encoding!r}") from None
+        plain = b"\n".decode(encoding) == "\n" and len(PROBE.decode(encoding)) == len(PROBE)
     except UnicodeError:
         plain = False
+    except (LookupError, ValueError):  # ValueError: a name with a NUL in it
+        raise FormatError(source, None, f"expected the name of a text encoding, got {encoding!r}") from None
     if not plain:
         problem = f"expected an encoding with one-byte line ends, got {encoding!r}; convert the file to utf-8"
         raise FormatError(source, None, problem)

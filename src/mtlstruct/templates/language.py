@@ -88,7 +88,8 @@ class TemplateSet(Sequence[Template]):
         check_dialect(dialect, compat)
         lines = numbered(text, path)
         passed = [line for line in lines if compat and dropped_by_crfpp(line)]
-        templates = tuple(t for line in lines if line not in passed for t in read_line(line, dialect))
+        kept = [line for line in lines if not (compat and dropped_by_crfpp(line))]
+        templates = tuple(t for line in kept for t in read_line(line, dialect))
         if not templates:
             raise TemplateError("expected at least one template line, got none", path=path)
         notes = tuple(str(line.error("CRF++ drops this line, and so do we")) for line in passed)

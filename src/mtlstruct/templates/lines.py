@@ -9,6 +9,9 @@ from mtlstruct.errors import MtlError, TemplateError
 
 _SHOWN = 200  # characters of a line or macro that a message repeats
 
+MOST_BYTES = 256 << 20
+"""A template or list file that is larger is none."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -44,10 +47,13 @@ def clipped(text: str) -> str:
 def read_text(path: str | Path, what: str) -> str:
     """The text of a UTF-8 file; `what` is what messages call it."""
     try:
-        data = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)  # a name in a file may mean a device that never ends
     except (OSError, ValueError) as problem:  # ValueError: a path no file can have
         reason = getattr(problem, "strerror", None) or problem
         raise MtlError(f"{path}: expected a readable {what}, got: {reason}") from problem
+    if len(data) > MOST_BYTES:
+        raise MtlError(f"{path}: expected a {what} of at most {MOST_BYTES >> 20} MB, got more")
     try:
         return data.decode()
     except UnicodeDecodeError as problem:

@@ -1,4 +1,6 @@
-"""Small regular expressions that cannot blow up: a cell of n characters costs at most n · m steps for m atoms.
+"""Small regular expressions that cannot blow up: a cell of n characters costs at most (n + 1)(m + b) steps.
+
+Here m is the number of atoms and b that of alternatives.
 
 An expression is alternatives of atoms (one character each), and an atom may be repeated or optional. There are
 no groups, so nothing nests, and a pair (atom, place) that failed once is never tried again. Two flavours:
@@ -21,6 +23,8 @@ LONGEST = 256
 """Characters of a cell that are looked at: more steps than this squared are never taken for an expression."""
 
 MOST_ATOMS = 64
+MOST_CHARACTERS = 1000
+"""Of the expression itself: alternatives without an atom, and what stands in a set, cost something, too."""
 
 Test = Callable[[str], bool]
 
@@ -117,6 +121,8 @@ def _next(repeat: str, lazy: bool, fits: bool, number: int, at: int) -> list[tup
 @lru_cache(maxsize=1024)
 def compiled(text: str, *, wapiti: bool = False) -> Regex:
     """Reads an expression; RegexError says what is wrong with it."""
+    if len(text) > MOST_CHARACTERS:
+        raise RegexError(f"an expression of at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
     reader = _Reader(text, wapiti)
     branches = [reader.branch()]
     while reader.take("|"):
