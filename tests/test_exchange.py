@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from naive import all_labelings, corpus, expansions, random_corpus
 
-from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
-from mtlstruct.exchange import crfpp
+from mtlstruct import memory
+from mtlstruct.errors import FormatError, IncompatibleError, ResourceError, TemplateError
+from mtlstruct.exchange import crfpp, spelling
 from mtlstruct.exchange.features import cells_of, index_of
 from mtlstruct.exchange.spelling import divisions
 from mtlstruct.model import Model
@@ -245,3 +248,58 @@ def test_a_template_beyond_the_columns_is_refused(tmp_path):
     (tmp_path / "m.txt").write_text(TEXT.replace("xsize: 2", "xsize: 1"))
     with pytest.raises(TemplateError, match="column 1"):
         crfpp.to_model(crfpp.read(tmp_path / "m.txt"), tmp_path / "m.txt")
+
+
+def naive_divisions(template, feature):
+    """All ways, by trying every place for every end of a cell."""
+
+    def cut(text, pieces):
+        if not pieces:
+            return [()] if not text else []
+        out = []
+        for end in range(1, len(text) + 1):
+            if text.startswith(pieces[0], end):
+                out += [(text[:end], *more) for more in cut(text[end + len(pieces[0]) :], pieces[1:])]
+        return out
+
+    first, *rest = template.pieces
+    return cut(feature[len(first) :], rest) if feature.startswith(first) else []
+
+
+@given(st.lists(st.text("ab", max_size=2), min_size=1, max_size=4), st.text("ab", max_size=9))
+def test_divisions_are_those_that_enumeration_finds(pieces, text):
+    line = "U:" + "".join(f"%x[{k},0]{piece}" for k, piece in enumerate(pieces))
+    template = TemplateSet.parse(line)[0]
+    feature = f"U:{text}"
+    found = naive_divisions(template, feature)
+    assert divisions(template, feature) == found
+    assert spelling._reads(template, feature) == bool(found)
+
+
+def test_cells_with_blanks_are_no_reading():
+    template = TemplateSet.parse("U x:%x[0,0]/%x[1,0]")[0]
+    assert spelling._reads(template, "U x:a/b")
+    assert not spelling._reads(template, "U x:a b/c")
+    assert not spelling._reads(template, "U x:a/b c")
+
+
+def test_a_feature_that_reads_in_too_many_ways_is_refused(tmp_path):
+    line = "U:" + "".join(f"%x[{k},0]" for k in range(-8, 9))
+    path = tmp_path / "a.txt"
+    path.write_text(f"version: 100\nmaxid: 2\nxsize: 1\n\nN\nV\n\n{line}\n\n0 U:{'a' * 400}\n\n1\n2\n")
+    with pytest.raises(FormatError, match="in too many ways"):
+        crfpp.to_model(crfpp.read(path), path)
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    labels = "\n".join(f"L{k}" for k in range(20_000))
+    path.write_text(
+        f"version: 100\nmaxid: 20000\nxsize: 1\n\n{labels}\n\nU:%x[0,0]\n\n0 U:a\n\n" + "1\n" * 20_000
+    )
+    memory.set_limit(memory.resident() + 10**9)
+    try:
+        with pytest.raises(ResourceError, match=r"every pair of labels needs about 6\.40 GB"):
+            crfpp.to_model(crfpp.read(path), path)
+    finally:
+        memory.set_limit(None)

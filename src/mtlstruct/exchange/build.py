@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.compaction import compact
+from mtlstruct.corpus import MOST_COLUMNS
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.exchange.features import Cells, index_of
+from mtlstruct.memory import ensure
 from mtlstruct.model import Model
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
@@ -27,6 +30,11 @@ def model_of(
     Templates have no mu of their own here: it is 1 for all, and they are ranked by their norms.
     """
     structure = STRUCTURES["sequence"](len(labels))
+    if facts["columns"] > MOST_COLUMNS:
+        raise IncompatibleError(
+            f"data have at most {MOST_COLUMNS:,} columns, the model looks at {facts['columns']:,}"
+        )
+    ensure_weights(sum(structure.widths()) + sum(block.size for block in weights))
     sites = structure.sites(np.array([0, 1], np.int64))
     kind_of = {site.letter: site.kind for site in sites}
     kinds = [kind_of[template.kind] for template in templates]
@@ -49,6 +57,11 @@ def model_of(
         features=np.array([np.count_nonzero(block) for block in kept], np.int64),
         facts=facts,
     )
+
+
+def ensure_weights(count: int) -> None:
+    """Refuses a model whose weights, each label's or pair's, do not fit into memory beside their copies."""
+    ensure(16 * count, "a model with a weight for every label and every pair of labels")
 
 
 def facts_of(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:

@@ -235,6 +235,8 @@ def _head(lines: _Lines) -> dict[str, int]:
     for key in ("maxid", "xsize"):
         if key not in found:
             raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
+    if not 1 <= found["xsize"] <= MOST_COLUMNS:
+        raise lines.error(1, f"expected xsize from 1 to {MOST_COLUMNS}, got {found['xsize']}")
     return found
 
 
@@ -254,7 +256,19 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
         if first + _width(feature[0], labels) > most:
             raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
         found[feature] = first
+    _check_own(lines, found, labels)
     return found
+
+
+def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
+    """Refuses features that share weights: CRF++ makes none, and they could claim more than the file holds."""
+    end, before = 0, ""
+    for feature, first in sorted(features.items(), key=lambda item: item[1]):
+        if first < end:
+            both = f"{before[:60]!r} and {feature[:60]!r}"
+            problem = f"expected weights of its own for each feature, got the same for {both}"
+            raise FormatError(lines.path, None, problem)
+        end, before = first + _width(feature[0], labels), feature
 
 
 def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:

@@ -8,8 +8,9 @@ that the other program would find it by.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +24,10 @@ from mtlstruct.templates import Template, Term
 from mtlstruct.templates.terms import written
 
 MOST_DIVISIONS = 10_000
-"""Ways to cut one feature into cells; more than any real feature has."""
+"""Cells, in all ways to cut one feature; more than any real feature has."""
+
+MOST_ON_AVERAGE = 50
+"""Cells of a feature in all ways, taken over a whole file."""
 
 _BLANK = re.compile(r"[ \t\n\r\v\f]")
 _EMPTY = ("m", "M", "match", "root")
@@ -71,7 +75,7 @@ def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Seque
         for other in (*lines[:number], *lines[number + 1 :]):
             if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
                 continue
-            clash = next(filter(_pattern(other).fullmatch, features), None)
+            clash = next((feature for feature in features if _reads(other, feature)), None)
             if clash is not None:
                 raise IncompatibleError(
                     f"{program} cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
@@ -101,7 +105,7 @@ def summed(
 
 
 def divided(
-    features: Iterable[str], templates: Sequence[Template], path: str | Path
+    features: Collection[str], templates: Sequence[Template], path: str | Path
 ) -> list[list[tuple[Cells, str]]]:
     """For each template the cells of its features, with the feature."""
     out: list[list[tuple[Cells, str]]] = [[] for _ in templates]
@@ -109,12 +113,16 @@ def divided(
     for j, template in enumerate(templates):
         by_prefix.setdefault(template.pieces[0], []).append(j)
     lengths = sorted({len(prefix) for prefix in by_prefix})
+    left = MOST_DIVISIONS + MOST_ON_AVERAGE * len(features)
     for feature in features:
         for length in lengths:
             for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
                 ways = divisions(templates[j], feature)
-                if len(ways) > MOST_DIVISIONS:
-                    problem = f"{feature[:60]!r} can be cut into the cells of {templates[j].text!r} in too many ways"
+                size = max(1, len(templates[j].terms))
+                left -= len(ways) * size
+                if len(ways) > MOST_DIVISIONS // size or left < 0:
+                    line = templates[j].text[:60]
+                    problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
                     raise FormatError(path, None, problem)
                 out[j] += [(cells, feature) for cells in ways]
     return out
@@ -135,31 +143,78 @@ def divisions(template: Template, feature: str) -> list[Cells]:
 
 
 def _cuts(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[Cells]:
-    """All ways to read text as cell, piece, cell, piece …; a cell has at least so many characters."""
-    if not pieces:
-        return [] if text else [()]
-    piece, *rest = pieces
-    if not rest:
-        long = len(text) - len(piece) >= least[0] and text.endswith(piece)
-        return [(text[: len(text) - len(piece)],)] if long else []
+    """Ways to read text as cell, piece, cell, piece …; a cell has at least so many characters.
+
+    All of them, or the first of too many.
+    """
+    ends = _ends(text, pieces, least)
+    if ends is None or not pieces:
+        return [] if ends is None else [()]
     out: list[Cells] = []
-    at = text.find(piece, least[0])
-    while at >= 0 and len(out) <= MOST_DIVISIONS:
-        out += [(text[:at], *more) for more in _cuts(text[at + len(piece) :], rest, least[1:])]
-        at = text.find(piece, at + 1) if at < len(text) else -1
+    starts, chosen = [0], [bisect_left(ends[0], least[0] + len(pieces[0]))]  # where each cell begins; its end
+    while chosen and len(out) <= MOST_DIVISIONS // len(pieces):
+        k = len(chosen) - 1
+        if chosen[k] == len(ends[k]):
+            starts.pop(), chosen.pop()
+            if chosen:
+                chosen[-1] += 1
+        elif k == len(pieces) - 1:
+            stops = (ends[i][n] - len(pieces[i]) for i, n in enumerate(chosen))
+            out.append(tuple(text[start:stop] for start, stop in zip(starts, stops, strict=True)))
+            chosen[k] += 1
+        else:
+            starts.append(ends[k][chosen[k]])
+            chosen.append(bisect_left(ends[k + 1], starts[-1] + least[k + 1] + len(pieces[k + 1])))
     return out
+
+
+def _ends(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[list[int]] | None:
+    """For each piece where it may end such that the rest of the text can be read, rising; None if it cannot be.
+
+    From the last piece to the first, each in one walk over the text: no reading is begun that cannot be finished.
+    """
+    ends: list[list[int]] = [[] for _ in pieces]
+    last = len(text)
+    for k in reversed(range(len(pieces))):
+        if k == len(pieces) - 1:
+            ends[k] = [len(text)] if text.endswith(pieces[k]) else []
+        else:
+            ends[k] = [end for end in _found(text, pieces[k]) if end + least[k + 1] <= last]
+        if not ends[k]:
+            return None
+        last = ends[k][-1] - len(pieces[k])  # cell k must have begun by here, but for its least characters
+    return ends if last >= (least[0] if pieces else 0) and (pieces or not text) else None
+
+
+def _found(text: str, piece: str) -> Iterator[int]:
+    """Where the piece ends, wherever it stands in the text."""
+    at = text.find(piece)
+    while at >= 0:
+        yield at + len(piece)
+        at = text.find(piece, at + 1) if at < len(text) else -1
 
 
 def _least(term: Term) -> int:
     return 0 if term.function in _EMPTY else 1
 
 
-def _pattern(template: Template) -> re.Pattern[str]:
-    first, *rest = map(re.escape, template.pieces)
-    cells = (r"\S*" if _least(term) == 0 else r"\S+" for term in template.terms)
-    return re.compile(
-        first + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True)), re.ASCII
-    )
+def _reads(template: Template, text: str) -> bool:
+    """Whether a line can give this text, with cells that hold no blank: piece by piece, all places at once."""
+    first, *rest = template.pieces
+    if not text.startswith(first):
+        return False
+    blanks = [match.end() for match in _BLANK.finditer(text)]
+    starts = [len(first)]  # where the next cell may begin
+    for piece, term in zip(rest, template.terms, strict=True):
+        ends = []
+        for end in _found(text, piece):
+            begin = end - len(piece)
+            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
+            earliest = bisect_left(starts, blanks[before] if before >= 0 else 0)
+            if earliest < len(starts) and starts[earliest] + _least(term) <= begin:
+                ends.append(end)
+        starts = ends
+    return bool(starts) and starts[-1] == len(text)
 
 
 def _overlap(a: str, b: str) -> bool:

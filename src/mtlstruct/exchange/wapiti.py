@@ -12,6 +12,7 @@ outside the sentence (it applies them to its marks, we do not), tabs, normalisat
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -34,6 +35,9 @@ from mtlstruct.templates.functions import bound, is_mark
 
 NEAR = 4
 """The distance from the edge up to which Wapiti's marks have a number."""
+
+MOST_MARKS = 1000
+"""Combinations of our marks that one observation of Wapiti's may stand for."""
 
 _MARK = re.compile(r"_x[+-][1-4#]")
 
@@ -166,7 +170,9 @@ def to_model(
         ways = divided(weights, [lines[j] for j in own], path)
         _check_known(weights, ways, path)
         for j, ways_of in zip(own, ways, strict=True):
-            assigned[j] = [(ours, text) for cells, text in ways_of for ours in _our_cells(lines[j], cells)]
+            assigned[j] = [
+                (ours, text) for cells, text in ways_of for ours in _our_cells(lines[j], cells, path)
+            ]
     tables = {"U": found.unigrams, "B": found.bigrams}
     width = {"U": len(found.labels), "B": len(found.labels) ** 2}
     blocks_of = [
@@ -188,9 +194,14 @@ def _check_known(
         raise FormatError(path, None, f"no pattern makes the observation {strange[:60]!r}")
 
 
-def _our_cells(template: Template, cells: Cells) -> Iterator[Cells]:
+def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[Cells]:
     """The cells for which ours must fire where Wapiti reads these: themselves, and the marks that it reads so."""
     choices = [_readings(term, cell) for term, cell in zip(template.terms, cells, strict=True)]
+    if math.prod(map(len, choices)) > MOST_MARKS:
+        problem = (
+            f"{template.text[:60]!r} looks so far beyond the edge that {NEAR + 1} marks stand for too many"
+        )
+        raise FormatError(path, None, problem)
     for chosen in product(*choices):
         # A term that is named twice reads one cell.
         if len(set(zip(template.terms, chosen, strict=True))) == len(set(template.terms)):

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import FormatError
+from mtlstruct.exchange.build import ensure_weights
 from mtlstruct.exchange.wapiti import Observations, Weights
 from mtlstruct.files import replacing
 
@@ -98,6 +99,7 @@ def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
 
 def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tuple[Weights, Weights]:
     numbers, L = {label: y for y, label in enumerate(labels)}, len(labels)
+    ensure_weights(sum(L if before == "#" else L * L for _, before in {part[:2] for part in parts}))
     unigrams: Weights = {}
     bigrams: Weights = {}
     for text, before, label, weight in parts:
@@ -158,6 +160,8 @@ def _weights_of(
     odd = next((text for text in texts if text[:1] not in kinds), None)
     if odd is not None:
         raise file.error(f"expected observations that begin with u, b or *, got {odd[:60]!r}")
+    pairs = sum(text[:1] != b"u" for text in texts)
+    ensure_weights(min(active, len(texts)) * L + min(active, pairs) * L * L)
     ends = np.cumsum([kinds[text[:1]] for text in texts], dtype=np.int64)
     for _ in range(active):
         found = file.line(rb"(\d{1,18})=(\S{1,60})", "a weight")
