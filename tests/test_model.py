@@ -177,6 +177,13 @@ def poke(name, index, value):
     return change
 
 
+def nested(header, depth):
+    """A second stage in the second stage in the second stage …"""
+    header["facts"]["task"], header["structure"] = "dependency", "tree"
+    for _ in range(depth):
+        header["relations"] = dict(header)
+
+
 HOSTILE = {
     "version": set_header("version", 99),
     "format": set_header("format", "other"),
@@ -212,6 +219,9 @@ HOSTILE = {
     "shape": lambda h, a: a.__setitem__("weights/0", a["weights/0"][:, :-1]),
     "type": lambda h, a: a.__setitem__("weights/0", a["weights/0"].astype(np.float64)),
     "mu": poke("templates/mu", 0, np.nan),
+    "labels in one string": set_header("labels", "AB"),
+    "many columns": lambda h, a: h["facts"].__setitem__("columns", 10**6),
+    "a second stage without end": lambda h, a: nested(h, 300),
 }
 
 
@@ -259,6 +269,47 @@ def test_absurd_array_headers_are_refused(saved, tmp_path):
         new.writestr("weights/0.npy", npy)
     with pytest.raises(ModelFileError):
         Model.load(tmp_path / "huge.mtl")
+
+
+def test_characters_that_are_cut_in_two_are_refused(tmp_path):
+    data = corpus([[("é",), ("a",)], [("a",), ("é",)]], [["B", "O"], ["O", "B"]])
+    found = train(data, TemplateSet.parse("U0:%x[0,0]\nB"), Options(c=10), lambda record: False).model
+    found.save(tmp_path / "a.mtl")
+    texts = {
+        name: bytes(a) for name, a in archive.read(tmp_path / "a.mtl")[1].items() if name.endswith("bytes")
+    }
+    name, text = next((name, text) for name, text in texts.items() if "é".encode() in text)
+
+    def change(header, arrays):
+        ptr = arrays[name.replace("bytes", "ptr")]
+        ptr[1:-1] = text.index("é".encode()) + 1
+
+    with pytest.raises(ModelFileError, match="cut a character in two"):
+        Model.load(rewritten(tmp_path / "a.mtl", tmp_path / "b.mtl", change))
+
+
+@pytest.mark.parametrize("value", ["\ud800", float("nan"), [[[float("inf")]]]])
+def test_what_is_no_text_and_no_number_in_the_header_is_refused(value, saved, tmp_path):
+    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(tmp_path / "bad.mtl", "w") as new:
+        for name in old.namelist():
+            found = old.read(name)
+            if name == "model.json":
+                found = json.dumps(json.loads(found) | {"note": value})
+            new.writestr(name, found)
+    with pytest.raises(ModelFileError, match="damaged"):
+        Model.load(tmp_path / "bad.mtl")
+
+
+def test_entries_that_overlap_are_refused(saved, tmp_path):
+    """A zip bomb without compression: all names lead to one and the same large entry."""
+    raw = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as file:
+        first, second = file.infolist()[1:3]
+    directory = raw.rindex(b"PK\x01\x02", 0, raw.index(second.filename.encode(), file.start_dir))
+    raw[directory + 42 : directory + 46] = struct.pack("<I", first.header_offset)
+    (tmp_path / "overlap.mtl").write_bytes(raw)
+    with pytest.raises(ModelFileError, match="inside another entry"):
+        Model.load(tmp_path / "overlap.mtl")
 
 
 # ---------------------------------------------------------------- writing

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from . import archive, stored
 from .arcs.items import ArcItems
 from .constraints import Constraints
-from .corpus import Corpus
+from .corpus import MOST_COLUMNS, Corpus
 from .errors import IncompatibleError, ModelFileError, MtlError
 from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
@@ -277,6 +277,7 @@ def _assemble(
     header: dict[str, Any], arrays: dict[str, NDArray[Any]], columns: list[str] | None = None
 ) -> Model:
     """The model of a header and all its arrays; `columns` are the names of the first stage's, if it is the second."""
+    stored.require(isinstance(header["labels"], list), "labels must be a list of strings")
     labels = tuple(header["labels"])
     stored.require(all(isinstance(x, str) for x in labels), "labels must be a list of strings")
     stored.require(len(set(labels)) == len(labels), "labels repeat")
@@ -290,7 +291,8 @@ def _assemble(
     stored.require(facts.get("tags") in TAGS, "unknown tags")
     stored.require(bool(labels) or task == "dependency", "no labels")
     stored.require(
-        type(facts.get("columns")) is int and facts["columns"] >= 1, "columns must be a positive number"
+        type(facts.get("columns")) is int and 1 <= facts["columns"] <= MOST_COLUMNS,
+        f"columns must be a number from 1 to {MOST_COLUMNS}",
     )
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
@@ -334,6 +336,7 @@ def _load_relations(
     if RELATIONS not in header:
         return None
     stored.require(facts["task"] == "dependency", "a second stage is for trees")
+    stored.require(RELATIONS not in header[RELATIONS], "a second stage has no second stage")
     inside = f"{RELATIONS}/"
     own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
     second = _assemble(header[RELATIONS], own, _load_names(facts))

@@ -94,6 +94,8 @@ def _load_vocabulary(arrays: Arrays, n: int) -> Vocabulary:
     require(bool(np.all(np.diff(ptr) >= 0)), "vocabulary offsets fall")
     _check_slots(slots, len(ptr) - 1)
     bytes(blob).decode()  # must be text
+    inner = ptr[(ptr > 0) & (ptr < len(blob))]
+    require(bool(np.all(blob[inner] & 0xC0 != 0x80)), "vocabulary offsets cut a character in two")
     return Vocabulary(blob, ptr, slots)
 
 
