@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -29,6 +31,7 @@ from mtlstruct import cli, load
 from mtlstruct.errors import MtlError
 from mtlstruct.formats import columns
 from mtlstruct.model import Model
+from mtlstruct.serve import server as server_module
 from mtlstruct.serve.app import make_app
 from mtlstruct.serve.limits import Limits
 from mtlstruct.serve.questions import Question, Reader, Sentence
@@ -429,6 +432,59 @@ def test_a_line_beyond_the_limits_ends_a_batch(client: Client) -> None:
         first, second = map(json.loads, response.text.splitlines())
         assert first["sentences"]
         assert second == {"error": "a line may have 300 bytes"}
+
+
+def test_a_line_may_come_in_any_pieces(client: Client) -> None:
+    one = client("text")
+    body = b'\n{"text": "Ann"}\n\n{"text": "Bo"}'
+    with socket.create_connection(("localhost", one.port), timeout=30) as connection:
+        head = "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
+        connection.sendall(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode())
+        for byte in body:
+            connection.sendall(bytes([byte]))
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.count(b'"label"') == 2
+
+
+# Strangers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"POST /v1/tag HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"]
+)
+def test_who_does_not_say_what_is_wanted_is_hung_up_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr(server_module, "PATIENCE", 0.2)
+    one = Local(make_app(load(folder / "text.mtl")))
+    try:
+        with socket.create_connection(("localhost", one.port), timeout=30) as connection:
+            connection.sendall(said)
+            answer = b"".join(iter(lambda: connection.recv(65536), b""))
+        assert answer.startswith(b"HTTP/1.1 204") == said.startswith(b"GET")
+    finally:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x00\xff nonsense\r\n\r\n",
+        b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+    ],
+)
+def test_what_strangers_send_is_not_logged(
+    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    one = client("text")
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)
+    with socket.create_connection(("localhost", one.port), timeout=30) as connection:
+        connection.sendall(said)
+        connection.shutdown(socket.SHUT_WR)
+        b"".join(iter(lambda: connection.recv(65536), b""))
+    assert tag(one, text="Ann")["sentences"]
+    assert not caplog.records
 
 
 # The worker ----------------------------------------------------------------------------------------------------

@@ -141,6 +141,8 @@ class Service:
                 body = await self._body(request)
         except TimeoutError:
             raise HTTPException(408, f"the request did not come within {self.limits.seconds:g} s") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request broke off") from None  # nobody is there to be told
         status, found = await self._answer(body)
         return _json(found, status)
 
@@ -171,22 +173,28 @@ class Service:
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         """The lines of a body that are not blank, as they come in, each within the limits."""
-        rest = b""
+        rest: list[bytes] = []  # joined once: a line that comes byte by byte must not cost its square
+        size = 0
         chunks = request.stream()
         while True:
             async with asyncio.timeout(self.limits.seconds):
                 chunk = await anext(chunks, None)
-            *lines, rest = (rest + (chunk or b"")).split(b"\n") if chunk is not None else [rest, b""]
-            for line in lines:
-                self._check_line(line)
-                if line.strip():
+            first, *others = (chunk or b"").split(b"\n")
+            rest.append(first)
+            size += len(first)
+            if chunk is None:
+                others = [b""]
+            for following in others:
+                self._check_line(size)
+                if (line := b"".join(rest)).strip():
                     yield line
-            self._check_line(rest)
+                rest, size = [following], len(following)
+            self._check_line(size)
             if chunk is None:
                 return
 
-    def _check_line(self, line: bytes) -> None:
-        if len(line) > self.limits.bytes:
+    def _check_line(self, size: int) -> None:
+        if size > self.limits.bytes:
             raise HTTPException(413, f"a line may have {self.limits.bytes:,} bytes")
 
     async def _body(self, request: Request) -> bytes:

@@ -107,7 +107,7 @@ class Reader:
             raise MtlError(f"expected one of text, columns and rows, got {' and '.join(given) or 'none'}")
         if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
             wanted = f"{given[0]}, explain, probabilities and drawing"
-            raise MtlError(f"unknown key {unknown[0]!r}: expected {wanted}")
+            raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
         if self.task == "segmentation" and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
@@ -220,12 +220,19 @@ def _split(line: str) -> list[str]:
 def _explain(request: dict[str, Any]) -> int:
     wanted = request.get("explain", 0)
     if type(wanted) is not int or not 0 <= wanted <= MOST_VOICES:
-        raise MtlError(f"expected explain as a number from 0 to {MOST_VOICES}, got {wanted!r}")
+        raise MtlError(f"expected explain as a number from 0 to {MOST_VOICES}, got {_shown(wanted)}")
     return wanted
 
 
 def _flag(request: dict[str, Any], name: str) -> bool:
     wanted = request.get(name, False)
     if not isinstance(wanted, bool):
-        raise MtlError(f"expected {name} as true or false, got {wanted!r}")
+        raise MtlError(f"expected {name} as true or false, got {_shown(wanted)}")
     return wanted
+
+
+def _shown(value: Any) -> str:
+    """A value of a request for its error: one that has parts may be of any size and depth."""
+    if isinstance(value, dict | list):
+        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
+    return repr(value)[:60]

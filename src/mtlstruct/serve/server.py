@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
+import logging
 import secrets
 import signal
 import socket
@@ -11,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import MtlError
 
@@ -21,6 +25,13 @@ LEAST_TOKEN = 16
 
 GRACE = 5
 """Seconds that open requests have to end when the server is told to stop."""
+
+
+PATIENCE = 15
+"""Seconds that a connection may be silent, or take to say what it wants."""
+
+CONNECTIONS = 500
+"""Open connections; more are told that the server is busy, before files run out."""
 
 
 def is_loopback(host: str) -> bool:
@@ -64,18 +75,63 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
 
 def make_server(app: ASGIApp) -> Server:
     """A server for the application, to be run."""
-    config = uvicorn.Config(
+    config = uvicorn.Config(  # which also sets up logging
         app,
         log_level="warning",
         access_log=False,
         server_header=False,
         lifespan="on",
-        timeout_keep_alive=15,
+        timeout_keep_alive=PATIENCE,
         timeout_graceful_shutdown=GRACE,
-        http="h11",
+        limit_concurrency=CONNECTIONS,
+        http=Protocol,
         ws="none",
     )
+    logging.getLogger("uvicorn.error").addFilter(_is_ours)
     return Server(config)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Whether something that is logged is about the server: what strangers send must not fill anybody's log."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, h11.LocalProtocolError) and "Invalid HTTP request" not in record.getMessage()
+
+
+class Protocol(H11Protocol):
+    """uvicorn's, with an end to its patience: whoever does not say in time what is wanted is hung up on."""
+
+    _clock: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody has come."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Something was said; the clock runs as long as it is no whole head of a request."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Somebody has gone."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def _wait(self) -> None:
+        if self.conn.their_state is not h11.IDLE:
+            self._stop()
+        elif self._clock is None:
+            self._clock = self.loop.call_later(PATIENCE, self._hang_up)
+
+    def _stop(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _hang_up(self) -> None:
+        self._clock = None
+        if self.conn.their_state is h11.IDLE:
+            self.transport.close()
 
 
 class Server(uvicorn.Server):
