@@ -1,0 +1,112 @@
+"""Requests to the server's application, in process: any method, path, headers and body, in pieces of any size."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from functools import cache
+from typing import Any
+
+from fuzz import models
+from fuzz.files import written
+from fuzz.taking import Taking
+from mtlstruct.model import Model
+from mtlstruct.serve.app import make_app
+from mtlstruct.serve.limits import Limits
+
+PATHS = (
+    "/v1/tag",
+    "/v1/tag",
+    "/v1/tag",
+    "/v1/batch",
+    "/v1/batch",
+    "/v1/model",
+    "/",
+    "/healthz",
+    "/v1/../",
+    "/x",
+)
+METHODS = ("POST", "POST", "POST", "GET", "PUT", "OPTIONS")
+TYPES = ("", "application/json", "application/x-ndjson", "application/json; charset=latin-1", "text/plain")
+LIMITS = Limits(bytes=3_000, tokens=200, sentence=60, explained=40, seconds=20)
+ALLOWED = {200, 204, 400, 401, 403, 404, 405, 408, 413, 415, 421}
+NAMES = (b"origin", b"authorization", b"content-length", b"x")
+TOKEN = b"0123456789abcdef"
+
+
+@cache
+def loop() -> asyncio.AbstractEventLoop:
+    """A loop for all requests, on which the workers of the applications live."""
+    return asyncio.new_event_loop()
+
+
+@cache
+def app(sort: str) -> Any:
+    """The application of a model, started."""
+    path = written(models.bases()[sort], f"{sort}.mtl")
+    token = TOKEN.decode() if sort == "multiclass" else None
+    made = make_app(Model.load(path), limits=LIMITS, token=token)
+    started = threading.Event()
+
+    async def start() -> None:
+        manager = made.router.lifespan_context(made)
+        await manager.__aenter__()
+        started.set()
+
+    loop().run_until_complete(start())
+    assert started.is_set()
+    return made
+
+
+def ask(data: bytes) -> None:
+    """One request made of bytes. A status that is not one of ALLOWED, or an answer that is no JSON, is a fault."""
+    take = Taking(data)
+    sort = take.one_of(list(models.SORTS))
+    method, path, kind = take.one_of(METHODS), take.one_of(PATHS), _type(take)
+    headers = [(b"host", _host(take)), (b"content-type", kind)]
+    if take.byte() % 4:
+        headers.append((b"authorization", b"Bearer " + TOKEN))
+    headers += [(take.one_of(NAMES), take.some(take.byte() % 20)) for _ in range(take.byte() % 3)]
+    size = 1 + take.byte() % 64
+    body = take.rest()
+    pieces = [body[at : at + size] for at in range(0, len(body), size)] or [b""]
+    status, answer = loop().run_until_complete(_respond(app(sort), method, path, headers, pieces))
+    assert status in ALLOWED, f"status {status} for {method} {path}: {answer[:200]!r}"
+    if path.startswith("/v1") and status != 404 and method != "OPTIONS" and status != 405:
+        for line in answer.split(b"\n") if path == "/v1/batch" else [answer]:
+            if line:
+                json.loads(line)
+
+
+def _type(take: Taking) -> bytes:
+    number = take.byte() % 8
+    return TYPES[number].encode() if number < len(TYPES) else b"application/json"
+
+
+def _host(take: Taking) -> bytes:
+    return take.some(12) if take.byte() % 16 == 15 else b"localhost:80"
+
+
+async def _respond(
+    app: Any, method: str, path: str, headers: list[tuple[bytes, bytes]], pieces: list[bytes]
+) -> tuple[int, bytes]:
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+        "path": path, "raw_path": path.encode(), "query_string": b"", "root_path": "", "headers": headers,
+        "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80),
+    }  # fmt: skip
+    left = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
+    left[-1]["more_body"] = False
+    status, answer = 0, []
+
+    async def receive() -> Any:
+        return left.pop(0) if left else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        nonlocal status
+        status = message.get("status", status)
+        answer.append(message.get("body", b""))
+
+    await app(scope, receive, send)
+    return status, b"".join(answer)
