@@ -47,6 +47,9 @@ LONGEST_KEY = 1000
 DEEPEST = 20
 """Dicts inside dicts."""
 
+CHUNK = 1 << 18
+"""So many entries are held one by one before they are sorted into columns."""
+
 HIGHEST = float(np.finfo(np.float32).max)
 LOW = (1 << 32) - 1
 
