@@ -253,6 +253,14 @@ def test_training_wants_heads():
         encode_trees(bare, TemplateSet.parse("A:%x[h,pos]"))
 
 
+def test_templates_that_look_at_no_word_are_seen_without_others():
+    corpus = corpus_of([[("a", "N", "_", 0), ("b", "N", "_", 1)]])
+    _, index = encode_trees(corpus, TemplateSet.parse("A/%direction[h,m]/%distance[h,m]").resolved(NAMES))
+    assert index.sizes.tolist() == [1]  # both arcs go from left to right, with nothing between
+    scores = index.score(corpus, (), [np.array([[2.0], [0.0]], np.float32)])[0][0]
+    assert sorted(scores.ravel().tolist()) == [0, 0, 0, 0, 2, 2]
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
 def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, lines, seed):

@@ -240,7 +240,8 @@ def _program(index: ArcIndex) -> Program:
         classes=class_tables()[_ints([plan.variant_of[j] for j in listed])],
         bins=_ints([max(b for b, low in enumerate(BINS) if low <= room) for room in range(BINS[-1] + 1)]),
         sources=sources,
-        null=int(index.words.sizes.sum()),
+        null=int(index.words.sizes.sum())
+        or NONE,  # 0 is a side that is not there, even where no template has sides
     )
 
 
