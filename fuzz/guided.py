@@ -18,6 +18,8 @@ WATCHED = (
     "serve",
     "report.trace",
     "archive",
+    "checkpoints",
+    "keeping",
     "stored",
     "model",
     "voices",

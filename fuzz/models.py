@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 
 from fuzz import seeds
 from fuzz.taking import Taking
-from mtlstruct import archive
+from mtlstruct import archive, checkpoints
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats import columns, conll, dicts, items, segmented
+from mtlstruct.keeping import Kept
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -73,18 +75,57 @@ def bases() -> dict[str, bytes]:
     return found
 
 
+FACTS = {"data": "0" * 64, "options": {"c": 1.0, "method": "mtl"}}
+"""What the run of checkpoint() depends on."""
+
+
+class Running(Kept):
+    """A run whose state has one of each kind of value that a checkpoint holds."""
+
+    kept = ("passes", "bound", "weights", "rows", "names", "random")
+
+    def __init__(self) -> None:
+        self.passes, self.bound = 3, float("inf")
+        self.weights, self.rows = np.zeros((40, 3)), np.arange(12, dtype=np.int32)
+        self.names, self.random = ["a", "b"], np.random.default_rng(1)
+
+
 @cache
-def parts(name: str) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a base."""
-    with tempfile.NamedTemporaryFile(suffix=".mtl") as file:
-        file.write(bases()[name])
+def checkpoint() -> bytes:
+    """The file of a run, with an array that is kept whole and one that is kept by its entries."""
+    with tempfile.NamedTemporaryFile() as file:
+        checkpoints.write(Path(file.name), FACTS, {"said": ["one"]}, Running().pack())
+        return Path(file.name).read_bytes()
+
+
+@cache
+def parts_of(raw: bytes) -> tuple[dict[str, Any], Arrays]:
+    """Header and arrays of a file."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(raw)
         file.flush()
         return archive.read(file.name)
 
 
+def scratched(raw: bytes, take: Taking) -> bytes:
+    """A file cut short, or with a few other bytes."""
+    out = bytearray(raw)
+    if take.byte() % 8 == 0:
+        del out[take.number(2) % len(out) :]
+    for _ in range(take.byte() % 8):
+        at = take.number(2) % max(1, len(out))
+        at = at if take.byte() % 2 else max(0, len(out) - 1 - at)  # the directory is at the end
+        out[at : at + 1] = take.some(1)
+    return bytes(out)
+
+
 def damaged(take: Taking) -> tuple[dict[str, Any], Arrays]:
     """Header and arrays of one of the bases, with a few edits."""
-    header, arrays = parts(take.one_of(list(SORTS)))
+    return edited(*parts_of(bases()[take.one_of(list(SORTS))]), take)
+
+
+def edited(header: dict[str, Any], arrays: Arrays, take: Taking) -> tuple[dict[str, Any], Arrays]:
+    """A header and arrays with a few edits."""
     header, arrays = json.loads(json.dumps(header)), dict(arrays)
     for _ in range(1 + take.byte() % 4):
         if take.byte() % 2:
@@ -115,14 +156,14 @@ def _edit_header(header: dict[str, Any], take: Taking) -> None:
                 text[take.number(2) % len(text)] = take.byte()
             inside[key] = text.decode(errors="surrogateescape")
         case 2 if isinstance(inside, dict):
-            inside[str(take.one_of(VALUES))] = inside[key]
+            inside[str(take.one_of(VALUES))] = deepcopy(inside[key])  # never inside itself
         case 3 if isinstance(inside[key], int):
             inside[key] += take.byte() - 128
         case 4 if key == "relations":
             for _ in range(take.byte()):
                 inside[key] = {**inside[key], "relations": dict(inside[key])}
         case _:
-            inside[key] = take.one_of(VALUES)
+            inside[key] = deepcopy(take.one_of(VALUES))  # which a later edit may change
 
 
 def _edit_array(arrays: Arrays, take: Taking) -> None:

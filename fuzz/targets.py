@@ -16,6 +16,7 @@ import numpy as np
 from fuzz import models, seeds
 from fuzz.files import written
 from fuzz.taking import Taking
+from mtlstruct.checkpoints import Checkpoint
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.exchange import crfpp, wapiti, wapiti_files
@@ -173,19 +174,25 @@ def _archive(data: bytes) -> None:
     if take.byte() % 2:
         Model.load(written(take.rest()))
         return
-    raw = bytearray(models.bases()[take.one_of(list(models.SORTS))])
-    if take.byte() % 8 == 0:
-        del raw[take.number(2) % len(raw) :]
-    for _ in range(take.byte() % 8):
-        at = take.number(2) % max(1, len(raw))
-        at = at if take.byte() % 2 else max(0, len(raw) - 1 - at)  # the directory is at the end
-        raw[at : at + 1] = take.some(1)
-    _use(Model.load(written(bytes(raw))))
+    base = models.bases()[take.one_of(list(models.SORTS))]
+    _use(Model.load(written(models.scratched(base, take))))
 
 
 def _model(data: bytes) -> None:
     header, arrays = models.damaged(Taking(data))
     _use(Model.load(written(models.zipped(header, arrays))))
+
+
+def _checkpoint(data: bytes) -> None:
+    """Bytes that are wrong, or a file that is whole and says something else; then a run that goes on from it."""
+    take = Taking(data)
+    if take.byte() % 2:
+        raw = models.scratched(models.checkpoint(), take)
+    else:
+        raw = models.zipped(*models.edited(*models.parts_of(models.checkpoint()), take))
+    keeper = Checkpoint(written(raw), every=0.0)
+    keeper.open(models.FACTS)
+    keeper.begin(models.Running())
 
 
 def _use(model: Model) -> None:
@@ -263,10 +270,22 @@ TARGETS: dict[str, Target] = {
     "crfpp": Target(_templates("crfpp"), _texts(seeds.CRFPP, prefixes=(b"\0", b"\1"))),
     "wapiti": Target(_templates("wapiti"), _texts(seeds.WAPITI)),
     "regex": Target(_regex, _texts(*seeds.REGEXES), 400),
-    "archive": Target(_archive, lambda: [b"\1" + models.bases()["multiclass"], bytes(20)], 16384),
+    "archive": Target(
+        _archive,
+        lambda: [
+            b"\1" + models.bases()["multiclass"],
+            *(bytes([0, n, 1, 0]) for n in range(len(models.SORTS))),
+        ],
+        16384,
+    ),
     "model": Target(
         _model,
         lambda: [bytes([n, k, *range(k, k + 30)]) for n in range(len(models.SORTS)) for k in range(0, 60, 6)],
+        256,
+    ),
+    "checkpoint": Target(
+        _checkpoint,
+        lambda: [bytes([how, k, *range(k, k + 30)]) for how in (0, 1) for k in range(0, 60, 6)],
         256,
     ),
     "import-crfpp": Target(_import_crfpp, _texts(seeds.CRFPP_MODEL)),

@@ -111,6 +111,8 @@ def read(path: Path) -> tuple[dict[str, Any], State]:
         header, arrays = archive.read(path)
         if header.get("format") != FORMAT or header.get("version") != VERSION:
             raise ModelFileError(f"{path}: expected a checkpoint of format {VERSION}, got something else")
+        if not isinstance(header["facts"]["options"], dict):
+            raise ModelFileError("its facts are missing")
         header["notes"] = _full(header["notes"], arrays)
         return header, _full(header["state"], arrays)
     except (ModelFileError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:

@@ -214,7 +214,8 @@ class Model:
             raise ModelFileError(
                 f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
             )
-        if (name := header.get("structure")) not in STRUCTURES:
+        name = header.get("structure")
+        if not isinstance(name, str) or name not in STRUCTURES:
             raise ModelFileError(
                 f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
             )
