@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 import tempfile
+import zlib
 from copy import deepcopy
 from functools import cache
 from pathlib import Path
@@ -210,18 +212,23 @@ def _poked(array: NDArray[Any], take: Taking) -> NDArray[Any]:
 
 
 def zipped(header: dict[str, Any], arrays: Arrays) -> bytes:
-    """What `archive.write` would write, NaN and half characters in the header included."""
-    import io
-    import zipfile
+    """What `archive.write` would write, NaN and half characters in the header included.
 
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as file:
-        file.writestr(archive.HEADER, json.dumps(header))
-        for name, array in arrays.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(array), version=(1, 0), allow_pickle=False)
-            file.writestr(f"{name}.npy", buffer.getvalue())
-    return out.getvalue()
+    By hand, since `zipfile` takes longer to write a model than all the rest takes to load it and to label with it.
+    """
+    entries = [(archive.HEADER, json.dumps(header).encode())]
+    entries += [
+        (f"{name}.npy", archive.npy_header(array) + array.tobytes()) for name, array in arrays.items()
+    ]
+    files, directory = bytearray(), bytearray()
+    for name, data in entries:
+        raw = name.encode("utf-8", "surrogatepass")
+        common = (20, 0x800, 0, 0, 0x21, zlib.crc32(data), len(data), len(data), len(raw), 0)
+        directory += struct.pack("<4sH5H3I2H3H2I", b"PK\1\2", 20, *common, 0, 0, 0, 0, len(files)) + raw
+        files += struct.pack("<4s5H3I2H", b"PK\3\4", *common) + raw + data
+    count = len(entries)
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, count, count, len(directory), len(files), 0)
+    return bytes(files + directory + end)
 
 
 @cache

@@ -47,7 +47,7 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDAr
         _add(archive, out, HEADER, text.encode(), b"")
         for name in sorted(arrays):
             array = np.ascontiguousarray(arrays[name])
-            _add(archive, out, f"{name}.npy", _npy_header(array), array.data.cast("B") if array.size else b"")
+            _add(archive, out, f"{name}.npy", npy_header(array), array.data.cast("B") if array.size else b"")
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -86,7 +86,8 @@ def _add(archive: zipfile.ZipFile, out: IO[bytes], name: str, head: bytes, body:
         entry.write(body)
 
 
-def _npy_header(array: NDArray[Any]) -> bytes:
+def npy_header(array: NDArray[Any]) -> bytes:
+    """What stands above the data of an array in its entry."""
     described = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
     text = repr(described).encode("latin1")
     text += b" " * (-(len(text) + 11) % ALIGNMENT) + b"\n"
