@@ -4,7 +4,7 @@ The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …
 distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence is a small concave problem that the
 structure's dual state improves exactly (`visit`); mu then follows the norms. Passes come in three kinds: *full*
 ones over all sentences (those that had nothing to gain wait a while), *active* ones over the tokens whose mass
-has left gold, and, for large c, *hot* ones over the sentences with the largest gaps.
+has left gold, and *hot* ones over the sentences with the largest gaps, more of them for large c.
 
 Nothing is believed that is not certified: V is rebuilt from the dual state (which removes rounding), the lower
 bound is taken at the best shrinking of α towards gold, the upper bound at the best scale of w.
@@ -171,7 +171,7 @@ class _Ascent(Kept):
     def _schedule(self) -> list[str]:
         """Large c wants more work on what has moved before everything is looked at again (measured up to 100)."""
         decades = self.decades
-        hot = round(10 * 4 ** (decades - 1)) if decades > 0 else 0
+        hot = round(10 * 4 ** (decades - 1))
         return ["full", *(["active", *["hot"] * hot] * round(2 * 2**decades))]
 
     def sharpen(self, asked: float) -> None:
