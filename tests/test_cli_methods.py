@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import weakref
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_cli_trees import SENTENCES, TEMPLATES, conll
 
-from mtlstruct import cli
+from mtlstruct import cli, train
 from mtlstruct.model import Model
+from mtlstruct.oracle import Oracle
 
 RIVALS = ("crf-l2", "crf-l1", "irw-crf", "online-mkl")
 LINES = [
@@ -119,3 +123,28 @@ def test_passes_are_bounded_for_online_methods_too(run: Run) -> None:
         )
     )
     assert found["passes"] == 3
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_was_learned_from_is_let_go_before_the_model_is_built(
+    task: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the model would come on top of the encoded data and the dual: a fifth of all memory."""
+    oracles: list[weakref.ref[Oracle]] = []
+    alive: list[bool] = []
+    oracle_of, build_model = train.oracle_of, train.build_model
+
+    def noted(*args: Any) -> Oracle:
+        found = oracle_of(*args)
+        oracles.append(weakref.ref(found))
+        return found
+
+    def built(*args: Any) -> Model:
+        gc.collect()
+        alive.extend(oracle() is not None for oracle in oracles)
+        return build_model(*args)
+
+    monkeypatch.setattr(train, "oracle_of", noted)
+    monkeypatch.setattr(train, "build_model", built)
+    run("train", *TASKS[task], "m.mtl", "--task", task)
+    assert alive == [False]

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -154,7 +155,7 @@ class Progress:
 
     def see(self, record: Record) -> None:
         """A pass has ended."""
-        self.record = record
+        self.record = replace(record, now=None)  # which would hold on to all that was learned from
         self.left.see(record, self.seconds)
         self.screen.tick()
 
