@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.linalg import LinAlgError
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, lapack
 
 from mtlstruct.errors import SolverError
 from mtlstruct.masters.base import MARGIN, Array, Dual, bounds, products
@@ -328,12 +328,16 @@ class Newton:
 
     def _substitute(self, right: Array) -> Array:
         """Forward and back through the factor."""
+        from scipy.linalg import lapack
+
         left, _ = lapack.dpotrs(self.factor, self.scale * right, lower=1)
         return np.asarray(self.scale * left)
 
 
 def _cholesky(matrix: Array) -> tuple[Array, Array]:
     """(scale, factor) of the matrix scaled to unit diagonal, with the least ridge that lets it succeed."""
+    from scipy.linalg import lapack  # here, since it takes 20 MB, and most trainings have no master
+
     scale = 1.0 / np.sqrt(matrix.diagonal())
     for ridge in RIDGES:
         unit = matrix * scale * scale[:, None]

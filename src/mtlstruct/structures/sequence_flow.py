@@ -67,12 +67,10 @@ class Flow:
         wanted = int(self.count.max(initial=0)) + entries
         if wanted <= self.mass.shape[1]:
             return
-        more = ((0, 0), (0, wanted + ROOM - self.mass.shape[1]))
-        self.tail, self.head, self.mass = (
-            np.pad(self.tail, more),
-            np.pad(self.head, more),
-            np.pad(self.mass, more),
-        )
+        more = ((0, 0), (0, wanted + ROOM // 2 - self.mass.shape[1]))
+        self.tail = np.pad(self.tail, more)  # one after the other: each is let go before the next is made
+        self.head = np.pad(self.head, more)
+        self.mass = np.pad(self.mass, more)
 
     def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The tokens whose mass has left gold."""
