@@ -1,0 +1,53 @@
+"""Where compiled kernels are kept when the package's folder cannot be written."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from mtlstruct import _kernels
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A home and a temporary folder, and no NUMBA_CACHE_DIR; what a test sets is put back."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(_kernels.tempfile, "gettempdir", lambda: str(tmp_path))
+    return tmp_path
+
+
+def writable(monkeypatch, *folders):
+    monkeypatch.setattr(_kernels, "_can_write", lambda folder: any(folder == one for one in folders))
+
+
+def test_a_home_that_can_be_written_is_left_to_numba(place, monkeypatch):
+    writable(monkeypatch, place / "home")
+    _kernels._choose()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+
+
+def test_without_a_home_they_go_to_a_private_folder(place, monkeypatch):
+    writable(monkeypatch)
+    _kernels._choose()
+    private = Path(os.environ["NUMBA_CACHE_DIR"])
+    assert private.parent == place
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
+
+
+def test_a_folder_of_somebody_else_is_not_used(place, monkeypatch):
+    writable(monkeypatch)
+    mine = os.getuid()
+    calls = iter([mine, mine + 1])  # its name is ours, its owner is not
+    monkeypatch.setattr(_kernels.os, "getuid", lambda: next(calls))
+    _kernels._choose()
+    assert "NUMBA_CACHE_DIR" not in os.environ
+
+
+def test_what_the_user_has_set_is_respected(place, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "mine")
+    writable(monkeypatch)
+    _kernels._choose()
+    assert os.environ["NUMBA_CACHE_DIR"] == "mine"
