@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 from benchmarks import measure
-from benchmarks.places import Missing, work
+from benchmarks.places import Missing, program, work
 from benchmarks.tasks import ESP_CRF, ESP_CRF_NEAR, Task, preset
-
-
-def program(name: str) -> str:
-    """A program of CRF++, in the folder MTLSTRUCT_CRFPP or on the path."""
-    found = shutil.which(name, path=os.environ.get("MTLSTRUCT_CRFPP")) or shutil.which(name)
-    if found is None:
-        raise Missing(f"not run: {name} of CRF++ not found")
-    return found
 
 
 def measure_all(repeat: int) -> list[dict[str, Any]]:
@@ -58,7 +48,7 @@ def _score(model: Path, part: str) -> float:
 def _theirs() -> dict[str, Any]:
     """Once: it is long."""
     model = work() / "esp.crfpp"
-    command = [program("crf_learn"), "-c", "1", "-p", "1"]
+    command = [program("crf_learn", "CRF++"), "-c", "1", "-p", "1"]
     run = measure.run([*command, str(preset(ESP_CRF.preset)), str(ESP_CRF.part("train")), str(model)])
     last = re.findall(r"iter=(\d+) .*obj=([0-9.]+)", run.stdout)[-1]
     return {
@@ -74,6 +64,6 @@ def _theirs() -> dict[str, Any]:
 
 def _their_score(model: Path, part: str) -> float:
     tagged = work() / f"{part}.crfpp"
-    measure.run([program("crf_test"), "-m", str(model), "-o", str(tagged), str(ESP_CRF.part(part))])
+    measure.run([program("crf_test", "CRF++"), "-m", str(model), "-o", str(tagged), str(ESP_CRF.part(part))])
     arguments = ["score", ESP_CRF.part(part), tagged, "--task", "sequence", "--json"]
     return float(measure.python("mtlstruct", *arguments).json["f1"])

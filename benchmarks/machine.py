@@ -18,13 +18,18 @@ LIBRARIES = ("mtlstruct", "numpy", "scipy", "numba", "python-crfsuite")
 def facts() -> dict[str, str | int]:
     """For the results of one run."""
     return {
-        "date": datetime.date.today().isoformat(),
+        "date": today(),
         "cpu": _cpu(),
         "cores": os.cpu_count() or 1,
         "system": platform.system(),
         "python": platform.python_version(),
         **{name: _version(name) for name in LIBRARIES},
     }
+
+
+def today() -> str:
+    """The date of a figure."""
+    return datetime.date.today().isoformat()
 
 
 def source() -> str:

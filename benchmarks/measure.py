@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from threading import Timer
 from typing import Any
 
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_GRACE = 120.0
+"""Seconds that a program which was asked to end has for writing what it knows."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Run:
     wall: float
     peak_mb: float
     stdout: str
+    stopped: bool = False
+    """Whether it was still at work when its time was over."""
 
     @property
     def json(self) -> dict[str, Any]:
@@ -34,25 +40,54 @@ class Run:
         return found
 
 
-def python(module: str, *arguments: object, one_thread: bool = True) -> Run:
+def python(module: str, *arguments: object, one_thread: bool = True, limit: float | None = None) -> Run:
     """`python -m module arguments`, measured."""
-    return run([sys.executable, "-m", module, *map(str, arguments)], one_thread=one_thread)
+    return run([sys.executable, "-m", module, *map(str, arguments)], one_thread=one_thread, limit=limit)
 
 
-def run(command: Sequence[str], *, one_thread: bool = True) -> Run:
-    """A command, measured; its stderr is passed on. Raises if it fails."""
+def run(
+    command: Sequence[str],
+    *,
+    one_thread: bool = True,
+    limit: float | None = None,
+    stop: signal.Signals = signal.SIGKILL,
+    together: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> Run:
+    """A command, measured; its stderr is passed on, or kept together with what it prints. Raises if it fails.
+
+    After `limit` seconds it is sent the signal `stop`; what it does then is no failure.
+    """
     limits = dict.fromkeys(_ONE_THREAD, "1") if one_thread else {}
+    errors = subprocess.STDOUT if together else None
+    given = os.environ | limits | dict(environment or {})
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | limits)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=given)
     assert process.stdout is not None
-    printed = process.stdout.read()
+    timers = _timers(process, limit, stop)
+    with process.stdout:
+        printed = process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - began
     process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(command))
+    for timer in timers:
+        timer.cancel()
+    stopped = limit is not None and wall >= limit
+    if process.returncode and not stopped:
+        raise subprocess.CalledProcessError(process.returncode, list(command), printed)
     cpu = usage.ru_utime + usage.ru_stime
-    return Run(cpu, wall, usage.ru_maxrss * _rss_unit() / 1e6, printed.decode())
+    text = printed.decode("utf-8", "replace")
+    return Run(cpu, wall, usage.ru_maxrss * _rss_unit() / 1e6, text, stopped)
+
+
+def _timers(process: subprocess.Popen[bytes], limit: float | None, stop: signal.Signals) -> list[Timer]:
+    if limit is None:
+        return []
+    timers = [Timer(limit, process.send_signal, [stop]), Timer(limit + _GRACE, process.kill)]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    return timers
 
 
 def best(once: Callable[[], Run], repeat: int) -> Run:

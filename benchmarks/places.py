@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -10,7 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
+IMAGES = ROOT / "docs" / "images" / "benchmarks"
+
 ESP, NED, PKU = "ner/conll2002_esp", "ner/conll2002_ned", "cws/pku"
+DANISH = "parsing/danish_ddt_conllx"
 
 
 class Missing(Exception):
@@ -25,6 +29,14 @@ def corpus(name: str, part: str) -> Path:
     return data / name / part
 
 
+def program(name: str, of: str) -> str:
+    """A program of a peer, in a folder of MTLSTRUCT_PEERS (`--peers`) or on the path."""
+    found = shutil.which(name, path=os.environ.get("MTLSTRUCT_PEERS") or None) or shutil.which(name)
+    if found is None:
+        raise Missing(f"not run: {name} of {of} not found")
+    return found
+
+
 def work() -> Path:
     """A folder for models and cut files. It stays, so that `predict` finds the models of `train`."""
     folder = Path(
@@ -35,8 +47,9 @@ def work() -> Path:
 
 
 def head(source: Path, sentences: int) -> Path:
-    """A column file with the first sentences of another."""
-    parts = source.read_text("utf-8").split("\n\n")[:sentences]
-    target = work() / f"{source.parent.name}.{source.stem}.{sentences}.conll"
-    target.write_text("\n\n".join(parts) + "\n\n", "utf-8")
+    """A column file with the first sentences of another; a line is a sentence where no line is blank."""
+    text = source.read_text("utf-8")
+    between = "\n\n" if "\n\n" in text.strip() else "\n"
+    target = work() / f"{source.parent.name}.{source.stem}.{sentences}{source.suffix}"
+    target.write_text(between.join(text.split(between)[:sentences]) + between, "utf-8")
     return target
