@@ -1,4 +1,8 @@
-"""`python -m benchmarks [NAME …] [--repeat N]`: measures, keeps the figures, and writes the page from them."""
+"""`python -m benchmarks [NAME …]`: measures, keeps the figures, and writes the page from them.
+
+Figures of the present code are not measured again unless `--again` asks for it, so a run that was broken off goes on
+where it ended.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,16 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
 
 from benchmarks import (
     bound,
     crfpp,
     crfsuite,
+    first,
+    gaps,
+    growth,
+    large,
     machine,
     masters,
     norms,
@@ -22,18 +30,19 @@ from benchmarks import (
     passes,
     predict,
     report,
+    roofline,
     serve,
     solvers,
     threads,
     train,
     tutorial,
 )
-from benchmarks.places import RESULTS, Missing
+from benchmarks.book import Ask, Book, Row, keep
+from benchmarks.peers import study as peers
+from benchmarks.places import RESULTS, Missing, work
 from benchmarks.tasks import warm_up
 
-Rows = list[dict[str, Any]]
-
-BENCHMARKS: dict[str, Callable[[int], Rows]] = {
+BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "train": train.measure_all,
     "crfsuite": crfsuite.measure_all,
     "crfpp": crfpp.measure_all,
@@ -45,51 +54,101 @@ BENCHMARKS: dict[str, Callable[[int], Rows]] = {
     "norms": norms.measure_all,
     "bound": bound.measure_all,
     "parsing": parsing.measure_all,
-    "predict": predict.measure_all,
     "serve": serve.measure_all,
     "threads": threads.measure_all,
 }
+"""Measured as one."""
+
+STUDIES: dict[str, Callable[[Book], None]] = {
+    "peers": peers.measure_all,
+    "predict": predict.measure_all,
+    "roofline": roofline.measure_all,
+    "first": first.measure_all,
+    "gaps": gaps.measure_all,
+    "growth": growth.measure_all,
+    "large": large.measure_all,
+}
+"""Measured and kept row by row."""
+
+NAMES = (*BENCHMARKS, *STUDIES)
 
 
 def main(arguments: list[str]) -> None:
     """Runs the benchmarks named (all by default); `report` writes the page from the figures there are."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; or report")
-    parser.add_argument("--repeat", type=int, default=3, help="take the best of so many runs (default 3)")
+    parser = _parser()
     given = parser.parse_args(arguments)
-    unknown = set(given.names) - {*BENCHMARKS, "report"}
+    unknown = set(given.names) - {*NAMES, "report"}
     if unknown:
-        parser.error(
-            f"unknown benchmark {', '.join(sorted(unknown))}: expected {', '.join(BENCHMARKS)} or report"
-        )
-    names = [name for name in given.names or BENCHMARKS if name != "report"]
-    for name in names:
-        _run(name, given.repeat)
-    report.write()
+        parser.error(f"unknown benchmark {', '.join(sorted(unknown))}: expected {', '.join(NAMES)} or report")
+    if given.peers is not None:
+        os.environ["MTLSTRUCT_PEERS"] = str(given.peers.resolve())
+    if given.trial is not None:  # its models are kept apart, too
+        os.environ["MTLSTRUCT_BENCH_WORK"] = str(work() / f"trial-{given.trial}")
+    ask = Ask(given.repeat, given.limit, tuple(given.only), given.again, given.trial)
+    for name in given.names or NAMES:
+        if name != "report":
+            _run(name, ask)
+    if ask.sentences is None:
+        report.write()
 
 
-def _run(name: str, repeat: int) -> None:
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(NAMES)}; or report")
+    parser.add_argument("--repeat", type=int, default=3, help="take the best of so many runs (default 3)")
+    parser.add_argument(
+        "--limit", type=float, default=Ask.limit, help="seconds that one run may take (default 900)"
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="WORD", help="rows with that word in their name"
+    )
+    parser.add_argument("--again", action="store_true", help="measure again what is known")
+    parser.add_argument(
+        "--try",
+        type=int,
+        dest="trial",
+        metavar="N",
+        help=f"a trial of {', '.join(STUDIES)} on N sentences; figures go to the working folder",
+    )
+    parser.add_argument("--peers", type=Path, metavar="DIR", help="where the programs of peers are")
+    return parser
+
+
+def _run(name: str, ask: Ask) -> None:
     print(f"{name} …", file=sys.stderr)
     with suppress(Missing):
         warm_up()
+    if name in STUDIES:
+        folder = RESULTS if ask.sentences is None else work()
+        book = Book(name, folder / f"{name}.json", ask)
+        STUDIES[name](book)
+        book.close()
+    elif ask.sentences is None:
+        _run_whole(name, ask)
+
+
+def _run_whole(name: str, ask: Ask) -> None:
+    path, command = RESULTS / f"{name}.json", f"python -m benchmarks {name} --repeat {ask.repeat}"
     code = machine.source()
+    if not ask.again and _known(path, command, code):
+        print(f"  known: {path.name} is of this code (--again measures again)", file=sys.stderr)
+        return
     try:
-        rows = BENCHMARKS[name](repeat)
+        rows = BENCHMARKS[name](ask.repeat)
     except Missing as reason:
         rows = [{"missing": str(reason)}]
-    command = f"python -m benchmarks {name} --repeat {repeat}"
     if machine.source() != code:
         code = "changed during the run"
-    found = {
-        "benchmark": name,
-        "command": command,
-        "machine": machine.facts(),
-        "source": code,
-        "load": round(os.getloadavg()[0], 1),
-        "rows": rows,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    keep(path, name, command, code, rows)
+
+
+def _known(path: Path, command: str, code: str) -> bool:
+    """Whether there are figures of that command and this code."""
+    if not path.is_file():
+        return False
+    found = json.loads(path.read_text("utf-8"))
+    rows_there = not any("missing" in row for row in found["rows"])
+    return rows_there and (found["command"], found.get("source")) == (command, code)
 
 
 if __name__ == "__main__":

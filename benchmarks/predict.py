@@ -1,32 +1,60 @@
-"""Prediction: how long a small job takes from start to end, and how many tokens a second a big one does."""
+"""Prediction on one core: start-up, tokens a second beside other taggers, what compaction gains, what text costs."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from benchmarks import crfsuite, measure
-from benchmarks.places import head
+from benchmarks import crfsuite, machine, measure
+from benchmarks.book import Book, Row
+from benchmarks.measure import Run
+from benchmarks.peers.base import Job, Program
+from benchmarks.peers.cases import CASES
+from benchmarks.peers.labellers import CrfPlus, CrfsuiteCommand, Wapiti, clear
+from benchmarks.peers.study import SHORT, model_of, throughput
+from benchmarks.places import Missing, head
 from benchmarks.tasks import ESP_MTL, preset, trained
 
 STARTS, ROUNDS = 5, 5
+CASE = CASES[0]
+COMMAND = "mtlstruct predict"
 
 
-def measure_all(repeat: int) -> list[dict[str, Any]]:
-    """Start-up, then throughput beside the peer."""
-    model = trained(ESP_MTL)
-    ours = _speed(
-        "mtlstruct", _tagged(repeat, "benchmarks.programs.tag", model, ESP_MTL.part("test"), ROUNDS)
-    )
-    theirs = _their_speed(repeat)
-    for figure in ("without", "with"):
-        if figure in theirs:
-            ours[f"times_peer_{figure}"] = ours[figure] / theirs[figure]
-    return [_start_up(model), ours, theirs]
+def measure_all(book: Book) -> None:
+    """Start-up; in memory beside python-crfsuite; whole commands beside the others; and where our time goes."""
+    code = machine.source()
+    _row(book, "start-up", code, lambda: _start_up(_model(book)))
+    _row(book, "mtlstruct", code, lambda: _ours(book))
+    _row(book, crfsuite.ALGORITHM, code, lambda: _their_speed(book))
+    _row(book, "compaction", code, lambda: _compaction(book))
+    _row(book, "text", code, lambda: _text(book))
+    _row(book, COMMAND, code, lambda: _command(book))
+    for peer in (CrfPlus(), Wapiti(), CrfsuiteCommand()):
+        _row(book, peer.name, _identity(peer), lambda peer=peer: _tagger(book, peer))
 
 
-def _start_up(model: Path) -> dict[str, Any]:
+def _model(book: Book) -> Path:
+    """That of `train`, or one of a trial."""
+    if book.ask.sentences is None:
+        return trained(ESP_MTL)
+    few = head(ESP_MTL.part("train"), book.ask.sentences)
+    measure.python("benchmarks.programs.train", *ESP_MTL.arguments(train=few))
+    return ESP_MTL.model
+
+
+def _row(book: Book, program: str, stamp: str, make: Callable[[], Row]) -> None:
+    book.row({"program": program}, stamp, make)
+
+
+def _identity(peer: Program) -> str:
+    try:
+        return peer.identity()
+    except Missing:
+        return ""
+
+
+def _start_up(model: Path) -> Row:
     """Wall time, for this is what a user waits."""
     few = head(ESP_MTL.part("test"), 3)
     command = [sys.executable, "-m", "mtlstruct", "predict", str(model), str(few), "--threads", "1"]
@@ -34,27 +62,82 @@ def _start_up(model: Path) -> dict[str, Any]:
     return {"start_up": min(run.wall for run in runs), "all": sorted(run.wall for run in runs)}
 
 
-def _their_speed(repeat: int) -> dict[str, Any]:
+def _ours(book: Book) -> Row:
+    return _speed(_tagged(book, "benchmarks.programs.tag", _model(book), ESP_MTL.part("test"), ROUNDS))
+
+
+def _their_speed(book: Book) -> Row:
     model = crfsuite.peer_model()
     if not (crfsuite.installed() and model.is_file()):
         reason = "not run: python-crfsuite or its model not found (`python -m benchmarks crfsuite` makes it)"
-        return {"program": crfsuite.ALGORITHM, "missing": reason}
-    return _speed(
-        crfsuite.ALGORITHM,
-        _tagged(repeat, "benchmarks.programs.peer_tag", preset(ESP_MTL.preset), ESP_MTL.part("test"), model),
-    )
+        raise Missing(reason)
+    arguments = [preset(ESP_MTL.preset), ESP_MTL.part("test"), model]
+    return _speed(_tagged(book, "benchmarks.programs.peer_tag", *arguments))
 
 
-def _tagged(repeat: int, module: str, *arguments: object) -> dict[str, Any]:
-    runs = [measure.python(module, *arguments).json for _ in range(repeat)]
+def _tagged(book: Book, module: str, *arguments: object) -> Row:
+    runs = [measure.python(module, *arguments).json for _ in range(book.ask.repeat)]
     return {key: min(run[key] for run in runs) for key in ("tokens", "making", "tagging")}
 
 
-def _speed(program: str, found: dict[str, Any]) -> dict[str, Any]:
+def _speed(found: Row) -> Row:
     """Tokens a second of tagging alone, and with the making of attributes (for us: encoding) before it."""
     whole = found["making"] + found["tagging"]
-    return {
-        "program": program,
-        "without": found["tokens"] / found["tagging"],
-        "with": found["tokens"] / whole,
-    }
+    return {"without": found["tokens"] / found["tagging"], "with": found["tokens"] / whole}
+
+
+def _compaction(book: Book) -> Row:
+    """The same weights, compacted and with all templates and attributes."""
+    train = ESP_MTL.part("train")
+    if book.ask.sentences is not None:
+        train = head(train, book.ask.sentences)
+    arguments = [preset(ESP_MTL.preset), train, ESP_MTL.part("test"), ROUNDS]
+    return measure.python("benchmarks.programs.compaction", *arguments).json
+
+
+def _text(book: Book) -> Row:
+    """Shares of reading, predicting and writing in the whole work of `predict`."""
+    arguments = [_model(book), CASE.job(book.ask.sentences).long]
+    runs = [measure.python("benchmarks.programs.stream", *arguments).json for _ in range(book.ask.repeat)]
+    return min(runs, key=lambda found: sum(found[step] for step in ("reading", "predicting", "writing")))
+
+
+def _command(book: Book) -> Row:
+    """Our own command, measured as the others are; its model is that of `train`."""
+    job, model = CASE.job(book.ask.sentences), _model(book)
+
+    def tag(data: Path, out: Path) -> Run:
+        return measure.python("mtlstruct", "predict", model, data, "-o", out, "--threads", 1)
+
+    return throughput(job, tag, model.with_suffix(".tagged"), book.ask.repeat)
+
+
+def _tagger(book: Book, peer: Program) -> Row:
+    """A peer's command; its model is that of `peers`, or of a few iterations: its speed does not depend on them."""
+    peer.identity()
+    job: Job = CASE.job(book.ask.sentences)
+    model = model_of(CASE.name, peer)
+    try:
+        if not model.is_file():
+            peer.train(job, model, book.ask.limit, SHORT)
+        if not model.is_file():
+            raise Missing(f"not run: no model of {peer.name} after {book.ask.limit:g} s")
+        out = model.with_suffix(".tagged")
+        return throughput(job, lambda data, out: peer.tag(job, model, data, out), out, book.ask.repeat)
+    finally:
+        clear()
+
+
+def beside(rows: list[Row]) -> dict[str, float]:
+    """How many times a peer's tokens a second ours are: from memory without and with attributes, and by command."""
+    named = {row["program"]: row for row in rows if "missing" not in row}
+    found = {}
+    ours, theirs = named.get("mtlstruct", {}), named.get(crfsuite.ALGORITHM, {})
+    for figure in ("without", "with"):
+        if figure in ours and figure in theirs:
+            found[f"python-crfsuite {figure}"] = ours[figure] / theirs[figure]
+    speed = named.get(COMMAND, {}).get("tokens_per_second")
+    for name, row in named.items():
+        if speed and name != COMMAND and "tokens_per_second" in row:
+            found[name] = speed / row["tokens_per_second"]
+    return found

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import bound, tables
+from benchmarks import bound, growth, tables, tables_peers, tables_scale
 from benchmarks.places import PAGE, RESULTS
+
+GROWTH = "![Time and memory of training by parts of the data](images/benchmarks/growth.png)"
 
 TEXT = Path(__file__).with_name("page.md")
 
@@ -30,8 +32,21 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "parsing_scores": ("parsing", tables.parsing_scores),
     "parsing_commands": ("parsing", tables.commands),
     "bound": ("bound", tables.bound),
-    "predict": ("predict", tables.predict),
-    "start_up": ("predict", tables.start_up),
+    "peers": ("peers", tables_peers.peers),
+    "peers_settings": ("peers", tables_peers.settings),
+    "predict": ("predict", tables_peers.memory),
+    "taggers": ("predict", tables_peers.taggers),
+    "compaction": ("predict", tables_peers.compaction),
+    "text": ("predict", tables_peers.text),
+    "start_up": ("predict", tables_peers.start_up),
+    "gaps": ("gaps", tables_scale.gaps),
+    "growth": ("growth", tables_scale.growth),
+    "exponents": ("growth", tables_scale.exponents),
+    "large": ("large", tables_scale.large),
+    "first": ("first", tables_scale.first),
+    "read_only": ("first", tables_scale.read_only),
+    "roofline": ("roofline", tables_scale.roofline),
+    "roofs": ("roofline", tables_scale.roofs),
     "serve": ("serve", tables.serve),
     "threads": ("threads", tables.threads),
 }
@@ -43,9 +58,16 @@ def write() -> None:
     rows = {name: result["rows"] for name, result in found.items()}
     if "goals" in rows.get("bound", [{}])[0]:
         bound.draw(rows["bound"])
+    picture = growth.fits(rows.get("growth", []))
+    if picture:
+        growth.draw(rows["growth"])
     filled = {name: _table(rows, *source) for name, source in TABLES.items()}
     page = TEXT.read_text("utf-8").format(
-        **filled, reached=tables.reached(rows), machine=_machine(found), commands=_commands(found)
+        **filled,
+        growth_picture=GROWTH if picture else "",
+        reached=tables.reached(rows),
+        machine=_machine(found),
+        commands=_commands(found),
     )
     PAGE.write_text(page, "utf-8")
 

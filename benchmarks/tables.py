@@ -30,7 +30,7 @@ def train_times(rows: Rows) -> str:
         "templates kept",
         "model file",
     )
-    return markdown(titles, (_or_missing(row, "task", _times, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "task", _times, len(titles)) for row in rows))
 
 
 def _times(row: dict[str, Any]) -> list[str]:
@@ -50,12 +50,12 @@ def _times(row: dict[str, Any]) -> list[str]:
 def train_scores(rows: Rows) -> str:
     """Scores beside the paper's."""
     titles = ("training", "F1 dev", "paper", "F1 test", "paper", "R_iv test", "paper", "R_oov test")
-    return markdown(titles, (_or_missing(row, "task", _scores, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "task", _scores, len(titles)) for row in rows))
 
 
 def _scores(row: dict[str, Any]) -> list[str]:
     pairs = [(row.get(key), row["paper"].get(key)) for key in ("dev", "test", "r_iv")]
-    return [_score(value) for pair in pairs for value in pair] + [_score(row.get("r_oov"))]
+    return [score(value) for pair in pairs for value in pair] + [score(row.get("r_oov"))]
 
 
 def commands(rows: Rows) -> str:
@@ -66,7 +66,7 @@ def commands(rows: Rows) -> str:
 def crfsuite(rows: Rows) -> str:
     """Ours and the peer's."""
     titles = ("program", "CPU", "times ours", "peak memory", "F1 test", "model file")
-    return markdown(titles, (_or_missing(row, "program", _beside, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "program", _beside, len(titles)) for row in rows))
 
 
 def _beside(row: dict[str, Any]) -> list[str]:
@@ -95,15 +95,15 @@ def crfsuite_note(rows: Rows) -> str:
 def crfpp(rows: Rows) -> str:
     """Ours and CRF++'s."""
     titles = ("program", "passes", "objective", "F1 dev", "F1 test", "CPU", "times ours", "peak memory")
-    return markdown(titles, (_or_missing(row, "program", _field, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "program", _field, len(titles)) for row in rows))
 
 
 def _field(row: dict[str, Any]) -> list[str]:
     return [
         f"{row['passes']}",
         f"{row['objective']:.2f}",
-        _score(row["dev"]),
-        _score(row["test"]),
+        score(row["dev"]),
+        score(row["test"]),
         f"{row['cpu']:.1f} s",
         f"{row.get('times_ours', 1.0):.2f}",
         f"{row['peak_mb']:.0f} MB",
@@ -113,7 +113,7 @@ def _field(row: dict[str, Any]) -> list[str]:
 def passes(rows: Rows) -> str:
     """Seconds of a pass."""
     titles = ("pass", "CPU", "times the first")
-    return markdown(titles, (_or_missing(row, "pass", _pass, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "pass", _pass, len(titles)) for row in rows))
 
 
 def _pass(row: dict[str, Any]) -> list[str]:
@@ -123,7 +123,7 @@ def _pass(row: dict[str, Any]) -> list[str]:
 def online(rows: Rows) -> str:
     """MTL and OnlineMKL."""
     titles = ("learner", "an epoch", "all", "times mtl", "objective", "certified gap", "templates kept")
-    return markdown(titles, (_or_missing(row, "learner", _online, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "learner", _online, len(titles)) for row in rows))
 
 
 def _online(row: dict[str, Any]) -> list[str]:
@@ -157,7 +157,7 @@ def tutorial(rows: Rows) -> str:
         "peak memory",
         "from generators",
     )
-    return markdown(titles, (_or_missing(row, "program", _dicts, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "program", _dicts, len(titles)) for row in rows))
 
 
 def _dicts(row: dict[str, Any]) -> list[str]:
@@ -224,11 +224,11 @@ def _solve(row: dict[str, Any]) -> str:
 def norms(rows: Rows) -> str:
     """Scores by p."""
     titles = ("corpus", "p", "c", "certified gap", "F1 dev", "F1 test", "paper", "learning")
-    return markdown(titles, (_or_missing(row, "data", _norm, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "data", _norm, len(titles)) for row in rows))
 
 
 def _norm(row: dict[str, Any]) -> list[str]:
-    scores = [_score(row.get("dev")), _score(row["test"]), _score(row["paper"])]
+    scores = [score(row.get("dev")), score(row["test"]), score(row["paper"])]
     return [row["p"], f"{row['c']:.3g}", f"{100 * row['gap']:.2f} %", *scores, f"{row['cpu_learning']:.1f} s"]
 
 
@@ -247,7 +247,7 @@ def parsing(rows: Rows) -> str:
         "parsing, tokens/s",
         "with labels",
     )
-    return markdown(titles, (_or_missing(row, "task", _parsing, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "task", _parsing, len(titles)) for row in rows))
 
 
 def _parsing(row: dict[str, Any]) -> list[str]:
@@ -269,40 +269,19 @@ def _parsing(row: dict[str, Any]) -> list[str]:
 def parsing_scores(rows: Rows) -> str:
     """Attachment beside the paper's."""
     titles = ("training", "ACC", "paper", "UASP", "paper", "UAS", "paper", "LAS", "labels right")
-    return markdown(titles, (_or_missing(row, "task", _attachment, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "task", _attachment, len(titles)) for row in rows))
 
 
 def _attachment(row: dict[str, Any]) -> list[str]:
     pairs = [(row[key], row["paper"].get(key)) for key in ("acc", "uasp", "uas")]
     rest = (row.get("las"), row.get("label_accuracy"))
-    return [_score(value) for value in (*(one for pair in pairs for one in pair), *rest)]
-
-
-def predict(rows: Rows) -> str:
-    """Tokens a second."""
-    titles = ("program", "attributes ready", "attributes made on the way")
-    speeds = [row for row in rows if "start_up" not in row]
-    return markdown(titles, (_or_missing(row, "program", _speeds, len(titles)) for row in speeds))
-
-
-def _speeds(row: dict[str, Any]) -> list[str]:
-    return [
-        f"{row[key]:,.0f} tokens/s" + (f" ({row[ratio]:.1f} times)" if ratio in row else "")
-        for key, ratio in (("without", "times_peer_without"), ("with", "times_peer_with"))
-    ]
-
-
-def start_up(rows: Rows) -> str:
-    """The small job."""
-    if "start_up" not in rows[0]:
-        return str(rows[0].get("missing", "not run"))
-    return f"{rows[0]['start_up']:.2f} s (the best of {len(rows[0]['all'])}; the worst {rows[0]['all'][-1]:.2f} s)"
+    return [score(value) for value in (*(one for pair in pairs for one in pair), *rest)]
 
 
 def serve(rows: Rows) -> str:
     """Requests at a rate, and as many as it takes."""
     titles = ("requests", "seconds", "answered", "errors", "a second", "median", "99 %", "CPU a request")
-    return markdown(titles, (_or_missing(row, "load", _served, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "load", _served, len(titles)) for row in rows))
 
 
 def _served(row: dict[str, Any]) -> list[str]:
@@ -320,7 +299,7 @@ def _served(row: dict[str, Any]) -> list[str]:
 def threads(rows: Rows) -> str:
     """Thread counts."""
     titles = ("threads", "wall time", "speed-up", "CPU", "sha256 of the model")
-    return markdown(titles, (_or_missing(row, "threads", _threads, len(titles)) for row in rows))
+    return markdown(titles, (or_missing(row, "threads", _threads, len(titles)) for row in rows))
 
 
 def _threads(row: dict[str, Any]) -> list[str]:
@@ -333,14 +312,16 @@ def reached(results: targets.Results) -> str:
     return markdown(("target", "measured", "reached"), targets.verdicts(results))
 
 
-def _or_missing(
+def or_missing(
     row: dict[str, Any], key: str, cells: Callable[[dict[str, Any]], list[str]], width: int
 ) -> list[str]:
+    """A line of a table: the name and the cells of a row, or why there are none."""
     name = str(row.get(key, ""))
     if "missing" in row:
         return [name, row["missing"], *[""] * (width - 2)]
     return [name, *cells(row)]
 
 
-def _score(value: float | None) -> str:
+def score(value: float | None) -> str:
+    """A score in percent, if there is one."""
     return "" if value is None else f"{value:.2f}"

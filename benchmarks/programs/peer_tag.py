@@ -1,7 +1,7 @@
-"""python-crfsuite's tagger: TEMPLATES TEST MODEL. Prints F1 and the CPU seconds of strings and of tagging.
+"""python-crfsuite's tagger: TEMPLATES TEST MODEL [LABELS]. Prints F1 and the CPU seconds of strings and of tagging.
 
 Tagging is timed on items that are already in the peer's own form (ItemSequence); making these counts as making
-attributes, as encoding does on our side.
+attributes, as encoding does on our side. The labels go to a file if one is named.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pycrfsuite
@@ -19,7 +20,7 @@ from mtlstruct.metrics import chunk_scores
 from mtlstruct.templates import TemplateSet
 
 
-def main(templates: str, data: str, model: str) -> dict[str, Any]:
+def main(templates: str, data: str, model: str, out: str | None = None) -> dict[str, Any]:
     """Tags a file sentence by sentence."""
     tagger = pycrfsuite.Tagger()
     tagger.open(model)
@@ -34,10 +35,12 @@ def main(templates: str, data: str, model: str) -> dict[str, Any]:
         found.append(tagger.tag(items))
         making += made - start
         tagging += time.process_time() - made
+    if out is not None:
+        Path(out).write_text("".join("\n".join(labels) + "\n\n" for labels in found), "utf-8")
     gold = text.named(corpus.outputs, corpus.labels)
     scores = chunk_scores([gold[span] for span in corpus.sentences()], found).as_dict()
     return {"f1": scores["f1"], "tokens": corpus.tokens, "making": making, "tagging": tagging}
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:4])))
+    print(json.dumps(main(*sys.argv[1:5])))

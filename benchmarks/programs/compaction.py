@@ -1,0 +1,67 @@
+"""What compaction gains: TEMPLATES TRAIN TEST ROUNDS. Tokens a second of one set of weights, compacted and not.
+
+The full model keeps all templates and all attributes of the training text, those without a weight as zeros.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mtlstruct import threads
+from mtlstruct.compaction import compact
+from mtlstruct.corpus import Corpus
+from mtlstruct.formats import columns
+from mtlstruct.model import Model
+from mtlstruct.options import Options
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import _blocks, _stack, encode, train
+
+
+def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Model, Model]:
+    """The compacted model of a training, and the full one of the same weights."""
+    material = encode(corpus, templates, options)
+    trained = train(corpus, templates, options, lambda record: False, material=material)
+    encoded, index = material.encoded, material.index
+    blocks = _blocks(encoded, trained.fit, material.structure)
+    full, live = compact(index, [np.ones(len(u), bool) for u, _ in blocks])
+    kept = {j: (blocks[j][1] * blocks[j][0]).astype(np.float32) for j in live}
+    weights = _stack(kept, index, encoded.kinds, material.structure)
+    return trained.model, replace(trained.model, live=tuple(live), index=full, weights=weights)
+
+
+def tokens_per_second(model: Model, corpus: Corpus, rounds: int) -> float:
+    """Prediction from cells in memory, the quickest of some rounds; one more before them loads the kernels."""
+    seconds = []
+    for _ in range(rounds + 1):
+        began = time.process_time()
+        model.predict(corpus)
+        seconds.append(time.process_time() - began)
+    return corpus.tokens / min(seconds[1:])
+
+
+def main(templates: str, data: str, test: str, rounds: int) -> dict[str, Any]:
+    """Both models on one text."""
+    threads.set_threads(1)
+    small, full = both(columns.read(data), TemplateSet.read(templates), Options().checked())
+    held = columns.read(test)
+    if not np.array_equal(small.predict(held), full.predict(held)):
+        raise AssertionError("the compacted model predicts something else")
+    speed = {
+        name: tokens_per_second(model, held, rounds) for name, model in (("compacted", small), ("full", full))
+    }
+    return {
+        **speed,
+        "factor": speed["compacted"] / speed["full"],
+        "live": len(small.live),
+        "templates": len(full.live),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:4], int(sys.argv[4]))))

@@ -1,0 +1,35 @@
+"""Labels that some program wrote, against gold: TASK GOLD TAGGED. The label is the last column of both.
+
+Prints F1: of words for segmentation, of chunks otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from mtlstruct.formats.segmented import cut
+from mtlstruct.metrics import chunk_scores, word_scores
+
+
+def read(path: Path) -> list[list[list[str]]]:
+    """The cells of each line of each sentence. Some programs end a file with more blank lines than others."""
+    blocks = re.split(r"\n\s*\n", path.read_text("utf-8").strip())
+    return [[line.split() for line in block.split("\n")] for block in blocks]
+
+
+def main(task: str, gold: Path, tagged: Path) -> float:
+    """F1 in percent."""
+    right = read(gold)
+    labels, found = ([[row[-1] for row in rows] for rows in sentences] for sentences in (right, read(tagged)))
+    if task != "segmentation":
+        return float(chunk_scores(labels, found).as_dict()["f1"])
+    texts = ["".join(row[0] for row in rows) for rows in right]
+    words = ([cut(*pair) for pair in zip(texts, some, strict=True)] for some in (labels, found))
+    return float(word_scores(*words).as_dict()["f1"])
+
+
+if __name__ == "__main__":
+    print(json.dumps({"f1": main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))}))

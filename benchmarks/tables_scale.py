@@ -1,0 +1,157 @@
+"""Tables of what a training costs: gaps, growth, size, first use, and how near a pass is to the memory's limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks import gaps as gap
+from benchmarks import growth as grown
+from benchmarks.tables import Rows, markdown, or_missing
+
+
+def gaps(rows: Rows) -> str:
+    """A line for each corpus and method, a column for each goal."""
+    named = {(row["data"], row["method"], row["goal"]): row for row in rows}
+    times = gap.ratios(rows)
+    lines = []
+    for data, method in dict.fromkeys((row["data"], row["method"]) for row in rows):
+        cells = [_goal(named.get((data, method, goal)), times.get((data, method), {})) for goal in gap.GOALS]
+        lines.append([f"{data}, {method}", *cells])
+    return markdown(("", *gap.GOALS), lines)
+
+
+def _goal(row: dict[str, Any] | None, times: dict[str, gap.Cost]) -> str:
+    if row is None:
+        return "not run"
+    if "missing" in row:
+        return str(row["missing"])
+    cost = times.get(row["goal"])
+    text = "" if cost is None or cost.times == 1.0 else f", {'> ' * cost.stopped}{cost.times:.1f} times"
+    if row["stopped"]:
+        return f"not in {row['limit']:.0f} s{text}"
+    return f"{row['learning']:.1f} s{text}" + ("" if row["converged"] else f" (gap {100 * row['gap']:.2f} %)")
+
+
+def growth(rows: Rows) -> str:
+    """What was measured."""
+    titles = ("", "count", "start-up, reading, encoding", "learning", "passes", "peak memory", "attributes")
+    named = [row | {"name": f"{row['axis']}, {row['data']}, {row['part']}"} for row in rows]
+    return markdown(titles, (or_missing(row, "name", _grown, len(titles)) for row in named))
+
+
+def _grown(row: dict[str, Any]) -> list[str]:
+    if row["stopped"]:
+        return [f"{row['count']:,}", f"not in {row['limit']:.0f} s", "", "", f"{row['memory']:,.0f} MB", ""]
+    return [
+        f"{row['count']:,}",
+        f"{row['before']:.1f} s",
+        f"{row['learning']:.1f} s",
+        f"{row['passes']}",
+        f"{row['memory']:,.0f} MB",
+        f"{row['attributes']:,}",
+    ]
+
+
+def exponents(rows: Rows) -> str:
+    """The fits."""
+    titles = ("", *grown.FIGURES.values())
+    found = {(axis, data, figure): (b, off) for axis, data, figure, b, off in grown.fits(rows)}
+    if not found:
+        return "not run: three points are needed"
+    lines = [
+        [f"{axis}, {data}", *(_fit(found.get((axis, data, figure))) for figure in grown.FIGURES)]
+        for axis, data in grown.AXES
+    ]
+    return markdown(titles, lines)
+
+
+def _fit(found: tuple[float, float] | None) -> str:
+    return "" if found is None else f"x^{found[0]:.2f} (within {100 * (found[1] - 1):.0f} %)"
+
+
+def large(rows: Rows) -> str:
+    """The corpus of the size of AS."""
+    titles = (
+        "data",
+        "characters",
+        "attributes",
+        "peak memory",
+        "start-up, reading, encoding",
+        "learning",
+        "certified gap",
+        "clock",
+    )
+    return markdown(titles, (or_missing(row, "data", _large, len(titles)) for row in rows))
+
+
+def _large(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['characters']:,}",
+        f"{row['attributes']:,}",
+        f"{row['peak_mb']:,.0f} MB",
+        f"{row['cpu_before']:.0f} s",
+        f"{row['cpu_learning']:.0f} s",
+        f"{100 * row['gap']:.2f} %" + ("" if row["converged"] else " (not reached)"),
+        f"{row['wall']:.0f} s",
+    ]
+
+
+def first(rows: Rows) -> str:
+    """Cold and warm."""
+    titles = ("command", "first time", "CPU", "from then on", "CPU", "kernels kept", "their size")
+    timed = [row for row in rows if "kernels_in_home" not in row and row["command"] != "read-only install"]
+    return markdown(titles, (or_missing(row, "command", _first, len(titles)) for row in timed))
+
+
+def _first(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['cold']:.1f} s",
+        f"{row['cold_cpu']:.1f} s",
+        f"{row['warm']:.1f} s",
+        f"{row['warm_cpu']:.1f} s",
+        f"{row['kernels']}",
+        f"{row['cache_mb']:.1f} MB",
+    ]
+
+
+def read_only(rows: Rows) -> str:
+    """Where kernels go."""
+    row = next((row for row in rows if row["command"] == "read-only install"), {"missing": "not run"})
+    if "missing" in row:
+        return str(row["missing"])
+    kept = f"`{row['folder']}`, {row['kernels_in_home']} of them" if row["kernels_in_home"] else "**nowhere**"
+    return f"{kept}; in the package {row['kernels_in_package']}"
+
+
+def roofline(rows: Rows) -> str:
+    """Steps against both roofs."""
+    titles = ("step", "bytes", "seconds", "rate", "of bytes in a row", "of rows at random")
+    lines: list[list[str]] = []
+    for row in rows:
+        if "missing" in row:
+            lines.append([row["data"], row["missing"], "", "", "", ""])
+            continue
+        lines += [[f"{row['data']}: {name}", *_step(row, **step)] for name, step in row["steps"].items()]
+    return markdown(titles, lines)
+
+
+def _step(row: dict[str, Any], bytes: float, seconds: float) -> list[str]:
+    rate = bytes / seconds
+    return [
+        f"{bytes / 1e6:,.0f} MB",
+        f"{seconds:.3f} s",
+        f"{rate / 1e9:.1f} GB/s",
+        f"{100 * rate / row['bandwidth']:.0f} %",
+        f"{100 * rate / row['random']:.0f} %",
+    ]
+
+
+def roofs(rows: Rows) -> str:
+    """What this machine's memory does."""
+    found = [row for row in rows if "bandwidth" in row]
+    return "\n".join(
+        f"- {row['data']}: {row['entries']:,} entries, {row['rows']:,} rows of {row['row_bytes']} bytes; latency "
+        f"{1e9 * row['latency']:.0f} ns, in a row {row['bandwidth'] / 1e9:.1f} GB/s, rows at random "
+        f"{row['random'] / 1e9:.1f} GB/s ({1e9 * (row['row_bytes'] + 4) / row['random']:.1f} ns a row)."
+        for row in found
+    )

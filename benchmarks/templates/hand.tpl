@@ -1,0 +1,23 @@
+# Made by hand for names: 20 templates and the transitions.
+# Columns: 0 word, 1 tag, 2 word in small letters, 3 its first three letters, 4 its last three, 5 its shape.
+U00:%x[-1,2]
+U01:%x[0,0]
+U02:%x[0,2]
+U03:%x[1,2]
+U04:%x[-1,2]/%x[0,2]
+U05:%x[0,2]/%x[1,2]
+U06:%x[0,3]
+U07:%x[0,4]
+U08:%x[-1,4]
+U09:%x[-2,5]
+U10:%x[-1,5]
+U11:%x[0,5]
+U12:%x[1,5]
+U13:%x[2,5]
+U14:%x[-1,5]/%x[0,5]/%x[1,5]
+U15:%x[-1,1]
+U16:%x[0,1]
+U17:%x[1,1]
+U18:%x[-1,1]/%x[0,1]
+U19:%x[-1,2]/%x[0,5]
+B

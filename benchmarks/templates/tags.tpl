@@ -1,0 +1,16 @@
+# Tags of words: words in -2 … 2, pairs, beginnings and ends. 14 templates and the transitions.
+U00:%x[-2,0]
+U01:%x[-1,0]
+U02:%x[0,0]
+U03:%x[1,0]
+U04:%x[2,0]
+U05:%x[-1,0]/%x[0,0]
+U06:%x[0,0]/%x[1,0]
+U07:%lower[0,0]
+U08:%prefix[0,0,2]
+U09:%prefix[0,0,3]
+U10:%suffix[0,0,2]
+U11:%suffix[0,0,3]
+U12:%suffix[0,0,4]
+U13:%shape[0,0]
+B

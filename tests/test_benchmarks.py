@@ -1,0 +1,228 @@
+"""The parts of the benchmarks that are no measurements: what is kept, files for other programs, fits, limits."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+from benchmarks import gaps, growth, measure, predict, targets
+from benchmarks.book import Ask, Book
+from benchmarks.peers.base import digest
+from benchmarks.peers.parsers import with_heads
+from benchmarks.places import Missing, head
+from benchmarks.programs import attribute_file, columns, peer_score, resample
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTLSTRUCT_BENCH_WORK", str(tmp_path / "work"))
+    return tmp_path
+
+
+def book(path, **asked):
+    return Book("some", path / "some.json", Ask(**asked))
+
+
+def rows_of(path):
+    return json.loads((path / "some.json").read_text())["rows"]
+
+
+def never():
+    raise AssertionError("measured again")
+
+
+def test_a_row_is_kept_as_soon_as_it_is_known_and_not_measured_again(tmp_path):
+    first = book(tmp_path)
+    first.row({"program": "a"}, "code", lambda: {"cpu": 1.0})
+    assert [row["cpu"] for row in rows_of(tmp_path)] == [1.0]
+    assert book(tmp_path).row({"program": "a"}, "code", never)["cpu"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("asked", "stamp"), [({}, "other code"), ({"again": True}, "code")], ids=["other code", "again"]
+)
+def test_a_row_is_measured_again_for_other_code_or_when_asked(tmp_path, asked, stamp):
+    book(tmp_path).row({"program": "a"}, "code", lambda: {"cpu": 1.0})
+    assert book(tmp_path, **asked).row({"program": "a"}, stamp, lambda: {"cpu": 2.0})["cpu"] == 2.0
+
+
+def test_a_row_that_was_stopped_is_measured_again_only_with_more_time(tmp_path):
+    book(tmp_path, limit=10).row({"program": "a"}, "code", lambda: {"stopped": True})
+    book(tmp_path, limit=10).row({"program": "a"}, "code", never)
+    assert book(tmp_path, limit=20).row({"program": "a"}, "code", lambda: {"stopped": False})["limit"] == 20
+
+
+def test_what_is_missing_or_fails_is_a_row_and_is_tried_again(tmp_path):
+    def missing():
+        raise Missing("not run: no such program")
+
+    assert book(tmp_path).row({"program": "a"}, "", missing)["missing"] == "not run: no such program"
+    fails = lambda: {"run": measure.run([sys.executable, "-c", "raise SystemExit(3)"])}  # noqa: E731
+    assert "code 3" in book(tmp_path).row({"program": "a"}, "", fails)["missing"]
+    assert book(tmp_path).row({"program": "a"}, "", lambda: {"cpu": 1.0})["cpu"] == 1.0
+
+
+def test_rows_that_are_not_asked_for_stay_and_those_of_nothing_go(tmp_path):
+    first = book(tmp_path)
+    for name in ("a", "b", "gone"):
+        first.row({"program": name}, "code", lambda: {"cpu": 1.0})
+    second = book(tmp_path, only=("b",))
+    second.row({"program": "b"}, "new", lambda: {"cpu": 2.0})
+    second.row({"program": "a"}, "new", never)
+    assert second.row({"program": "c"}, "new", never) is None
+    second.close()
+    assert [(row["program"], row["cpu"]) for row in rows_of(tmp_path)] == [("b", 2.0), ("a", 1.0)]
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_says_so():
+    sleeping = [sys.executable, "-c", "import time; print('at work', flush=True); time.sleep(60)"]
+    run = measure.run(sleeping, limit=2.0)
+    assert run.stopped
+    assert run.stdout == "at work\n"
+    assert run.wall < 30
+
+
+def test_a_program_that_is_asked_to_end_may_still_write():
+    waiting = [
+        sys.executable,
+        "-c",
+        "import time\ntry:\n time.sleep(60)\nexcept KeyboardInterrupt:\n print('saved')",
+    ]
+    run = measure.run(waiting, limit=2.0, stop=signal.SIGINT)
+    assert run.stopped
+    assert run.stdout == "saved\n"
+
+
+def test_head_takes_sentences_of_columns_and_lines_of_text(work):
+    for name, text in (("a.conll", "x A\ny B\n\nz A\n\n"), ("b.txt", "one two\nthree\nfour\n")):
+        (work / name).write_text(text)
+    assert head(work / "a.conll", 1).read_text() == "x A\ny B\n\n"
+    assert head(work / "b.txt", 2).read_text() == "one two\nthree\n"
+
+
+def test_segmented_text_becomes_characters_with_labels(tmp_path):
+    source, target = tmp_path / "train.txt", tmp_path / "train.columns"
+    source.write_text("ab  c\n\ndef\n", "utf-8")
+    columns.main("segmented", source, target)
+    assert target.read_text("utf-8") == "a\tB\nb\tE\nc\tB\n\nd\tB\ne\tI\nf\tE\n\n"
+
+
+def test_hand_made_columns(tmp_path):
+    source, target = tmp_path / "train.conll", tmp_path / "train.columns"
+    source.write_text("Oslo-3 NP B-LOC\nis V O\n", "utf-8")
+    columns.main("hand", source, target)
+    first, second = target.read_text("utf-8").split("\n")[:2]
+    assert first.split("\t") == ["Oslo-3", "NP", "oslo-3", "Osl", "o-3", "Aa-0", "B-LOC"]
+    assert second.split("\t") == ["is", "V", "is", "is", "is", "a", "O"]
+
+
+def test_attributes_for_crfsuite_are_escaped(tmp_path):
+    templates, data, target = tmp_path / "t.tpl", tmp_path / "d.conll", tmp_path / "d.attributes"
+    templates.write_text("U0:%x[0,0]\nU1:%x[1,0]\nB\n")
+    data.write_text(":\tO\n\\\tB-X\n\n")
+    attribute_file.main(str(templates), str(data), str(target))
+    assert target.read_text() == "O\tU0\\:\\:\tU1\\:\\\\\nB-X\tU0\\:\\\\\tU1\\:_B+1\n\n"
+
+
+@pytest.mark.parametrize(("found", "f1"), [("B E B", 100.0), ("B B B", 40.0)])
+def test_labels_of_any_program_are_scored_as_words(tmp_path, found, f1):
+    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
+    gold.write_text("a\tB\nb\tE\nc\tB\n\n")
+    tagged.write_text("".join(f"{label}\n" for label in found.split()) + "\n\n")
+    assert peer_score.main("segmentation", gold, tagged) == pytest.approx(f1)
+
+
+def test_labels_of_any_program_are_scored_as_chunks(tmp_path):
+    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
+    gold.write_text("a B-X\nb O\n\nc B-X\n\n")
+    tagged.write_text("a B-X B-X\nb O O\n\nc B-X O\n\n")
+    assert peer_score.main("sequence", gold, tagged) == pytest.approx(200 / 3)
+
+
+def test_heads_of_a_parser_that_changes_words():
+    text = "1\t100\t_\tN\tN\t_\t2\tnum\t_\t_\n2\tkr\t_\tN\tN\t_\t0\tROOT\t_\t_\n\n"
+    parsed = "1\t<num>\t_\tN\tN\t_\t0\tROOT\n2\tkr\t_\tN\tN\t_\t1\tobj\n\n"
+    assert with_heads(text, parsed).split("\n")[:2] == [
+        "1\t100\t_\tN\tN\t_\t0\tROOT\t_\t_",
+        "2\tkr\t_\tN\tN\t_\t1\tobj\t_\t_",
+    ]
+
+
+def test_resampled_text_has_the_size_asked_for_and_is_the_same_each_time():
+    source = ["ab", "c", "def", "g"] * 50
+    first, second = (list(resample.sentences(source, 4000, 12.0, 0.1)) for _ in range(2))
+    assert first == second
+    assert all(first)
+    mean = sum(len("".join(words)) for words in first) / len(first)
+    assert mean == pytest.approx(12.0, rel=0.1)
+    unknown = sum(word not in source for words in first for word in words)
+    assert unknown > 0
+    assert set("".join(word for words in first for word in words)) <= set("abcdefg")
+
+
+def test_the_rare_labels_become_one(tmp_path):
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_text("w\tA\nw\tA\nw\tB\n\nw\tB\nw\tC\nw\tD\n\n")
+    assert growth.fewer_labels(source, target, 1) == 4
+    assert target.read_text() == source.read_text()
+    assert growth.fewer_labels(source, target, 2) == 2
+    assert target.read_text() == "w\tA\nw\tA\nw\tother\n\nw\tother\nw\tother\nw\tother\n\n"
+
+
+def test_a_power_is_found_and_how_far_points_are_from_it():
+    xs = [1.0, 2.0, 4.0, 8.0]
+    assert growth.slope(xs, [3 * x**1.5 for x in xs]) == pytest.approx((1.5, 1.0))
+    b, off = growth.slope(xs, [1.0, 2.0, 4.0, 16.0])
+    assert b > 1
+    assert off > 1.1
+
+
+def test_growth_is_that_of_the_data_without_the_program_itself():
+    rows = [{"axis": "program", "data": "ESP ner-134", "memory": 100.0, "count": 20}]
+    rows += [
+        {"axis": "sentences", "data": "ESP ner-134", "memory": 100.0 + 2 * n, "learning": n * n, "count": n}
+        for n in (10, 20, 40)
+    ]
+    exponents = {(axis, figure): b for axis, _, figure, b, _ in growth.fits(rows)}
+    assert exponents == pytest.approx({("sentences", "memory"): 1.0, ("sentences", "learning"): 2.0})
+
+
+def gap_rows(stopped):
+    rows = []
+    for method in gaps.METHODS:
+        base = {"data": "ESP ner-134", "method": method, "stopped": False}
+        rows.append(base | {"goal": "c = 1 to 1 %", "cpu": 12.0, "learning": 10.0})
+        ended = base | {"goal": "c = 10 to 1 %", "cpu": 22.0, "stopped": stopped}
+        rows.append(ended if stopped else ended | {"learning": 20.0})
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("stopped", "most", "verdict"), [(False, 2.5, "yes"), (True, 2.5, "not run"), (True, 1.5, "**no**")]
+)
+def test_a_run_that_was_stopped_proves_only_that_it_takes_longer(stopped, most, verdict):
+    figure = targets._cost("ESP ner-134", "c = 10 to 1 %", most)
+    target = targets.Target("", figure, most=most)
+    assert target.verdict({"gaps": gap_rows(stopped)})[1] == verdict
+
+
+def test_ours_beside_other_taggers():
+    rows = [
+        {"program": "mtlstruct", "without": 10.0, "with": 6.0},
+        {"program": "python-crfsuite, averaged perceptron", "without": 2.0, "with": 1.0},
+        {"program": predict.COMMAND, "tokens_per_second": 100.0},
+        {"program": "Wapiti", "tokens_per_second": 25.0},
+        {"program": "CRF++", "missing": "not run"},
+    ]
+    assert predict.beside(rows) == {
+        "python-crfsuite without": 5.0,
+        "python-crfsuite with": 6.0,
+        "Wapiti": 4.0,
+    }
+
+
+def test_a_digest_tells_files_apart(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    assert digest(tmp_path / "a") != digest(tmp_path / "b")
