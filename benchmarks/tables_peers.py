@@ -31,7 +31,8 @@ def _case(rows: Rows) -> str:
         "tokens/s",
         *scores,
     )
-    ours = next((row["cpu"] for row in rows if row["program"] == "mtlstruct mtl" and "cpu" in row), None)
+    first = next((row for row in rows if row["program"] == "mtlstruct mtl"), {"stopped": True})
+    ours = None if first.get("stopped", True) else first["cpu"]
 
     def cells(row: dict[str, Any]) -> list[str]:
         return _cells(row, ours, trees)
@@ -65,9 +66,15 @@ def _iterations(row: dict[str, Any]) -> str:
 
 
 def settings(rows: Rows) -> str:
-    """What each program was told."""
-    told = {row["program"]: row["settings"] for row in rows if "settings" in row}
-    return "\n".join(f"- {program}: {text}." for program, text in told.items())
+    """What each program was told; ours have settings of their own for trees."""
+    told: dict[str, list[str]] = {}
+    for row in rows:
+        known = told.setdefault(row["program"], [])
+        if row.get("settings", "") not in ["", *known]:
+            known.append(row["settings"])
+    return "\n".join(
+        f"- {program}: {'; for trees '.join(texts)}." for program, texts in told.items() if texts
+    )
 
 
 def memory(rows: Rows) -> str:
