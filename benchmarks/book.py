@@ -84,7 +84,7 @@ class Book:
         return (
             row["stamp"] != stamp
             or "missing" in row
-            or (row.get("stopped") and row["limit"] < self.ask.limit)
+            or bool(row.get("stopped") and row["limit"] < self.ask.limit)
         )
 
     def _measured(self, key: Mapping[str, str], stamp: str, make: Callable[[], Row]) -> Row:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 from benchmarks import machine, measure
@@ -20,7 +21,7 @@ RIGHT = "-dac_override"
 def measure_all(book: Book) -> None:
     """A row for each command, cold and warm; and one for the read-only install."""
     for name in ("--help", "train", "predict"):
-        book.row({"command": name}, machine.source(), lambda name=name: _row(book, name))
+        book.row({"command": name}, machine.source(), partial(_row, book, name))
     book.row({"command": "read-only install"}, machine.source(), _read_only)
 
 
@@ -64,8 +65,8 @@ def _read_only() -> Row:
         for path in (home, job):
             path.mkdir()
         measure.python("mtlstruct", *_command("train"))
-        for path in _command("predict")[1:]:
-            shutil.copy(path, job)
+        for name in _command("predict")[1:]:
+            shutil.copy(name, job)
         _close(package)
         _predict_as_user(package, home, job)
         _open(package)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from benchmarks import machine, measure
@@ -26,7 +27,7 @@ def measure_all(book: Book) -> None:
     """A row for each corpus, method and goal."""
     for data, method, goal in product(DATA, METHODS, GOALS):
         key = {"data": data, "method": method, "goal": goal}
-        book.row(key, machine.source(), lambda key=key: _row(book, key))
+        book.row(key, machine.source(), partial(_row, book, key))
 
 
 def _row(book: Book, key: dict[str, str]) -> Row:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,11 @@ def measure_all(book: Book) -> None:
     book.row(_key("program", "ESP ner-134", 1), machine.source(), lambda: _train(book, *_esp_small()))
     for (axis, data), files in AXES.items():
         for part in PARTS:
-            make = lambda files=files, part=part: _train(book, *files(book, part))  # noqa: E731
-            book.row(_key(axis, data, part), machine.source(), make)
+            book.row(_key(axis, data, part), machine.source(), partial(_part, book, files, part))
+
+
+def _part(book: Book, files: Callable[[Book, int], Files], part: int) -> Row:
+    return _train(book, *files(book, part))
 
 
 def _key(axis: str, data: str, part: int) -> dict[str, str]:

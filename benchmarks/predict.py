@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks import crfsuite, machine, measure
@@ -12,7 +13,7 @@ from benchmarks.measure import Run
 from benchmarks.peers.base import Job, Program
 from benchmarks.peers.cases import CASES
 from benchmarks.peers.labellers import CrfPlus, CrfsuiteCommand, Wapiti, clear
-from benchmarks.peers.study import SHORT, model_of, throughput
+from benchmarks.peers.study import model_of, throughput
 from benchmarks.places import Missing, head
 from benchmarks.tasks import ESP_MTL, preset, trained
 
@@ -30,8 +31,9 @@ def measure_all(book: Book) -> None:
     _row(book, "compaction", code, lambda: _compaction(book))
     _row(book, "text", code, lambda: _text(book))
     _row(book, COMMAND, code, lambda: _command(book))
-    for peer in (CrfPlus(), Wapiti(), CrfsuiteCommand()):
-        _row(book, peer.name, _identity(peer), lambda peer=peer: _tagger(book, peer))
+    peers: tuple[Program, ...] = (CrfPlus(), Wapiti(), CrfsuiteCommand())
+    for peer in peers:
+        _row(book, peer.name, _identity(peer), partial(_tagger, book, peer))
 
 
 def _model(book: Book) -> Path:
@@ -113,15 +115,13 @@ def _command(book: Book) -> Row:
 
 
 def _tagger(book: Book, peer: Program) -> Row:
-    """A peer's command; its model is that of `peers`, or of a few iterations: its speed does not depend on them."""
+    """A peer's command; its model is that of `peers`."""
     peer.identity()
     job: Job = CASE.job(book.ask.sentences)
     model = model_of(CASE.name, peer)
+    if not model.is_file():
+        raise Missing(f"not run: no model of {peer.name} (`python -m benchmarks peers` makes it)")
     try:
-        if not model.is_file():
-            peer.train(job, model, book.ask.limit, SHORT)
-        if not model.is_file():
-            raise Missing(f"not run: no model of {peer.name} after {book.ask.limit:g} s")
         out = model.with_suffix(".tagged")
         return throughput(job, lambda data, out: peer.tag(job, model, data, out), out, book.ask.repeat)
     finally:

@@ -7,6 +7,8 @@ are in a cache when they are wanted again, and gathering can be faster than the 
 
 from __future__ import annotations
 
+from functools import partial
+
 from benchmarks import machine, measure
 from benchmarks.book import Book, Row
 from benchmarks.places import ESP, PKU, corpus, head
@@ -21,7 +23,7 @@ DATA = {
 def measure_all(book: Book) -> None:
     """A row for each corpus."""
     for data in DATA:
-        book.row({"data": data}, machine.source(), lambda data=data: _row(book, data))
+        book.row({"data": data}, machine.source(), partial(_row, book, data))
 
 
 def _row(book: Book, data: str) -> Row:

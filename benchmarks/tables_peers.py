@@ -143,6 +143,8 @@ def text(rows: Rows) -> str:
         return str(row.get("missing", "not run"))
     steps = ("reading", "predicting", "writing")
     whole = sum(row[step] for step in steps)
+    if whole == 0:
+        return "too little text to tell"
     return ", ".join(f"{step} {100 * row[step] / whole:.0f} %" for step in steps)
 
 

@@ -43,9 +43,15 @@ class Trained:
 class Program(Protocol):
     """A program that learns from a file and tags another."""
 
-    name: str
-    settings: str
-    """What it was told, for the table."""
+    @property
+    def name(self) -> str:
+        """As in the table."""
+        ...
+
+    @property
+    def settings(self) -> str:
+        """What it was told, for the table."""
+        ...
 
     def identity(self) -> str:
         """What its figures depend on; raises Missing if it is not there."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from benchmarks import measure
@@ -43,7 +44,7 @@ def _case(book: Book, case: Case, programs: Iterable[Program], task: str) -> Non
         except Missing as reason:
             book.row(key, "", _missing(reason))
             continue
-        book.row(key, stamp, lambda one=one: _row(book, job, one, task))
+        book.row(key, stamp, partial(_row, book, job, one, task))
 
 
 def _missing(reason: Missing) -> Callable[[], Row]:

@@ -64,4 +64,5 @@ def main(templates: str, data: str, test: str, rounds: int) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:4], int(sys.argv[4]))))
+    templates, data, test, rounds = sys.argv[1:]
+    print(json.dumps(main(templates, data, test, int(rounds))))

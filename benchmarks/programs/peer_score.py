@@ -27,8 +27,8 @@ def main(task: str, gold: Path, tagged: Path) -> float:
     if task != "segmentation":
         return float(chunk_scores(labels, found).as_dict()["f1"])
     texts = ["".join(row[0] for row in rows) for rows in right]
-    words = ([cut(*pair) for pair in zip(texts, some, strict=True)] for some in (labels, found))
-    return float(word_scores(*words).as_dict()["f1"])
+    words, ours = ([cut(*pair) for pair in zip(texts, some, strict=True)] for some in (labels, found))
+    return float(word_scores(words, ours).as_dict()["f1"])
 
 
 if __name__ == "__main__":
