@@ -9,6 +9,7 @@ import pytest
 from benchmarks import gaps, growth, measure, predict, targets
 from benchmarks.book import Ask, Book
 from benchmarks.peers.base import digest
+from benchmarks.peers.cases import laid_out
 from benchmarks.peers.parsers import with_heads
 from benchmarks.places import Missing, head
 from benchmarks.programs import attribute_file, columns, peer_score, resample
@@ -99,6 +100,11 @@ def test_head_takes_sentences_of_columns_and_lines_of_text(work):
         (work / name).write_text(text)
     assert head(work / "a.conll", 1).read_text() == "x A\ny B\n\n"
     assert head(work / "b.txt", 2).read_text() == "one two\nthree\n"
+
+
+def test_a_text_is_laid_end_to_end_with_one_blank_line_between_sentences(work):
+    (work / "test").write_text("a A\n\nb B\n\n\n")
+    assert laid_out(work / "test", 2).read_text() == "a A\n\nb B\n\n" * 2
 
 
 def test_segmented_text_becomes_characters_with_labels(tmp_path):
