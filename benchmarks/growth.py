@@ -165,7 +165,8 @@ def draw(rows: list[Row]) -> None:
         axes.set_xlabel("part of all", color=INK)
         axes.set_ylabel(f"{text}, {'MB' if name == 'memory' else 's'}", color=INK)
         quiet(axes, "both")
-        axes.legend(frameon=False, fontsize=7)
+        if axes.lines:
+            axes.legend(frameon=False, fontsize=7)
     title(figure, "Time and memory of train, from a sixteenth to all")
     save(figure, PICTURE)
 
