@@ -28,6 +28,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "solvers": ("solvers", tables.solvers),
     "masters": ("masters", tables.masters),
     "norms": ("norms", tables.norms),
+    "labels": ("labels", tables.labels),
     "parsing": ("parsing", tables.parsing),
     "parsing_scores": ("parsing", tables.parsing_scores),
     "parsing_commands": ("parsing", tables.commands),

@@ -232,6 +232,39 @@ def _norm(row: dict[str, Any]) -> list[str]:
     return [row["p"], f"{row['c']:.3g}", f"{100 * row['gap']:.2f} %", *scores, f"{row['cpu_learning']:.1f} s"]
 
 
+def labels(rows: Rows) -> str:
+    """Features with all labels, and with labels seen."""
+    titles = (
+        *(
+            "data, labels of an attribute",
+            "features",
+            "F1",
+            "accuracy",
+            "certified gap",
+            "passes",
+            "CPU",
+            "learning",
+        ),
+        *("peak memory", "model", "tokens/s"),
+    )
+    return markdown(titles, (or_missing(row, "name", _labels, len(titles)) for row in rows))
+
+
+def _labels(row: dict[str, Any]) -> list[str]:
+    return [
+        f"{row['features']:,}",
+        score(row["f1"]),
+        score(row["accuracy"]),
+        f"{100 * row['gap']:.2f} %",
+        str(row["passes"]),
+        f"{row['cpu']:.0f} s",
+        f"{row['cpu_learning']:.0f} s",
+        f"{row['peak_mb']:.0f} MB",
+        f"{row['model_mb']:.0f} MB",
+        f"{row['tokens_per_second']:,.0f}",
+    ]
+
+
 def parsing(rows: Rows) -> str:
     """CPU seconds, memory and speed of trees."""
     titles = (

@@ -11,6 +11,7 @@ from mtlstruct.linear import LOOKAHEAD, Design
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
 from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_visit
+from mtlstruct.support import lists
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -95,8 +96,9 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     room, found = np.zeros(design.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
     for r in range(0, design.rows, 3):
         sequence_visit._ragged_row(
-            0, design.rows, r, design.ids, design.ptr, design.ragged, design.values, scales, null, room, found
-        )
+            0, design.rows, r, design.ids, design.ptr, design.ragged, design.values, scales, null,
+            *lists(None), 0, room, found,
+        )  # fmt: skip
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
         assert not room.any()
     for r, q in itertools.product(range(0, design.rows, 3), repeat=2):

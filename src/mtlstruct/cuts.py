@@ -18,6 +18,7 @@ from .keeping import Kept, State
 from .linear import Design
 from .oracle import Oracle, Weights
 from .structures.base import Triplets
+from .support import lists
 
 REMEMBERED = 20_000_000
 """Sparse differences to gold are kept beside the labelings up to this many entries, and rebuilt beyond."""
@@ -106,7 +107,7 @@ class Bundle(Kept):
             table = _by_row(some, design.rows)
             _dots(
                 design.ids, design.ptr, *_blocks(design), design.values, design.attributes,
-                p[kind], *table, out,
+                *lists(design.support), p[kind], *table, out,
             )  # fmt: skip
         return out / self.oracle.sentences
 
@@ -147,16 +148,37 @@ def _order_by_row(row, ptr):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _dots(ids, ptr, by, blocks, values, null, p, entry_ptr, cut, part, count, out):  # type: ignore[no-untyped-def]
+def _feature(own, of, a, y):  # type: ignore[no-untyped-def]
+    """The feature of attribute a with label y, -1 if there is none (support.py); labels rise."""
+    low, high = own[a, 0], own[a + 1, 0]
+    while low < high:
+        middle = (low + high) // 2
+        if of[middle, 0] < y:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < own[a + 1, 0] and of[low, 0] == y else -1
+
+
+@kernel
+def _dots(  # type: ignore[no-untyped-def]
+    ids, ptr, by, blocks, values, null, own, of, p, entry_ptr, cut, part, count, out
+):
+    listed = len(own) > 0
     for row in range(len(entry_ptr) - 1):
         if entry_ptr[row] == entry_ptr[row + 1]:
             continue
         for k in range(ptr[row], ptr[row + 1]):
             if ids[k] == null:
                 continue
-            u = p[np.int64(ids[k])]
+            a = np.int64(ids[k])
             at = k - ptr[row] if by == BY_SLOT else k if by == BY_ENTRY else np.int64(ids[k])
             block = out[blocks[at]]
             x = values[k] if len(values) > 0 else np.float32(1)
             for e in range(entry_ptr[row], entry_ptr[row + 1]):
-                block[cut[e]] += np.float64(x * count[e]) * u[part[e]]
+                if not listed:
+                    block[cut[e]] += np.float64(x * count[e]) * p[a, part[e]]
+                    continue
+                f = _feature(own, of, a, part[e])
+                if f >= 0:
+                    block[cut[e]] += np.float64(x * count[e]) * p[f, 0]

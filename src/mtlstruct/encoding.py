@@ -32,6 +32,7 @@ from .openings import Entries, Found, Shape, check_alone, design_of, find, is_op
 from .plan import Join, Plan, Stream, Use, make_plan
 from .sharing import Known, joint_numbers, widened
 from .structures.base import Parts, Sites
+from .support import Support, seen
 from .templates import TemplateSet, boundary
 from .templates.functions import bound
 
@@ -58,6 +59,15 @@ class Encoded:
     ptr: Int64
     templates: int
 
+    def supported(self, gold: Int32, labels: int) -> Encoded:
+        """The same, where an attribute of the first kind has features with the labels it is seen with in `gold` only.
+
+        For structures whose first kind has a row for each token, and a part for each label.
+        """
+        first, *rest = self.designs
+        found = seen(first.ids, first.ptr, first.values, first.attributes, gold, labels)
+        return replace(self, designs=(replace(first, support=found), *rest))
+
     def outline(self) -> Encoded:
         """The same without the entries of A: what is left when only the layout of the weights matters."""
         designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)
@@ -73,9 +83,8 @@ class Encoded:
     ) -> Parts:
         """A·w for each kind: float32[rows, parts]; `widths` where weights are padded."""
         parts = []
-        for design, u, width in zip(
-            self.designs, weights, widths or [u.shape[1] for u in weights], strict=True
-        ):
+        own = [design.parts(u) for design, u in zip(self.designs, weights, strict=True)]
+        for design, u, width in zip(self.designs, weights, widths or own, strict=True):
             out = np.zeros((design.rows, width), np.float32)
             score(design, u, scale, out)
             parts.append(out)
@@ -92,6 +101,7 @@ class FeatureIndex:
     kinds      the kind of each template
     factors    float64[m]: what training multiplied the values of each template by, None for 1. `encode` gives values
                as they are: the weights of a model have taken the factors in
+    support    of the first kind of sites, the labels that each attribute has weights for; None for all
     """
 
     templates: TemplateSet
@@ -102,6 +112,7 @@ class FeatureIndex:
     maps: tuple[Int32, ...]
     sizes: Int64
     factors: NDArray[np.float64] | None = None
+    support: Support | None = None
 
     @cached_property
     def plan(self) -> Plan:
@@ -128,7 +139,11 @@ class FeatureIndex:
             assert not isinstance(left, Entries)
             assert not isinstance(right, Entries)  # check_alone
             values.append(table.lookup(left, grid.shifted(right, join)))
-        return _assemble(self, grid, values, sites)
+        encoded = _assemble(self, grid, values, sites)
+        if self.support is None:
+            return encoded
+        first, *rest = encoded.designs
+        return replace(encoded, designs=(replace(first, support=self.support), *rest))
 
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]

@@ -163,8 +163,8 @@ class _Sentence:
         """The score of every part of these sites, in double. float64[sites, parts]"""
         design, weights = self.encoded.designs[kind], self.model.weights[kind]
         entry, site = _entry_numbers(design, rows)
-        out = np.zeros((len(rows), weights.shape[1]))
-        value = weights[design.ids[entry]].astype(np.float64)
+        out = np.zeros((len(rows), design.parts(weights)))
+        value = design.rows_of(weights, design.ids[entry]).astype(np.float64)
         np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
         return out
 
@@ -249,7 +249,7 @@ def _entries(
     """Each entry of A at some sites as (site, template of the index, what it adds to the site's part)."""
     entry, site = _entry_numbers(design, rows)
     slot = entry if design.ragged else entry - design.ptr[rows][site]
-    value = weights[design.ids[entry], part[site]].astype(np.float64)
+    value = design.weights_of(weights, design.ids[entry], part[site]).astype(np.float64)
     if len(design.values):
         value *= design.values[entry]
     block = design.attribute_blocks[design.ids[entry]] if design.unlisted else design.blocks[slot]

@@ -17,9 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from . import support as supported
 from . import threads
 from ._kernels import fast_kernel, kernel, make_prefetch
 from .corpus import entries
+from .support import Support
 
 LOOKAHEAD = 24
 """How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
@@ -37,6 +39,8 @@ class Design:
     values      float32[nnz], or empty where every value is 1
     block_ptr   int64[templates of this kind + 1]: the attribute range of each
     templates   int32: their template numbers
+    support     the labels that each attribute has features with, None where it has them with all parts of a site:
+                weights are then a row an attribute, and else a list (support.py)
     Attribute number `attributes` (one past the last) is the null attribute: a feature that is not in the index.
     """
 
@@ -46,6 +50,7 @@ class Design:
     values: NDArray[np.float32]
     block_ptr: NDArray[np.int64]
     templates: NDArray[np.int32]
+    support: Support | None = None
 
     @property
     def rows(self) -> int:
@@ -56,6 +61,37 @@ class Design:
     def attributes(self) -> int:
         """How many attributes there are; also the number of the null attribute."""
         return int(self.block_ptr[-1])
+
+    @property
+    def weight_ptr(self) -> NDArray[np.int64]:
+        """The range of each template in a table of weights: of rows of attributes, or of features."""
+        return self.block_ptr if self.support is None else self.support.ptr[self.block_ptr]
+
+    def weight_shape(self, parts: int) -> tuple[int, int]:
+        """The shape of a table of weights, not padded, when a site has so many parts."""
+        return (self.attributes + 1, parts) if self.support is None else (self.support.features + 1, 1)
+
+    def parts(self, weights: Floats) -> int:
+        """The parts of a site, by the shape of a table of weights that is not padded."""
+        return weights.shape[1] if self.support is None else self.support.width
+
+    def weights_of(self, weights: Floats, ids: NDArray[np.integer], part: NDArray[np.integer]) -> Floats:
+        """The weight that each of these attributes has for a part; 0 where it has no feature."""
+        at = (ids, part) if self.support is None else (self.support.find(ids, part), 0)
+        found: Floats = weights[at]
+        return found
+
+    def rows_of(self, weights: Floats, ids: NDArray[np.integer]) -> Floats:
+        """The weights of these attributes, a column a part, from a table that is not padded."""
+        found: Floats = weights[ids] if self.support is None else self.support.dense(weights, ids)
+        return found
+
+    def put_rows(self, weights: Floats, ids: NDArray[np.integer], rows: Floats) -> None:
+        """Sets the weights of these attributes, a column a part; what has no feature is left out."""
+        if self.support is None:
+            weights[ids, : rows.shape[1]] = rows
+        else:
+            self.support.put(weights, ids, rows)
 
     @property
     def unlisted(self) -> bool:
@@ -150,8 +186,13 @@ def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDAr
         return
     scales = design.scales(scale)
 
+    rows = (design.ids, design.ptr, design.ragged, design.values)
+
     def work(span: tuple[int, int]) -> None:
-        _score(*span, design.ids, design.ptr, design.ragged, design.values, scales, weights, out)
+        if design.support is None:
+            _score(*span, *rows, scales, weights, out)
+        else:
+            supported.score(span, *rows, scales, design.support, weights, out, LOOKAHEAD)
 
     threads.in_order(work, _row_chunks(design.rows))
 
@@ -169,15 +210,12 @@ def _score_scaled(
 
 
 def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
-    """out[id] += x · z[row] for each entry of each row: Aᵀ·z. z float32[rows, width], out [attributes + 1, width].
+    """out[id] += x · z[row] for each entry of each row: Aᵀ·z. z float32[rows, width], out a table of weights.
 
     Threads share the work by templates: each weight is written by one thread, in row order, so bits do not vary.
     """
     if design.merged:
         _count_by_attribute(design, z, out)
-        return
-    if design.ragged or design.unlisted:
-        _count(0, 0, design.ids, design.ptr, design.values, z, out, design.attributes)
         return
     slots = len(design.blocks)
     cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
@@ -185,8 +223,13 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
     if not design.slotwise:
         spans = [(0, 0)]
 
+    every, rows = (0, design.attributes), (design.ids, design.ptr, design.values)
+
     def work(span: tuple[int, int]) -> None:
-        _count(*span, design.ids, design.ptr, design.values, z, out, design.attributes)
+        if design.support is None:
+            _count(*span, *rows, z, out, design.attributes)
+        else:
+            supported.count(span, every, *rows, design.support, z, out, LOOKAHEAD)
 
     threads.in_order(work, spans)
 
@@ -197,9 +240,13 @@ def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> 
     if threads.get_threads() > 1:  # a weight has one writer, so bits do not depend on this
         inner = np.geomspace(1, design.attributes + 1, 8).astype(np.int64)
     cuts = np.unique(np.concatenate([[0], inner, [design.attributes + 1]]))
+    rows = (design.ids, design.ptr, design.values)
 
     def work(span: tuple[int, int]) -> None:
-        _count_range(*span, design.ids, design.ptr, design.values, z, out)
+        if design.support is None:
+            _count_range(*span, *rows, z, out)
+        else:
+            supported.count((0, 0), span, *rows, design.support, z, out, LOOKAHEAD)
 
     threads.in_order(work, list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
 
@@ -221,7 +268,7 @@ def _over_blocks(
 
     def work(job: tuple[int, int]) -> float:
         kind, block = job
-        first, last = designs[kind].block_ptr[block : block + 2]
+        first, last = designs[kind].weight_ptr[block : block + 2]
         return float(kernel(weights[kind][first:last]))
 
     jobs = [(kind, b) for kind, d in enumerate(designs) for b in range(len(d.templates))]

@@ -29,6 +29,8 @@ class Merged:
     encoded   the small one; designs without blocks: an attribute belongs to no template
     number    for each kind int32[attributes]
     fired     for each kind int64[attributes of the small one]: at how many sites it fires
+    Where attributes have features with some labels only, `number` and `fired` are those of features: a learner of the
+    small problem knows rows of a table of weights, and no attributes.
     """
 
     large: Encoded
@@ -37,10 +39,10 @@ class Merged:
     fired: tuple[NDArray[np.int64], ...]
 
     def sums(self, mu: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """For each kind and merged attribute, the sum of mu_j over its members, which are attributes of j."""
+        """For each kind and merged row of weights, the sum of mu_j over its members, which are rows of j."""
         return [
             np.bincount(
-                number, np.repeat(mu[design.templates], np.diff(design.block_ptr)), len(fired)
+                number, np.repeat(mu[design.templates], np.diff(design.weight_ptr)), len(fired)
             ).astype(np.float64)
             for number, fired, design in zip(self.number, self.fired, self.large.designs, strict=True)
         ]
@@ -84,7 +86,13 @@ def _merge(design: Design, sites: NDArray[np.int64]) -> tuple[Design, NDArray[np
     rank[falling] = np.arange(len(often), dtype=np.int32)
     number = np.empty(len(order), np.int32)
     number[order] = rank[np.cumsum(new) - 1]
-    return _renumbered(design, number, len(often)), number, often[falling]
+    small = _renumbered(design, number, len(often))
+    if design.support is None:
+        return small, number, often[falling]
+    # seen at the same sites, members were seen with the same labels
+    own = design.support.take(order[new][falling])[0]
+    _, places = own.take(number)
+    return replace(small, support=own), places.astype(np.int32), np.repeat(often[falling], own.counts)
 
 
 def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:

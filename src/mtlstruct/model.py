@@ -20,6 +20,7 @@ from . import archive, stored
 from .arcs.items import ArcItems
 from .constraints import Constraints
 from .corpus import MOST_COLUMNS, Corpus
+from .encoding import FeatureIndex
 from .errors import IncompatibleError, ModelFileError, MtlError
 from .lattice import Lattice, Marginals, Ranked
 from .normalizers import NORMALIZERS
@@ -55,7 +56,8 @@ class Model:
 
     templates   all templates that took part; mu, norm, features are arrays over them
     live        the templates that are left in `index`
-    weights     for each kind float32[attributes + 1, parts], the null attribute's zero row last
+    weights     for each kind float32[attributes + 1, parts], the null attribute's zero row last; of the first kind
+                float32[features + 1, 1] where the index has a support
     facts       method, c, gap, objective ... as model.json keeps them
     relations   of trees with labels: the second stage, a model of items (arcs/items.py) with templates of arcs
     """
@@ -145,6 +147,26 @@ class Model:
         known = corpus if self.task == "dependency" else corpus.relabelled(self.labels)
         assert known.outputs is not None
         return known.outputs
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kinds of sites, in the order of `weights`."""
+        return [site.kind for site in self.structure.sites(np.array([0, 1], np.int64))]
+
+    def attributes(self, number: int) -> tuple[int, int]:
+        """The range of attributes, within its kind, of a template of the index."""
+        kinds, sizes = self.index.kinds, self.index.sizes
+        first = sum(int(sizes[k]) for k in range(number) if kinds[k] == kinds[number])
+        return first, first + int(sizes[number])
+
+    def block(self, number: int) -> NDArray[np.float32]:
+        """The weights of a template of the index, a row an attribute and a column a part."""
+        kind = self.kinds.index(self.index.kinds[number])
+        first, last = self.attributes(number)
+        if kind == 0 and isinstance(self.index, FeatureIndex) and self.index.support is not None:
+            return self.index.support.dense(self.weights[0], np.arange(first, last))
+        rows: NDArray[np.float32] = self.weights[kind][first:last]
+        return rows
 
     def template_weights(self) -> list[TemplateWeight]:
         """All templates, heaviest first; ties (the dropped ones) in file order."""
@@ -311,6 +333,8 @@ def _assemble(
     kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
     seen = templates if columns is None else ArcItems(templates).templates
     index = stored.load(arrays, seen.select(live), kind_of, header["normalize"])
+    if facts.get("label_support") == "seen":
+        index = stored.load_support(arrays, index, next(iter(kind_of.values())), len(labels))
     _check_temperature(facts.get("temperature", 1.0))
     index.templates.check_columns(facts["columns"])
     model = Model(
@@ -399,12 +423,11 @@ def _load_weights(
     out = []
     kinds = [site.kind for site in structure.sites(np.array([0, 1], np.int64))]
     for n, (kind, width) in enumerate(zip(kinds, structure.widths(), strict=True)):
-        attributes = sum(int(s) for s, k in zip(index.sizes, index.kinds, strict=True) if k == kind)
+        shape = (stored.attributes_of(index, kind) + 1, width)
+        if n == 0 and isinstance(index, FeatureIndex) and index.support is not None:
+            shape = (index.support.features + 1, 1)
         weights = arrays[f"weights/{n}"]
-        stored.require(
-            weights.dtype == np.float32 and weights.shape == (attributes + 1, width),
-            "weights of a wrong shape",
-        )
+        stored.require(weights.dtype == np.float32 and weights.shape == shape, "weights of a wrong shape")
         stored.require(bool(np.isfinite(weights).all()), "weights that are not finite")
         out.append(weights)
     return tuple(out)

@@ -14,6 +14,12 @@ from .structures import structures_of
 SCALINGS = ("unit", "none")
 """What is done to real values before training: each template's brought to a mean square of 1, or nothing."""
 
+LABEL_SUPPORTS = ("all", "seen")
+"""Which labels an attribute has features with: all, or those it was seen with in the training data."""
+
+LABELLED = ("sequence", "segmentation", "multiclass")
+"""The tasks whose attributes have features with labels."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -42,6 +48,7 @@ class Options:
     loss_weights: LossWeights = ()
     share_identical: bool = False
     scaling: str = "unit"
+    label_support: str = "all"
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
@@ -54,11 +61,19 @@ class Options:
                 raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
         if self.scaling not in SCALINGS:
             raise MtlError(f"--scaling must be one of {', '.join(SCALINGS)}, got {self.scaling}")
+        if self.label_support not in LABEL_SUPPORTS:
+            known = ", ".join(LABEL_SUPPORTS)
+            raise MtlError(f"--label-support must be one of {known}, got {self.label_support}")
         regularizer(self.method, self.p)
         self._check_owners()
         if self.share_identical and self.task == "dependency":
             raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
         return self
+
+    @property
+    def seen_only(self) -> bool:
+        """Whether attributes have features only with labels they were seen with."""
+        return self.label_support == "seen"
 
     @property
     def structure(self) -> str:
@@ -89,6 +104,18 @@ class Options:
             ("--single-root", self.single_root, trees, "--task dependency"),
             ("--all-arcs", self.all_arcs, trees, "--task dependency"),
             ("--labels", self.labels, trees, "--task dependency"),
+            (
+                "--label-support seen",
+                self.seen_only,
+                self.task in LABELLED,
+                f"the tasks {', '.join(LABELLED)}",
+            ),
+            (
+                "--label-support seen",
+                self.seen_only,
+                row.epochs is None,
+                "methods that learn from all sentences at once, not for mira and online-mkl",
+            ),
         ):
             if given and not fits:
                 raise IncompatibleError(f"{option} is for {owner}")

@@ -22,7 +22,8 @@ from .rows import add_rows, add_scaled_rows, clear_rows, score_rows, squared_nor
 from .structures.base import DualState, Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
-"""For each kind an array [attributes + 1, width ≥ parts]; the last row, the null attribute's, stays zero."""
+"""For each kind an array [attributes + 1, width ≥ parts], or [features + 1, 1] where attributes have features with
+some labels only (support.py); the last row stays zero."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,17 @@ class Oracle:
 
     def zeros(self) -> Weights:
         """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
-        node, *rest = self.structure.widths()
-        sizes = [design.attributes + 1 for design in self.encoded.designs]
-        first: Weights = [linear.aligned_zeros(sizes[0], linear.padded(node))]
-        return first + [np.zeros((n, w), np.float64) for n, w in zip(sizes[1:], rest, strict=True)]
+        widths = self.structure.widths()
+        (rows, node), *rest = (d.weight_shape(w) for d, w in zip(self.encoded.designs, widths, strict=True))
+        first: Weights = [linear.aligned_zeros(rows, linear.padded(node))]
+        return first + [np.zeros(shape, np.float64) for shape in rest]
+
+    @property
+    def features(self) -> int:
+        """How many weights there are to learn."""
+        widths = self.structure.widths()
+        shapes = [d.weight_shape(width) for d, width in zip(self.encoded.designs, widths, strict=True)]
+        return sum((rows - 1) * width for rows, width in shapes)
 
     def part_shapes(self) -> list[tuple[int, int]]:
         """The shape of the part scores of each kind: rows, parts."""
@@ -219,12 +227,12 @@ class Oracle:
 
     @cached_property
     def blocks(self) -> dict[int, tuple[int, int, int]]:
-        """Where each template's weights are: kind, first and last attribute."""
+        """Where each template's weights are: kind, first and last row."""
         return {
             int(j): (kind, int(first), int(last))
             for kind, design in enumerate(self.encoded.designs)
             for j, first, last in zip(
-                design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True
+                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
             )
         }
 

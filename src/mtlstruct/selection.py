@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .compaction import compact
 from .corpus import Corpus
-from .encoding import Encoded
+from .encoding import Encoded, FeatureIndex
 from .errors import IncompatibleError, MtlError
 from .lattice import Lattice
 from .model import Model, TemplateWeight
@@ -68,15 +68,16 @@ def within(model: Model, score: Callable[[Sequence[int]], float], loss: float) -
 
 def without(model: Model, kept: Sequence[int]) -> Model:
     """The model with the weights of all other templates removed, and all that only they needed."""
-    found = blocks(model)
-    used = [np.full(len(block), j in set(kept), bool) for j, block in zip(model.live, found, strict=True)]
-    index, numbers = compact(model.index, used)
+    sizes = zip(model.live, model.index.sizes, strict=True)
+    index, numbers = compact(model.index, [np.full(size, j in set(kept), bool) for j, size in sizes])
     live = tuple(model.live[n] for n in numbers)
     gone = np.array([j not in live for j in range(len(model.templates))])
-    kinds = [site.kind for site in model.structure.sites(np.array([0, 1], np.int64))]
+    rows = [_attributes(model, [n for n in numbers if model.index.kinds[n] == kind]) for kind in model.kinds]
+    if isinstance(index, FeatureIndex) and isinstance(model.index, FeatureIndex) and model.index.support:
+        support, rows[0] = model.index.support.take(rows[0])
+        index = replace(index, support=support)
     weights = tuple(
-        np.concatenate([*(found[n] for n in numbers if model.index.kinds[n] == kind), old[-1:]])
-        for kind, old in zip(kinds, model.weights, strict=True)
+        np.append(old[some], old[-1:], axis=0) for old, some in zip(model.weights, rows, strict=True)
     )
     return replace(
         model,
@@ -87,6 +88,12 @@ def without(model: Model, kept: Sequence[int]) -> Model:
         norm=np.where(gone, 0.0, model.norm),
         features=np.where(gone, 0, model.features),
     )
+
+
+def _attributes(model: Model, numbers: Sequence[int]) -> NDArray[np.int64]:
+    """The attributes of some templates of the index, all of one kind, by their rows of weights."""
+    none: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    return np.concatenate(none + [np.arange(*model.attributes(n)) for n in numbers])
 
 
 @dataclass(frozen=True)
@@ -145,11 +152,5 @@ def _numbers(weights: Sequence[TemplateWeight]) -> list[int]:
 
 
 def blocks(model: Model) -> list[NDArray[np.float32]]:
-    """The weights of each live template, as views [attributes, parts]."""
-    kinds = [site.kind for site in model.structure.sites(np.array([0, 1], np.int64))]
-    start = dict.fromkeys(kinds, 0)
-    out = []
-    for kind, size in zip(model.index.kinds, model.index.sizes.tolist(), strict=True):
-        out.append(model.weights[kinds.index(kind)][start[kind] : start[kind] + size])
-        start[kind] += size
-    return out
+    """The weights of each live template, [attributes, parts]."""
+    return [model.block(number) for number in range(len(model.live))]

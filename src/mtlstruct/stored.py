@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from .arcs.plan import CLASSES, make_plan
 from .encoding import FeatureIndex
 from .errors import ModelFileError
 from .numbering import PairTable, Vocabulary
+from .support import Support
 from .templates import TemplateSet
 
 Index = FeatureIndex | ArcIndex
@@ -26,7 +28,9 @@ Arrays = Mapping[str, NDArray[Any]]
 def arrays(index: Index) -> dict[str, NDArray[Any]]:
     """What a model file keeps of an index, by name."""
     if isinstance(index, FeatureIndex):
-        return {"index/sizes": index.sizes} | _token_arrays(index)
+        some = index.support
+        listed: Arrays = {} if some is None else {"support/ptr": some.ptr, "support/labels": some.labels}
+        return {"index/sizes": index.sizes, **listed} | _token_arrays(index)
     own = {"index/sizes": index.sizes, "arcs/table": index.table, "arcs/first": index.first}
     return own | {"words/sizes": index.words.sizes} | _token_arrays(index.words)
 
@@ -42,6 +46,27 @@ def load(found: Arrays, templates: TemplateSet, kind_of: Mapping[str, str], norm
     if KIND in kind_of.values():
         return _load_arcs(found, templates, normalize, sizes)
     return _load_tokens(found, templates, kinds, normalize, sizes)
+
+
+def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureIndex:
+    """The same index with the labels that attributes of a kind, its first, have weights for."""
+    require(isinstance(index, FeatureIndex), "arcs have no labels")
+    assert isinstance(index, FeatureIndex)
+    attributes = attributes_of(index, kind)
+    ptr = vector(found["support/ptr"], attributes + 2, np.int64)
+    labels = array_of(found["support/labels"], np.int32)
+    require(ptr[0] == 0 and ptr[-2] == ptr[-1] == len(labels), "labels of attributes out of place")
+    require(bool((np.diff(ptr) >= 0).all()), "labels of attributes out of place")
+    _check_range(labels, width)
+    inside = np.ones(len(labels), np.bool_)
+    inside[ptr[:-2][np.diff(ptr[:-1]) > 0]] = False  # the first of an attribute follows nothing
+    require(bool((np.diff(labels, prepend=0)[inside] > 0).all()), "labels of an attribute do not rise")
+    return replace(index, support=Support(ptr, labels, width))
+
+
+def attributes_of(index: Index, kind: str) -> int:
+    """How many attributes the templates of a kind have."""
+    return sum(int(size) for size, own in zip(index.sizes, index.kinds, strict=True) if own == kind)
 
 
 def _token_arrays(index: FeatureIndex) -> dict[str, NDArray[Any]]:

@@ -24,7 +24,7 @@ from .recipes import exponent, recipe
 from .templates import TemplateSet
 
 ENCODING = (
-    *("task", "tags", "min_count", "normalize", "share_identical", "scaling"),
+    *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
     *("all_arcs", "projective", "single_root"),
 )
 """The options that change the encoding; all settings of a study must agree on them."""

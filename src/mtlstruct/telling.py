@@ -40,7 +40,7 @@ def telling(model: Model, j: int, count: int) -> list[Feature]:
     if j not in model.live:
         return []
     number = model.live.index(j)
-    block = _block(model, number)
+    block = model.block(number)
     chosen = _strongest(block, count, each=block.shape[1] == len(model.labels))
     attributes, places = np.unique(chosen[:, 0], return_inverse=True)
     texts = spelled(model.index, number, attributes)
@@ -78,16 +78,6 @@ def spelled(index: FeatureIndex | ArcIndex, j: int, attributes: NDArray[np.int64
             line = lead + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
             found.setdefault(attribute, line or NOTHING)
     return [found[attribute] for attribute in attributes.tolist()]
-
-
-def _block(model: Model, number: int) -> NDArray[np.float32]:
-    """The weights of a live template, a row an attribute."""
-    index = model.index
-    kind = index.kinds[number]
-    first = sum(int(index.sizes[k]) for k in range(number) if index.kinds[k] == kind)
-    kinds = [site.kind for site in model.structure.sites(np.array([0, 1], np.int64))]
-    block: NDArray[np.float32] = model.weights[kinds.index(kind)][first : first + int(index.sizes[number])]
-    return block
 
 
 def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray[np.int64]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from . import memory
 from .arcs import ArcIndex
 from .arcs.index import arc_starts
+from .blocks import blocks_of, stacked, with_support
 from .checkpoints import Checkpoint, facts_of
 from .compaction import compact
 from .corpus import Corpus
@@ -81,12 +82,6 @@ class Material:
     seconds: float
     folder: Path | None = None
 
-    @property
-    def weights(self) -> int:
-        """How many features there are."""
-        widths = self.structure.widths()
-        return sum(d.attributes * w for d, w in zip(self.encoded.designs, widths, strict=True))
-
 
 def train(
     corpus: Corpus,
@@ -116,14 +111,15 @@ def train(
         keep.open(facts_of(corpus, templates, asdict(options), start))
     if material is None:
         material = encode(corpus, templates, options)
-    structure, encoded, index = material.structure, material.encoded, material.index
+    structure, index = material.structure, material.index
     templates = index.templates  # lines that are shared have become one
-    oracle, chosen = oracle_of(corpus, structure, encoded, options), learner_of(structure, options)
+    oracle, chosen = oracle_of(corpus, structure, material.encoded, options), learner_of(structure, options)
+    encoded = oracle.encoded
     needed = chosen.memory(oracle)
     gone = {name: len(found) for name, found in _left_out(index).items()}
     ready = Prepared(
         observed_attributes(index),
-        material.weights,
+        oracle.features,
         needed,
         time.perf_counter() - began,
         **gone,
@@ -200,6 +196,8 @@ def learn(
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:
     """The data as the method sees them."""
     assert corpus.outputs is not None
+    if options.seen_only:
+        encoded = encoded.supported(corpus.outputs, structure.labels)
     return Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
 
 
@@ -238,10 +236,9 @@ def build_model(
     options: Options,
 ) -> Model:
     """The compacted model of a fit: only what has a weight is copied, so this takes little memory."""
-    views = _blocks(encoded, fit, structure)
-    used = [np.any(u != 0, axis=1) if scale != 0 else np.zeros(len(u), bool) for u, scale in views]
-    small, live = compact(index, used)
-    kept = {j: (views[j][1] * views[j][0][used[j]]).astype(np.float32) for j in live}
+    views = blocks_of(encoded, fit, structure)
+    small, live = compact(index, [view.used for view in views])
+    kept = {j: (views[j].scale * views[j].rows[views[j].kept]).astype(np.float32) for j in live}
     norm, features = np.zeros(len(templates)), np.zeros(len(templates), np.int64)
     for j, block in kept.items():
         norm[j] = math.sqrt(float(np.einsum("ay,ay->", block, block, dtype=np.float64)))
@@ -254,13 +251,13 @@ def build_model(
         labels=corpus.labels,
         templates=templates,
         live=tuple(live),
-        index=small,
-        weights=_stack(kept, index, encoded.kinds, structure),
+        index=with_support(small, [views[j] for j in live], encoded.designs[0].support),
+        weights=stacked(kept, index, encoded, structure),
         mu=fit.mu,
         norm=norm,
         features=features,
         facts=_facts(corpus, fit, options)
-        | {"seen": _seen(index, encoded.kinds, structure)}
+        | {"seen": _seen(index, encoded, structure)}
         | _left_out(index)
         | ({"factors": factors} if factors else {})
         | ({"names": list(corpus.names)} if corpus.names else {}),
@@ -310,31 +307,15 @@ def _room_for_arcs(corpus: Corpus, templates: TemplateSet) -> Path | None:
     return memory.ensure_disk(ids, what) if free is not None and ids > IN_MEMORY * free else None
 
 
-def _blocks(encoded: Encoded, fit: Fit, structure: Structure) -> list[tuple[NDArray[Any], float]]:
-    """u_j [attributes of j, parts] and scale_j of each template, as views."""
-    out: list[tuple[NDArray[Any], float]] = [(np.zeros((0, 0)), 0.0)] * encoded.templates
-    for design, u, width in zip(encoded.designs, fit.weights, structure.widths(), strict=True):
-        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
-            out[j] = (u[first:last, :width], float(fit.scale[j]))
-    return out
-
-
-def _stack(
-    blocks: dict[int, NDArray[np.float32]], index: Index, kinds: tuple[str, ...], structure: Structure
-) -> tuple[NDArray[np.float32], ...]:
-    """Blocks of each kind one below the other, and the zero row of the null attribute."""
-    return tuple(
-        np.concatenate(
-            [*(b for j, b in blocks.items() if index.kinds[j] == kind), np.zeros((1, width), np.float32)]
-        )
-        for kind, width in zip(kinds, structure.widths(), strict=True)
-    )
-
-
-def _seen(index: Index, kinds: tuple[str, ...], structure: Structure) -> list[int]:
+def _seen(index: Index, encoded: Encoded, structure: Structure) -> list[int]:
     """How many features each template had in training, before those without a weight were dropped."""
-    width = dict(zip(kinds, structure.widths(), strict=True))
-    return [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
+    width = dict(zip(encoded.kinds, structure.widths(), strict=True))
+    found = [int(size) * width[kind] for size, kind in zip(index.found, index.kinds, strict=True)]
+    for design in encoded.designs:
+        if design.support is not None:
+            for j, count in zip(design.templates, np.diff(design.weight_ptr), strict=True):
+                found[j] = int(count)
+    return found
 
 
 def _factors(index: Index) -> dict[str, float]:
@@ -366,6 +347,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "loss_weights": dict(options.loss_weights),
         "share_identical": options.share_identical,
         "scaling": options.scaling,
+        "label_support": options.label_support,
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

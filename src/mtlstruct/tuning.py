@@ -26,6 +26,7 @@ from .formats import segmented
 from .grid import Store
 from .learners.base import Record, active_templates
 from .mapped import Shared, share
+from .oracle import Oracle
 from .processes import Outcome
 from .studies import Study, Trial
 from .subsets import subset
@@ -62,11 +63,16 @@ class Runner:
         return jobs if free is None else max(1, min(jobs, free // needed))
 
     @cached_property
+    def oracle(self) -> Oracle:
+        """All data as the methods see them."""
+        material, settings = self.material, self.study.settings
+        return oracle_of(self.study.corpus, material.structure, material.encoded, settings[0])
+
+    @cached_property
     def memory(self) -> int:
         """Bytes that the most demanding trial takes on top of the shared data."""
         structure, encoded, settings = self.material.structure, self.material.encoded, self.study.settings
-        oracle = oracle_of(self.study.corpus, structure, encoded, settings[0])
-        needed = max(learner_of(structure, options).memory(oracle) for options in settings)
+        needed = max(learner_of(structure, options).memory(self.oracle) for options in settings)
         whole = all(split.train is None for split in self.study.splits)
         copied = 0 if whole else sum(design.ids.nbytes for design in encoded.designs)
         return needed + copied + PROCESS
@@ -121,8 +127,8 @@ def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> d
     trace = _Trace()
     fit = learn(learner_of(material.structure, options), oracle, options, trace)
     learned = time.process_time() - cpu
+    templates, outline = material.index.templates, oracle.encoded.outline()
     del oracle
-    templates, outline = material.index.templates, encoded.outline()
     model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
     known = _known_words(study, corpus)
 

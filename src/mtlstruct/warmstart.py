@@ -44,9 +44,10 @@ def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ..
             continue
         kind = oracle.encoded.kinds.index(index.kinds[j])
         old, new = _same_attributes(model.index, place, index, j, translated)
-        target = weights[kind][_first(oracle, kind, j) + new]
+        design, attributes = oracle.encoded.designs[kind], _first(oracle, kind, j) + new
+        target = np.zeros((len(new), oracle.structure.widths()[kind]), weights[kind].dtype)
         target[:, parts[kind][1]] = block[old][:, parts[kind][0]]
-        weights[kind][_first(oracle, kind, j) + new] = target
+        design.put_rows(weights[kind], attributes, target)
         mu[j] = model.mu[model.live[place]]
         carried += len(new)
     if carried == 0:

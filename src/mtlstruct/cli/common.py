@@ -65,6 +65,13 @@ class Scaling(StrEnum):
     none = "none"
 
 
+class LabelSupport(StrEnum):
+    """The names in options.LABEL_SUPPORTS."""
+
+    all = "all"
+    seen = "seen"
+
+
 class Tags(StrEnum):
     """The names in formats.segmented.TAGS."""
 

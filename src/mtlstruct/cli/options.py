@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.common import Normalize, Scaling, Solver, Tags, Task
+from mtlstruct.cli.common import LabelSupport, Normalize, Scaling, Solver, Tags, Task
 
 TaskOption = Annotated[
     Task,
@@ -83,5 +83,12 @@ ScalingOption = Annotated[
     Scaling,
     typer.Option(
         "--scaling", help="Bring the real values of each template to a mean square of 1, or do not."
+    ),
+]
+LabelSupportOption = Annotated[
+    LabelSupport,
+    typer.Option(
+        "--label-support",
+        help="Attributes have features with all labels, or with those seen in training only.",
     ),
 ]

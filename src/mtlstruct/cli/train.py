@@ -10,6 +10,7 @@ import typer
 from mtlstruct.cli.common import (
     EncodingOption,
     JsonOption,
+    LabelSupport,
     MemoryOption,
     Method,
     Normalize,
@@ -27,6 +28,7 @@ from mtlstruct.cli.options import (
     EpsilonOption,
     EtaOption,
     GapOption,
+    LabelSupportOption,
     LineSearchOption,
     LossWeightsOption,
     MaxIterOption,
@@ -120,6 +122,7 @@ def train(
     memory: MemoryOption = None,
     normalize: NormalizeOption = Normalize.none,
     scaling: ScalingOption = Scaling.unit,
+    label_support: LabelSupportOption = LabelSupport.all,
     tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     log: Annotated[
@@ -176,6 +179,7 @@ def train(
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
         scaling=scaling,
+        label_support=label_support,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

@@ -124,7 +124,7 @@ def _preparation(ready: Runner, jobs: int, threads: int) -> str:
     from mtlstruct.memory import gigabytes
 
     return (
-        f"encoded {ready.material.weights:,} features in {clock(ready.material.seconds)}; {jobs} at a time, "
+        f"encoded {ready.oracle.features:,} features in {clock(ready.material.seconds)}; {jobs} at a time, "
         f"{threads} {'thread' if threads == 1 else 'threads'} each; each takes {gigabytes(ready.memory)}"
     )
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, Normalize, Scaling, Tags, Task, print_json
+from mtlstruct.cli.common import EncodingOption, LabelSupport, Normalize, Scaling, Tags, Task, print_json
 from mtlstruct.cli.job import Job, log_beside
 from mtlstruct.cli.options import (
     AllArcsOption,
     EpsilonOption,
     EtaOption,
     GapOption,
+    LabelSupportOption,
     LineSearchOption,
     LossWeightsOption,
     MaxIterOption,
@@ -107,6 +108,7 @@ def tune(
     ] = 0,
     normalize: NormalizeOption = Normalize.none,
     scaling: ScalingOption = Scaling.unit,
+    label_support: LabelSupportOption = LabelSupport.all,
     tags: TagsOption = Tags.bie,
     encoding: EncodingOption = "utf-8",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -151,6 +153,7 @@ def tune(
         loss_weights=parse_weights(loss_weights),
         share_identical=share_identical,
         scaling=scaling.value,
+        label_support=label_support.value,
     )
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
     if p:

@@ -25,7 +25,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
     ----------
     templates : TemplateSet, path, list of lines or None
         Where to look, in rows 0 only; None for feature dicts.
-    method, c, p, solver, gap, epsilon, max_iter, epochs, min_count, normalize, scaling
+    method, c, p, solver, gap, epsilon, max_iter, epochs, min_count, normalize, scaling, label_support
         See SequenceLabeler.
     share_identical, loss_weights
         See SequenceLabeler.
@@ -58,6 +58,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
+        label_support: str = "all",
         share_identical: bool = False,
         loss_weights: Mapping[Any, float] | None = None,
         group_by: Grouping = None,
@@ -78,6 +79,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling
+        self.label_support = label_support
         self.share_identical = share_identical
         self.loss_weights = loss_weights
         self.group_by = group_by

@@ -31,6 +31,7 @@ class Labelling(Structured):
     min_count: int
     normalize: str
     scaling: str
+    label_support: str
     share_identical: bool
     loss_weights: Mapping[Any, float] | None
     random_state: int
@@ -52,6 +53,7 @@ class Labelling(Structured):
             loss_weights=tuple((str(label), w) for label, w in (self.loss_weights or {}).items()),
             share_identical=self.share_identical,
             scaling=self.scaling,
+            label_support=self.label_support,
         )
 
     def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:

@@ -53,6 +53,8 @@ class SequenceLabeler(Labelling):
         The Unicode form in which cells are looked up.
     scaling : {"unit", "none"}
         Whether the real values of each template are brought to a mean square of 1 before training.
+    label_support : {"all", "seen"}
+        Whether an attribute has features with all labels, or with those it was seen with in training only.
     share_identical : bool
         Whether template lines that expand alike share their parameters.
     loss_weights : dict, optional
@@ -117,6 +119,7 @@ class SequenceLabeler(Labelling):
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
+        label_support: str = "all",
         share_identical: bool = False,
         loss_weights: Mapping[Any, float] | None = None,
         group_by: Grouping = None,
@@ -138,6 +141,7 @@ class SequenceLabeler(Labelling):
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling
+        self.label_support = label_support
         self.share_identical = share_identical
         self.loss_weights = loss_weights
         self.group_by = group_by

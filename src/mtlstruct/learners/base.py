@@ -146,10 +146,9 @@ def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer
 
 def table_bytes(oracle: Oracle) -> int:
     """Bytes of one table of weights, Oracle.zeros."""
-    node, *rest = oracle.structure.widths()
-    first, *others = oracle.encoded.designs
-    edges = sum(d.attributes * width * 8 for d, width in zip(others, rest, strict=True))
-    return first.attributes * padded(node) * 4 + edges
+    widths = oracle.structure.widths()
+    (rows, node), *rest = (d.weight_shape(w) for d, w in zip(oracle.encoded.designs, widths, strict=True))
+    return rows * padded(node) * 4 + sum(8 * rows * width for rows, width in rest)
 
 
 def score_bytes(oracle: Oracle) -> int:

@@ -246,7 +246,7 @@ class _LineSearch(_Run):
         out = np.zeros(self.oracle.templates)
         for design, a, b in zip(self.oracle.encoded.designs, self.best, self.weights, strict=True):
             for j, first, last in zip(
-                design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True
+                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
             ):
                 out[j] = np.einsum("ay,ay->", a[first:last], b[first:last], dtype=np.float64)
         return out
@@ -254,7 +254,7 @@ class _LineSearch(_Run):
     def _move_best(self, k: float) -> None:
         for design, a, b in zip(self.oracle.encoded.designs, self.best, self.weights, strict=True):
             for j, first, last in zip(
-                design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True
+                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
             ):
                 a[first:last] *= 1 - k
                 if self.mu[j] > 0:

@@ -146,6 +146,8 @@ class Descent(Kept, ABC):
 class Small(Kept):
     """The small problem. Vectors are flat float32: all parts of the attributes of one kind, then of the next.
 
+    Where attributes have features with some labels only, these are the rows of a table of weights, of one part each.
+
     mu         the block weights of Ω = ½ Σ_j ‖w_j‖²/mu_j
     absolute   Ω is ‖w‖₁ instead, and h the weight itself
     """
@@ -157,7 +159,9 @@ class Small(Kept):
         self.merged = oracle.merged
         self.oracle = replace(oracle, encoded=self.merged.encoded)
         self.weights: Weights = self.oracle.zeros()
-        self.widths = oracle.structure.widths()
+        parts = oracle.structure.widths()
+        shapes = [d.weight_shape(width) for d, width in zip(oracle.encoded.designs, parts, strict=True)]
+        self.parts, self.widths = parts, [width for _, width in shapes]
         self.total = self.merged.sums(mu)  # Σ mu_j over the members of f
         squares = [np.ones_like(some) if absolute else some for some in self.total]
         self.share = [np.sqrt(square).astype(np.float32) for square in squares]
@@ -166,8 +170,7 @@ class Small(Kept):
     def _stretched(self, curvature: float) -> list[NDArray[np.float32]]:
         """(1 + c·curvature·share²·sites)^−½ of each attribute; there are more parts, each less often, at an edge."""
         often = [
-            self.widths[0] / width * fired
-            for fired, width in zip(self.merged.fired, self.widths, strict=True)
+            self.parts[0] / parts * fired for fired, parts in zip(self.merged.fired, self.parts, strict=True)
         ]
         return [
             (1 / np.sqrt(1 + self.c * curvature * share.astype(np.float64) ** 2 * sites)).astype(np.float32)
@@ -228,7 +231,7 @@ class Small(Kept):
             self.large.encoded.designs, self.weights, self.merged.number, self.total, out, strict=True
         ):
             for j, first, last in zip(
-                design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True
+                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
             ):
                 some = number[first:last]
                 w[first:last] = small[some] * (self.mu[j] / total[some])[:, None]
@@ -248,7 +251,9 @@ class Small(Kept):
 def small_bytes(oracle: Oracle, pairs: int) -> int:
     """Bytes of a small problem: its A and weights, the pairs, and seven vectors more."""
     merged = oracle.merged
-    sizes = [len(fired) * width for fired, width in zip(merged.fired, oracle.structure.widths(), strict=True)]
+    shapes = zip(oracle.encoded.designs, oracle.structure.widths(), strict=True)
+    widths = [design.weight_shape(width)[1] for design, width in shapes]
+    sizes = [len(fired) * width for fired, width in zip(merged.fired, widths, strict=True)]
     ids = sum(design.ids.nbytes + design.ptr.nbytes for design in merged.encoded.designs)
     return ids + 4 * (2 * pairs + 7) * sum(sizes) + 8 * sum(sizes)
 

@@ -6,6 +6,9 @@ with e the scores (cost added) at the present alpha and k = Σ_j mu_j‖x_j‖²
     c·⟨alpha' − alpha, e⟩ − ½c²k·‖alpha' − alpha‖²
 
 so the best alpha' is the point of the simplex nearest to alpha + e/(c·k): one projection, no line search.
+
+Where attributes have features with some labels only (support.py), those of an item have one with its gold label at
+least, so k is the curvature of gold and no label has more: the step is shorter than it might be, and still gains.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
 from ..keeping import Kept
-from ..linear import LOOKAHEAD, prefetch
+from ..linear import LOOKAHEAD, padded, prefetch
+from ..support import lists
 from .base import DualProblem, Visits
 
 TINY = np.float32(1e-6)
@@ -63,7 +67,8 @@ class MulticlassDual(Kept):
         loss, steps = _visit(
             spans, p.gold, p.cost, self.alpha,
             design.ids, design.ptr, design.ragged, design.slotwise, design.blocks, design.values,
-            p.V[0], design.attributes, design.scales(mu), p.N, float(c), float(tolerance), gaps,
+            p.V[0], design.attributes, *lists(design.support), padded(self.alpha.shape[1]), design.scales(mu), p.N,
+            float(c), float(tolerance), gaps,
         )  # fmt: skip
         return Visits(gaps, float(loss), int(steps))
 
@@ -102,18 +107,25 @@ def _expected_cost(counts, gold, cost):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _load(entry, size, x, real, scales, V, out):  # type: ignore[no-untyped-def]
-    """out = −Σ_j mu_j v_j of one row of A."""
-    W = V.shape[1]
+def _load(entry, size, x, real, scales, V, own, of, out):  # type: ignore[no-untyped-def]
+    """out = −Σ_j mu_j v_j of one row of A; `own` and `of` as in sequence_visit."""
+    W = len(out)
+    listed = len(own) > 0
     for y in range(W):
         out[y] = 0
     for k in range(size):
-        prefetch(V, np.int64(entry[k + LOOKAHEAD]))
+        if not listed:
+            prefetch(V, np.int64(entry[k + LOOKAHEAD]))
         s = scales[k]
         if s < DEAD:
             continue
         if real:
             s *= x[k]
+        if listed:
+            a = np.uint64(entry[k])
+            for f in range(own[a, 0], own[a + np.uint64(1), 0]):
+                out[of[f, 0]] -= s * V[f, 0]
+            continue
         v = V[np.uint64(entry[k])]
         for y in range(W):
             out[y] -= s * v[y]
@@ -198,6 +210,20 @@ def _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, 
 
 
 @fast_kernel
+def _add_listed(entry, size, x, real, ragged, blocks, start, d, V, own, of, N):  # type: ignore[no-untyped-def]
+    """The same where attributes have features with some labels only; d float32[L] is the change of each label."""
+    for k in range(size):
+        a = np.uint64(entry[k])
+        value = x[k] if real else np.float32(1)
+        change = 0.0
+        for f in range(own[a, 0], own[a + np.uint64(1), 0]):
+            dx = value * d[of[f, 0]]
+            change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
+            V[f, 0] += dx
+        N[blocks[start + k] if ragged else blocks[k]] += change
+
+
+@fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
     spans,
     gold,
@@ -211,6 +237,9 @@ def _visit(  # type: ignore[no-untyped-def]
     values,
     V,
     null,
+    own,
+    of,
+    W,
     scales,
     N,
     c,
@@ -219,7 +248,7 @@ def _visit(  # type: ignore[no-untyped-def]
 ):
     L = alpha.shape[1]
     real = len(values) > 0
-    e = np.zeros(V.shape[1], np.float32)
+    e = np.zeros(W, np.float32)
     support = np.zeros(L, np.int64)
     fresh = np.zeros(L, np.float32)
     labels = np.zeros(L, np.int64)
@@ -233,7 +262,7 @@ def _visit(  # type: ignore[no-untyped-def]
             entry = ids[start : start + size + LOOKAHEAD]
             x = values[start : start + size] if real else values
             scale = scales[start : start + size] if ragged else scales
-            _load(entry, size, x, real, scale, V, e)
+            _load(entry, size, x, real, scale, V, own, of, e)
             mine = alpha[t]
             for y in range(L):
                 e[y] += cost[gold[t], y]
@@ -258,6 +287,12 @@ def _visit(  # type: ignore[no-untyped-def]
                     moved += 1
                     loss += np.float64(d) * cost[gold[t], y]
                     mine[y] = fresh[y]
-            _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, moved, V, N)
+            if len(own) > 0:
+                fresh[:] = 0
+                for i in range(moved):
+                    fresh[labels[i]] = change[i]
+                _add_listed(entry, size, x, real, ragged, blocks, start, fresh, V, own, of, N)
+            else:
+                _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, moved, V, N)
             steps += 1
     return loss, steps

@@ -8,8 +8,12 @@ made only for tokens that move. At the end the change of the token marginals is 
 follows exactly. Templates whose weight has all but vanished are not gathered, but V and N include them, so they
 can come back.
 
+Where attributes have features with some labels only (support.py), V is a list, the kernel of a token is that of a
+token with a label, and attributes without a feature for the label have no part in it.
+
 Words used below: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span,
-`er` which of those a position uses, `high` and `low` the best and the worst path.
+`er` which of those a position uses, `high` and `low` the best and the worst path, `own` where the features of each
+attribute begin, `of` the label of each (both empty where every attribute has all labels).
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._kernels import fast_kernel
-from ..linear import LOOKAHEAD, Design, prefetch
+from ..linear import LOOKAHEAD, Design, padded, prefetch
+from ..support import NEAR, lists
 from .sequence_flow import TINY, Flow
 
 DEAD = 1e-8
@@ -52,10 +57,12 @@ def visit(
     gaps = np.zeros(len(spans))
     scales = node.scales(mu)
     alive = scales > DEAD
-    ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -LOOKAHEAD % max(1, len(alive)))
+    far = LOOKAHEAD if node.support is None else NEAR
+    ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -far % max(1, len(alive)))
     loss, steps = _visit(
         spans, starts, gold, cost, *flow.arrays,
         node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
+        *lists(node.support), padded(cost.shape[1]),
         edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.attributes, edge_row,
         scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
     )  # fmt: skip
@@ -89,6 +96,21 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
+def _has(own, of, a, y):  # type: ignore[no-untyped-def]
+    """Whether attribute a has a feature with label y; its labels rise."""
+    if len(own) == 0:
+        return True
+    low, high = own[a, 0], own[a + 1, 0]
+    while low < high:
+        middle = (low + high) // 2
+        if of[middle, 0] < y:
+            low = middle + 1
+        else:
+            high = middle
+    return low < own[a + 1, 0] and of[low, 0] == y
+
+
+@fast_kernel
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
@@ -112,6 +134,37 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
                 x *= values[first + k]
             for y in range(W):
                 total[y] -= x * v[y]
+        for y in range(cost.shape[1]):
+            total[y] += cost[gold[start + t], y]
+
+
+@fast_kernel
+def _load_listed(  # type: ignore[no-untyped-def]
+    start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
+):
+    """_load_nodes where attributes have features with some labels only: fetched in two stages, the lists, then V."""
+    real = len(values) > 0
+    for t in range(n):
+        first = ptr[start + t]
+        size = ptr[start + t + 1] - first
+        entry = ids[first : first + size + LOOKAHEAD]
+        at = first if ragged else 0
+        total = em[t]
+        total[:] = 0
+        for k in range(size):
+            prefetch(own, np.int64(entry[k + LOOKAHEAD]))
+            if ahead[at + k]:
+                near = own[np.int64(entry[k + NEAR]), 0]
+                prefetch(V, near)
+                prefetch(of, near)
+            x = scales[at + k]
+            if x < DEAD:
+                continue
+            if real:
+                x *= values[first + k]
+            a = np.uint64(entry[k])
+            for f in range(own[a, 0], own[a + np.uint64(1), 0]):
+                total[of[f, 0]] -= x * V[f, 0]
         for y in range(cost.shape[1]):
             total[y] += cost[gold[start + t], y]
 
@@ -288,15 +341,15 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _kernel_row(turned, turned_values, scales, slots, n, t, null, out):  # type: ignore[no-untyped-def]
-    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span."""
+def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
     real = len(turned_values) > 0
     for u in range(n):
         out[u] = 0
     for k in range(slots):
         here = turned[k, t]
         s = scales[k]
-        if here == null or s < DEAD:
+        if here == null or s < DEAD or not _has(own, of, here, label):
             continue
         row = turned[k]
         if real:
@@ -310,7 +363,7 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, out):  # type:
 
 
 @fast_kernel
-def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, room, out):  # type: ignore[no-untyped-def]
+def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
     room [attributes + 1] is zero before and after: in between it holds mu·x of token t.
@@ -319,7 +372,7 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, room, out):
     first, last = ptr[start + t], ptr[start + t + 1]
     for k in range(first, last):
         s = scales[k if ragged else k - first]
-        if ids[k] != null and s >= DEAD:
+        if ids[k] != null and s >= DEAD and _has(own, of, ids[k], label):
             room[np.uint64(ids[k])] += s * values[k] if real else s
     for u in range(n):
         low, high = ptr[start + u], ptr[start + u + 1]
@@ -363,19 +416,27 @@ def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass
 
 
 @fast_kernel
-def _curvature(a, e, high, low, K, count, moved, edge_K):  # type: ignore[no-untyped-def]
+def _seat(place, t, y):  # type: ignore[no-untyped-def]
+    """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
+    return t, min(y, place.shape[1] - 1)
+
+
+@fast_kernel
+def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0
     for t in range(a, e + 1):
-        quad += 2.0 * K[t, t]
+        up = K[place[_seat(place, t, high[t])]]
+        down = K[place[_seat(place, t, low[t])]]
+        quad += np.float64(up[t]) + np.float64(down[t])
         for u in range(a, t):
-            if K[t, u] != 0:
-                same = 0
-                same += 1 if high[t] == high[u] else 0
-                same -= 1 if high[t] == low[u] else 0
-                same -= 1 if low[t] == high[u] else 0
-                same += 1 if low[t] == low[u] else 0
-                quad += 2.0 * K[t, u] * same
+            if up[u] != 0 or down[u] != 0:
+                both = np.float32(0)
+                both += up[u] if high[t] == high[u] else np.float32(0)
+                both -= up[u] if high[t] == low[u] else np.float32(0)
+                both -= down[u] if low[t] == high[u] else np.float32(0)
+                both += down[u] if low[t] == low[u] else np.float32(0)
+                quad += 2.0 * both
     for i in range(count):
         for j in range(count):
             if moved[i, 1] == moved[j, 1]:
@@ -412,7 +473,9 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
 
 
 @fast_kernel
-def _shift_scores(a, e, n, rows, high, low, K, count, moved, edge_K, step, push, em, tr, delta, edge_delta):  # type: ignore[no-untyped-def]
+def _shift_scores(  # type: ignore[no-untyped-def]
+    a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, delta, edge_delta
+):
     """What the step does to the scores of the span, and to the marginals that will be committed."""
     L = tr.shape[1]
     theta = np.float32(step)
@@ -420,15 +483,36 @@ def _shift_scores(a, e, n, rows, high, low, K, count, moved, edge_K, step, push,
         y, z = high[t], low[t]
         delta[t, y] += theta
         delta[t, z] -= theta
+        up = K[place[_seat(place, t, y)]]
+        down = K[place[_seat(place, t, z)]]
         for u in range(n):
-            k = push * K[t, u]
-            em[u, y] -= k
-            em[u, z] += k
+            em[u, y] -= push * up[u]
+            em[u, z] += push * down[u]
     for i in range(count):
         row, pair, sign = moved[i, 0], moved[i, 1], moved[i, 2]
         edge_delta[row, pair] += step * sign
         for k in range(rows):
             tr[k, pair // L, pair % L] -= push * sign * edge_K[row, k]
+
+
+@fast_kernel
+def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
+    """_add_row where attributes have features with some labels only."""
+    real = len(values) > 0
+    entry = ids[start : stop + LOOKAHEAD]
+    for k in range(stop - start):
+        prefetch(own, np.int64(entry[k + LOOKAHEAD]))
+        near = own[np.int64(entry[k + NEAR]), 0]
+        prefetch(V, near)
+        prefetch(of, near)
+        a = np.uint64(entry[k])
+        x = values[start + k] if real else np.float32(1)
+        change = 0.0
+        for f in range(own[a, 0], own[a + np.uint64(1), 0]):
+            dx = x * d[of[f, 0]]
+            change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
+            V[f, 0] += dx
+        N[blocks[start + k] if ragged else blocks[k]] += change
 
 
 @fast_kernel
@@ -468,7 +552,9 @@ def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-unty
 
 
 @fast_kernel
-def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, N):  # type: ignore[no-untyped-def]
+def _commit(  # type: ignore[no-untyped-def]
+    start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, own, of, N
+):
     """Adds c·delta to V, follows N, clears delta. Returns the change of the loss."""
     L = cost.shape[1]
     loss = 0.0
@@ -481,8 +567,11 @@ def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V,
         for y in range(L):
             loss += np.float64(delta[t, y]) * cost[gold[start + t], y]
             delta[t, y] *= np.float32(c)
-        if most > 1e-9:
-            _add_row(ids, values, blocks, ragged, null, ptr[start + t], ptr[start + t + 1], delta[t], V, N)
+        first, last = ptr[start + t], ptr[start + t + 1]
+        if most > 1e-9 and len(own) > 0:
+            _add_listed(ids, values, blocks, ragged, first, last, delta[t], V, own, of, N)
+        elif most > 1e-9:
+            _add_row(ids, values, blocks, ragged, null, first, last, delta[t], V, N)
         for y in range(L):
             delta[t, y] = 0
     return loss
@@ -491,12 +580,11 @@ def _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V,
 @fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
     spans, starts, gold, cost, count, tail, head, mass,
-    ids, ptr, ragged, slotwise, blocks, values, V, null,
+    ids, ptr, ragged, slotwise, blocks, values, V, null, own, of, W,
     edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
     scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
     L = cost.shape[1]
-    W = V.shape[1]
     longest = 1
     for s in range(len(spans)):
         longest = max(longest, spans[s, 1] - spans[s, 0])
@@ -504,11 +592,12 @@ def _visit(  # type: ignore[no-untyped-def]
     room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
     em = np.zeros((longest, W), np.float32)
     delta = np.zeros((longest, W), np.float32)
-    K = np.zeros((longest, longest), np.float32)
-    known = np.zeros(longest, np.bool_)
+    # a round moves a token from one label to another
+    K = np.zeros((longest * (1 if len(own) == 0 else 2 * rounds), longest), np.float32)
+    place = np.zeros((longest, 1 if len(own) == 0 else W), np.int64)
     turned = np.zeros((slots, longest), ids.dtype)
     turned_values = np.zeros((slots if len(values) > 0 else 0, longest), np.float32)
-    mark = np.zeros(1 if slotwise else len(V), np.float32)
+    mark = np.zeros(1 if slotwise else null + 1, np.float32)
     tr = np.zeros((room, L, W), np.float32)
     edge_delta = np.zeros((room, L * L))
     edge_K = np.zeros((room, room), np.float32)
@@ -528,13 +617,18 @@ def _visit(  # type: ignore[no-untyped-def]
         n = spans[s, 1] - start
         left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
         right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
-        _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
+        if len(own) > 0:
+            _load_listed(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
+        else:
+            _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
         rows = _load_edges(
             start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
             edge_delta,
         )  # fmt: skip
+        known = 0
         for t in range(n):
-            known[t] = False
+            for y in range(place.shape[1]):
+                place[t, y] = -1
         prepared = False
         gap = -1.0
         for _ in range(rounds):
@@ -579,14 +673,20 @@ def _visit(  # type: ignore[no-untyped-def]
                         if len(values) > 0:
                             _transpose(values, ptr[start], slots, n, turned_values)
                 for t in range(a, e + 1):
-                    if known[t]:
-                        continue
-                    known[t] = True
-                    if slotwise:
-                        _kernel_row(turned, turned_values, scales, slots, n, t, null, K[t])
-                    else:
-                        _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, mark, K[t])
-                quad = _curvature(a, e, high, low, K, edges, moved, edge_K)
+                    for y in (high[t], low[t]):
+                        seat = _seat(place, t, y)
+                        if place[seat] >= 0:
+                            continue
+                        place[seat] = known
+                        row = K[known]
+                        known += 1
+                        if slotwise:
+                            _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, y, row)
+                        else:
+                            _ragged_row(
+                                start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row
+                            )
+                quad = _curvature(a, e, high, low, K, place, edges, moved, edge_K)
                 step = np.float64(bottleneck)
                 if quad > 0 and df / (c * quad) < step:
                     step = df / (c * quad)
@@ -595,15 +695,17 @@ def _visit(  # type: ignore[no-untyped-def]
                 moves += 1
                 _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
                 _shift_scores(
-                    a, e, n, rows, high, low, K, edges, moved, edge_K, step, np.float32(c * step), em, tr, delta,
-                    edge_delta,
+                    a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr,
+                    delta, edge_delta,
                 )  # fmt: skip
             steps += moves
             if moves == 0:
                 break
         gaps[s] = gap
         if prepared:
-            loss += _commit(start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, N)
+            loss += _commit(
+                start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, own, of, N
+            )
             for k in range(rows):
                 for y in range(L * L):
                     edge_delta[k, y] *= c

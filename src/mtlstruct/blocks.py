@@ -1,0 +1,91 @@
+"""The weights of a fit, template by template, and what a model keeps of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arcs import ArcIndex
+from .encoding import Encoded
+from .learners import Fit
+from .stored import Index
+from .structures import Structure
+from .support import Support
+
+
+@dataclass(frozen=True)
+class Block:
+    """u_j as a view, and scale_j: a row an attribute; or a feature, with the features and labels of its attributes.
+
+    own     int64[attributes + 1]: where the features of each attribute begin, empty if a row is an attribute
+    of      int32[features]: the label of each
+    """
+
+    rows: NDArray[Any]
+    scale: float
+    own: NDArray[np.int64]
+    of: NDArray[np.int32]
+
+    @cached_property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which rows have a weight."""
+        return np.any(self.rows != 0, axis=1) if self.scale != 0 else np.zeros(len(self.rows), bool)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How many features of each attribute have a weight, where rows are features."""
+        return np.diff(np.append(0, np.cumsum(self.kept))[self.own])
+
+    @property
+    def used(self) -> NDArray[np.bool_]:
+        """Which attributes have a weight."""
+        return self.kept if len(self.own) == 0 else self.counts > 0
+
+
+def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
+    """All templates, whatever their kind."""
+    none = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    out = [Block(np.zeros((0, 0)), 0.0, *none)] * encoded.templates
+    for design, u, width in zip(encoded.designs, fit.weights, structure.widths(), strict=True):
+        parts = design.weight_shape(width)[1]
+        for j, (first, last), (low, high) in zip(
+            design.templates, pairwise(design.block_ptr), pairwise(design.weight_ptr), strict=True
+        ):
+            own, of = none
+            if design.support is not None:
+                own = design.support.ptr[first : last + 1] - low
+                of = design.support.labels[low:high]
+            out[j] = Block(u[low:high, :parts], float(fit.scale[j]), own, of)
+    return out
+
+
+def with_support(index: Index, live: Sequence[Block], support: Support | None) -> Index:
+    """The index of a model, which keeps of the support what has a weight."""
+    if support is None or isinstance(index, ArcIndex):
+        return index
+    listed = [block for block in live if len(block.own)]
+    counts = np.concatenate([*(block.counts[block.used] for block in listed), [0]]).astype(np.int64)
+    labels = [np.zeros(0, np.int32), *(block.of[block.kept] for block in listed)]
+    ptr = np.append(0, np.cumsum(counts)).astype(np.int64)
+    return replace(index, support=Support(ptr, np.concatenate(labels), support.width))
+
+
+def stacked(
+    blocks: dict[int, NDArray[np.float32]], index: Index, encoded: Encoded, structure: Structure
+) -> tuple[NDArray[np.float32], ...]:
+    """Blocks of each kind one below the other, and the zero row of the null attribute."""
+    return tuple(
+        np.concatenate(
+            [
+                *(b for j, b in blocks.items() if index.kinds[j] == kind),
+                np.zeros((1, design.weight_shape(width)[1]), np.float32),
+            ]
+        )
+        for kind, design, width in zip(encoded.kinds, encoded.designs, structure.widths(), strict=True)
+    )

@@ -1,0 +1,175 @@
+"""Features with labels seen only, against the problem with a feature for every label less those not seen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from duals import keep_books, ragged
+from naive import block_squares, count, objective, random_corpus, random_items, score
+
+from mtlstruct import linear
+from mtlstruct.encoding import encode_training
+from mtlstruct.learners import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
+from mtlstruct.losses import Free, Hamming
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import L1, L2, BlockL1Squared, PBlock
+from mtlstruct.structures import MulticlassStructure, SequenceStructure
+from mtlstruct.templates import TemplateSet
+
+LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"
+BAGS = "U0:%x[0,0]\nU1:%x[-1,0]\nU1:%x[0,0]\nU1:%x[1,0]\nB"
+
+
+def silent(record):
+    return False
+
+
+def pair(seed, lines=LINES, *, items=False, shared=False, loss=Hamming, change=None, **sizes):
+    """The oracle of all labels, and the one of labels seen."""
+    rng = np.random.default_rng(seed)
+    data = random_items(rng, **sizes) if items else random_corpus(rng, labels=5, **sizes)
+    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]" if items else lines)
+    structure = (MulticlassStructure if items else SequenceStructure)(len(data.labels))
+    encoded, _ = encode_training(data, templates.shared() if shared else templates, structure.sites(data.ptr))
+    if change is not None:
+        first, *rest = encoded.designs
+        encoded = replace(encoded, designs=(change(first), *rest))
+    every = Oracle(structure, encoded, data.outputs, loss().table(data.labels))
+    return every, replace(every, encoded=encoded.supported(data.outputs, len(data.labels)))
+
+
+def mask(oracle):
+    """Which attribute has which label, by looking at every entry: bool[attributes + 1, L]."""
+    design = oracle.encoded.designs[0]
+    out = np.zeros((design.attributes + 1, oracle.structure.labels), bool)
+    for row in range(design.rows):
+        for k in range(design.ptr[row], design.ptr[row + 1]):
+            if design.ids[k] != design.attributes and (len(design.values) == 0 or design.values[k] != 0):
+                out[design.ids[k], oracle.gold[row]] = True
+    return out
+
+
+def spread(oracle, weights):
+    """Listed weights as a table with a column for each label."""
+    design = oracle.encoded.designs[0]
+    table = design.rows_of(weights[0], np.arange(design.attributes + 1))
+    return [table, *weights[1:]]
+
+
+CHANGES = {
+    "plain": {},
+    "shared": {"lines": BAGS, "shared": True},
+    "ragged": {"change": lambda design: ragged(design, real=False)},
+    "real": {"change": lambda design: ragged(design, real=True)},
+    "items": {"items": True},
+}
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("case", CHANGES)
+def test_the_labels_of_an_attribute_are_those_it_was_seen_with(case):
+    every, some = pair(0, **CHANGES[case])
+    support = some.encoded.designs[0].support
+    table = np.zeros((support.attributes + 1, support.width), bool)
+    for a in range(support.attributes + 1):
+        own = support.labels[support.ptr[a] : support.ptr[a + 1]]
+        assert np.all(np.diff(own) > 0)
+        table[a, own] = True
+    np.testing.assert_array_equal(table, mask(every))
+    assert some.features == mask(every).sum() + sum(u[:-1].size for u in every.zeros()[1:]) < every.features
+
+
+@pytest.mark.jitless
+@pytest.mark.parametrize("case", CHANGES)
+def test_score_and_count_are_those_of_all_labels_with_the_others_left_out(case):
+    every, some = pair(1, **CHANGES[case])
+    rng = np.random.default_rng(2)
+    design, plain = some.encoded.designs[0], every.encoded.designs[0]
+    weights = rng.normal(size=(design.support.features + 1, 1)).astype(np.float32)
+    weights[-1] = 0
+    scale = rng.normal(size=some.templates)
+    out = np.zeros((design.rows, some.structure.labels), np.float32)
+    linear.score(design, weights, scale, out)
+    table = spread(some, [weights])[0]
+    np.testing.assert_allclose(out, score(plain, table, scale), rtol=1e-4, atol=1e-4)
+
+    z = rng.normal(size=out.shape).astype(np.float32)
+    z[::3] = 0
+    found = np.zeros_like(weights)
+    linear.count(design, z, found)
+    expected = np.where(mask(every), count(plain, z, table.shape), 0)
+    np.testing.assert_allclose(spread(some, [found])[0], expected, rtol=1e-4, atol=1e-4)
+    assert found[-1] == 0
+    norms = linear.squared_norms(some.encoded.designs[:1], [weights], some.templates)
+    np.testing.assert_allclose(norms, block_squares(replace_first(every), [table], np.ones(some.templates)))
+
+
+def replace_first(oracle):
+    """The oracle with its first kind only."""
+    return replace(oracle, encoded=replace(oracle.encoded, designs=oracle.encoded.designs[:1]))
+
+
+@pytest.mark.parametrize("case", CHANGES)
+@pytest.mark.parametrize("c", [0.1, 10.0])
+def test_visits_raise_the_dual_and_keep_the_books(case, c):
+    _, some = pair(3, **CHANGES[case])
+    keep_books(some, c)
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_many_visits_close_the_gap_for_fixed_weights(case):
+    _, some = pair(4, **CHANGES[case])
+    V, N = some.zeros(), np.zeros(some.templates)
+    state, mu = some.dual(V, N), np.full(some.templates, 1 / some.templates)
+    for _ in range(300):
+        visits = state.visit(state.spans(np.arange(some.sentences), 0), mu, 1.0, 10, 1e-7)
+    assert visits.gaps.sum() < 1e-2
+
+
+MARGINS = {
+    "coordinate": Coordinate(Stop(gap=2e-3, max_passes=400)),
+    "cutting-plane": CuttingPlane(Stop(gap=2e-3, max_passes=600)),
+    "line-search": CuttingPlane(Stop(gap=2e-3, max_passes=300), line_search=True),
+}
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize("name", MARGINS)
+def test_the_certificate_is_that_of_the_smaller_problem(name, regularizer):
+    """The objective by enumeration, on a table in which the features left out are zero; all solvers agree on it."""
+    every, some = pair(5, sentences=10, longest=4)
+    fit = MARGINS[name].fit(some, regularizer, 1.0, silent)
+    assert fit.converged
+    assert fit.dual <= fit.objective * (1 + 1e-6)
+    table = spread(some, fit.weights)
+    assert not table[0][~mask(every)].any()
+    assert fit.objective == pytest.approx(objective(every, table, fit.scale, regularizer, 1.0), rel=1e-4)
+    other = MARGINS["coordinate"].fit(some, regularizer, 1.0, silent)
+    assert max(fit.dual, other.dual) <= min(fit.objective, other.objective) * (1 + 1e-6)
+    full = MARGINS["coordinate"].fit(every, regularizer, 1.0, silent)
+    assert full.dual < fit.objective  # fewer features cannot do better
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), PBlock(1.5)], ids=lambda r: type(r).__name__)
+def test_classes_reach_the_optimum_too(regularizer):
+    _, some = pair(6, items=True)
+    fits = [
+        Coordinate(Stop(gap=2e-3, max_passes=500)).fit(some, regularizer, 1.0, silent),
+        CuttingPlane(Stop(gap=2e-3, max_passes=600)).fit(some, regularizer, 1.0, silent),
+    ]
+    assert all(fit.converged for fit in fits)
+    assert max(fit.dual for fit in fits) <= min(fit.objective for fit in fits) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(("learner", "regularizer"), [(LBFGS, L2()), (OWLQN, L1())])
+@pytest.mark.parametrize("case", ["plain", "shared", "items"])
+def test_random_fields_end_with_the_true_objective(learner, regularizer, case):
+    every, some = pair(7, loss=Free, **CHANGES[case])
+    fit = learner(Stop(gap=2e-3, max_passes=500)).fit(some, regularizer, 1.0, silent)
+    assert fit.gap <= 2e-3
+    table = spread(some, fit.weights)
+    assert not table[0][~mask(every)].any()
+    loss = some.likelihood(some.score(fit.weights, fit.scale)).total
+    assert loss == pytest.approx(every.likelihood(every.score(table, fit.scale)).total, rel=1e-4)
+    norms = some.absolute_sums(fit.weights) if learner is OWLQN else np.sqrt(some.squared_norms(fit.weights))
+    assert fit.objective == pytest.approx(regularizer.value(norms) + loss, rel=1e-4)
