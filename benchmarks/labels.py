@@ -49,7 +49,6 @@ def _row(data: str, support: str, repeat: int) -> dict[str, Any]:
         "cpu_learning": found["cpu"]["learning"],
         "peak_mb": run.peak_mb,
         "model_mb": model.stat().st_size / 1e6,
-        "tokens_per_second": score["tokens_per_second"],
         "f1": score["f1"] or None,
         "accuracy": score["accuracy"],
     }

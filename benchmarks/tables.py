@@ -245,7 +245,7 @@ def labels(rows: Rows) -> str:
             "CPU",
             "learning",
         ),
-        *("peak memory", "model", "tokens/s"),
+        *("peak memory", "model"),
     )
     return markdown(titles, (or_missing(row, "name", _labels, len(titles)) for row in rows))
 
@@ -261,7 +261,6 @@ def _labels(row: dict[str, Any]) -> list[str]:
         f"{row['cpu_learning']:.0f} s",
         f"{row['peak_mb']:.0f} MB",
         f"{row['model_mb']:.0f} MB",
-        f"{row['tokens_per_second']:,.0f}",
     ]
 
 
