@@ -11,7 +11,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.errors import SolverError
 from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.learners.coordinate import TemplateWeights
+from mtlstruct.learners.template_weights import TemplateWeights
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
 from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock

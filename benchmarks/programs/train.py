@@ -16,10 +16,10 @@ from typing import Any
 
 import mtlstruct.train
 from mtlstruct import cli
-from mtlstruct.learners import coordinate
+from mtlstruct.learners.ascent import Ascent
 
 _learn = mtlstruct.train.learn
-_full_pass = coordinate._Ascent._full_pass
+_full_pass = Ascent._full_pass
 _seconds: dict[str, float] = {}
 
 
@@ -41,7 +41,7 @@ def _timed_pass(ascent: Any) -> Any:
 
 if __name__ == "__main__":
     mtlstruct.train.learn = _timed  # type: ignore[assignment]
-    coordinate._Ascent._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
+    Ascent._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = cli.run(["train", *sys.argv[1:], "--quiet", "--json"])
     if code == 0:
