@@ -204,3 +204,17 @@ def test_ragged_and_real_valued_rows(real):
         dual_values.append(loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(dual_values) >= -1e-4 * max(dual_values))
     np.testing.assert_allclose(rebuilt(oracle, state, 1.0)[1], N, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_share_of_the_way_back_is_a_mean_of_two_flows(share):
+    oracle, _, _, state = setting(4)
+    spans, mu = state.spans(np.arange(oracle.sentences), 0), np.ones(oracle.templates)
+    state.visit(spans, mu, 0.3, 5, 1e-6)
+    before, then = state.remembered(), dense(state)
+    state.visit(spans, 3 * mu, 2.0, 5, 1e-6)
+    now = dense(state)
+    assert not np.array_equal(now, then)
+    state.approach(before, share)
+    check_flow(state, oracle.encoded.ptr)
+    np.testing.assert_allclose(dense(state), (1 - share) * now + share * then, atol=1e-6)

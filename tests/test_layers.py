@@ -15,13 +15,14 @@ LAYERS = {
     "warmstart": 7, "stopping": 7, "scoring": 7, "assessment": 7, "telling": 7, "voices": 7,
     "checkpoints": 7,
     "model": 6, "learners": 6, "calibration": 6,
-    "masters": 5, "cuts": 5, "oracle": 5, "lattice": 5, "compaction": 5, "stored": 5, "merging": 5,
+    "masters": 5, "cuts": 5, "indexing": 5, "shards": 5, "oracle": 5, "lattice": 5, "compaction": 5, "stored": 5,
+    "merging": 5,
     "encoding": 4, "arcs": 4, "subsets": 4, "sharing": 4, "plan": 4, "openings": 4,
     "templates": 3, "structures": 3, "formats": 3, "grid": 3,
     "corpus": 2, "linear": 2, "rows": 2, "support": 2, "losses": 2, "regularizers": 2, "metrics": 2,
     "classification": 2, "attachment": 2, "numbering": 2, "normalizers": 2, "archive": 2, "constraints": 2,
     "threads": 1, "errors": 1, "files": 1, "memory": 1, "processes": 1, "mapped": 1, "_kernels": 1, "data": 1,
-    "web": 1, "keeping": 1,
+    "web": 1, "keeping": 1, "teams": 1,
 }  # fmt: skip
 
 

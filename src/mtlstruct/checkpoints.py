@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import __version__, archive
-from .corpus import Corpus
 from .errors import IncompatibleError, ModelFileError, MtlError
 from .files import check_writable
-from .grid import corpus_digest, digest
+from .grid import digest
 from .keeping import Keeper, Kept, State
 from .model import Model
 from .templates import TemplateSet
@@ -132,15 +131,18 @@ def _unpack(path: Path, run: Kept, state: State) -> None:
 
 
 def facts_of(
-    corpus: Corpus, templates: TemplateSet, options: Mapping[str, Any], start: Model | None
+    data: str, names: Sequence[str], templates: TemplateSet, options: Mapping[str, Any], start: Model | None
 ) -> dict[str, Any]:
-    """What a training depends on, and nothing else: checksums, and the options as they are."""
+    """What a training depends on, and nothing else: checksums, of which `data` is one, and the options as they are.
+
+    names    of the columns, if they have any
+    """
     lists = {name: list(entries) for name, entries in templates.lists.items()}
     lines = [template.title for template in templates]
     return {
         "mtlstruct": __version__,
-        "data": corpus_digest(corpus),
-        "templates": digest([corpus.names, lines, lists]),
+        "data": data,
+        "templates": digest([names, lines, lists]),
         "start model": None if start is None else _model_digest(start),
         "options": dict(options),
     }

@@ -8,7 +8,7 @@ fetched once and serves all cuts.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,44 +24,25 @@ REMEMBERED = 20_000_000
 """Sparse differences to gold are kept beside the labelings up to this many entries, and rebuilt beyond."""
 
 
-class Bundle(Kept):
-    """Cuts, their Gram matrices, and how long each has been idle.
+class Cuts(Kept):
+    """The cuts as outputs of the sentences at hand; q and p are means over `sentences`, which may be more."""
 
-    gram float64[m, s, s], q float64[s]
-    """
+    kept: ClassVar[tuple[str, ...]] = ("outputs",)
 
-    kept = ("outputs", "gram", "q", "idle")
-
-    def __init__(self, oracle: Oracle) -> None:
-        self.oracle = oracle
+    def __init__(self, oracle: Oracle, sentences: int) -> None:
+        self.oracle, self.sentences = oracle, sentences
         self.outputs: list[NDArray[np.integer]] = []
         self._differences: list[tuple[Triplets, ...] | None] = []
-        self.gram = np.zeros((oracle.templates, 0, 0))
-        self.q = np.zeros(0)
-        self.idle = np.zeros(0, np.int64)
-
-    def __len__(self) -> int:
-        return len(self.q)
 
     def unpack(self, state: State) -> None:
         """Takes the cuts; differences to gold are made again when they are wanted."""
         super().unpack(state)
-        self._differences = [None] * len(self)
+        self._differences = [None] * len(self.outputs)
 
-    def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
-        """Adds the cut that these outputs make; `buffer` holds p meanwhile."""
+    def add(self, outputs: NDArray[np.int32]) -> None:
+        """One more cut."""
         self.outputs.append(outputs.astype(np.min_scalar_type(int(outputs.max(initial=0)))))
         self._differences.append(None)
-        self.q = np.append(self.q, loss / self.oracle.sentences)
-        self.idle = np.append(self.idle, 0)
-        one = np.zeros(len(self))
-        one[-1] = 1
-        self.combine(one, buffer)
-        row = self._products(buffer)
-        gram = np.empty((self.oracle.templates, len(self), len(self)))
-        gram[:, :-1, :-1] = self.gram
-        gram[:, -1, :] = gram[:, :, -1] = row
-        self.gram = gram
 
     def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
         """weights := Σ_r α_r p^r, unscaled."""
@@ -72,19 +53,26 @@ class Bundle(Kept):
         ]
         for r in np.flatnonzero(alpha).tolist():
             for triplets, table in zip(self._difference(r), counts, strict=True):
-                triplets.add_to(table, alpha[r] / self.oracle.sentences)
+                triplets.add_to(table, alpha[r] / self.sentences)
         self.oracle.count(counts, weights)
 
-    def prune(self, alpha: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
-        """Drops cuts that have had no weight for `patience` solves; returns alpha of the rest."""
-        self.idle = np.where(alpha > 1e-9 * alpha.max(initial=0.0), 0, self.idle + 1)
-        kept = np.flatnonzero(self.idle < patience)
-        if len(kept) < len(self):
-            self.outputs = [self.outputs[r] for r in kept]
-            self._differences = [self._differences[r] for r in kept]
-            self.gram = np.ascontiguousarray(self.gram[:, kept][:, :, kept])
-            self.q, self.idle = self.q[kept], self.idle[kept]
-        return alpha[kept]
+    def products(self, p: Weights) -> NDArray[np.float64]:
+        """⟨p_j, p_j^r⟩ for all templates and cuts: float64[m, s]."""
+        out = np.zeros((self.oracle.templates, len(self.outputs)))
+        differences = [self._difference(r) for r in range(len(self.outputs))]
+        for kind, design in enumerate(self.oracle.encoded.designs):
+            some = [d[kind] for d in differences]
+            table = _by_row(some, design.rows)
+            _dots(
+                design.ids, design.ptr, *_blocks(design), design.values, design.attributes,
+                *lists(design.support), p[kind], *table, out,
+            )  # fmt: skip
+        return out / self.sentences
+
+    def select(self, kept: NDArray[np.int64]) -> None:
+        """Drops all other cuts."""
+        self.outputs = [self.outputs[r] for r in kept]
+        self._differences = [self._differences[r] for r in kept]
 
     def _difference(self, r: int) -> tuple[Triplets, ...]:
         known = self._differences[r]
@@ -98,18 +86,53 @@ class Bundle(Kept):
     def _entries(self) -> int:
         return sum(len(t.row) for d in self._differences if d is not None for t in d)
 
-    def _products(self, p: Weights) -> NDArray[np.float64]:
-        """⟨p_j, p_j^r⟩ for all templates and cuts: float64[m, s]."""
-        out = np.zeros((self.oracle.templates, len(self)))
-        differences = [self._difference(r) for r in range(len(self))]
-        for kind, design in enumerate(self.oracle.encoded.designs):
-            some = [d[kind] for d in differences]
-            table = _by_row(some, design.rows)
-            _dots(
-                design.ids, design.ptr, *_blocks(design), design.values, design.attributes,
-                *lists(design.support), p[kind], *table, out,
-            )  # fmt: skip
-        return out / self.oracle.sentences
+
+class Bundle(Kept):
+    """Cuts, their Gram matrices, and how long each has been idle.
+
+    gram float64[m, s, s], q float64[s]
+    """
+
+    kept = ("cuts", "gram", "q", "idle")
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        spread = getattr(oracle, "cuts", None)  # over shards, each has those of its own sentences
+        self.cuts: Cuts = spread() if spread is not None else Cuts(oracle, oracle.sentences)
+        self.gram = np.zeros((oracle.templates, 0, 0))
+        self.q = np.zeros(0)
+        self.idle = np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    def add(self, outputs: NDArray[np.int32], loss: float, buffer: Weights) -> None:
+        """Adds the cut that these outputs make; `buffer` holds p meanwhile."""
+        self.cuts.add(outputs)
+        self.q = np.append(self.q, loss / self.oracle.sentences)
+        self.idle = np.append(self.idle, 0)
+        one = np.zeros(len(self))
+        one[-1] = 1
+        self.combine(one, buffer)
+        row = self.cuts.products(buffer)
+        gram = np.empty((self.oracle.templates, len(self), len(self)))
+        gram[:, :-1, :-1] = self.gram
+        gram[:, -1, :] = gram[:, :, -1] = row
+        self.gram = gram
+
+    def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
+        """weights := Σ_r α_r p^r, unscaled."""
+        self.cuts.combine(alpha, weights)
+
+    def prune(self, alpha: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
+        """Drops cuts that have had no weight for `patience` solves; returns alpha of the rest."""
+        self.idle = np.where(alpha > 1e-9 * alpha.max(initial=0.0), 0, self.idle + 1)
+        kept = np.flatnonzero(self.idle < patience)
+        if len(kept) < len(self):
+            self.cuts.select(kept)
+            self.gram = np.ascontiguousarray(self.gram[:, kept][:, :, kept])
+            self.q, self.idle = self.q[kept], self.idle[kept]
+        return alpha[kept]
 
 
 BY_SLOT, BY_ENTRY, BY_ATTRIBUTE = range(3)

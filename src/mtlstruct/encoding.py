@@ -214,12 +214,66 @@ def encode_tokens(
     unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex]:
     """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
+    seen = observe(corpus, templates, sites, normalize)
+    templates, plan = seen.templates, seen.plan
+    known = widened(templates, plan, (seen.vocabularies, seen.tables))
+    maps, sizes = number_attributes(templates, plan, known, seen.counts, min_count)
+    factors = _unit_factors(seen) if unit else None
+    index = FeatureIndex(
+        templates=templates,
+        kinds=tuple(seen.site_of[t.kind].kind for t in templates),
+        normalize=normalize,
+        vocabularies=known[0],
+        tables=known[1],
+        maps=maps,
+        sizes=sizes,
+        factors=factors,
+    )
+    return seen.encoded(index), index
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the templates see in a corpus, numbered by first appearance; which attributes there are is decided later.
+
+    site_of    the sites of each template letter
+    spelled    how many entries of each vocabulary are of cells; the others are boundary marks
+    values     what each node of the plan sees at each place
+    """
+
+    templates: TemplateSet
+    plan: Plan
+    grid: _Grid
+    site_of: Mapping[str, Sites]
+    vocabularies: tuple[Vocabulary, ...]
+    spelled: tuple[int, ...]
+    tables: tuple[PairTable, ...]
+    values: Sequence[Node]
+
+    def at(self, r: int) -> Found:
+        """The value of a reading at each of its sites."""
+        tokens = self.site_of[self.templates[self.plan.owners[r]].kind].tokens
+        return _values_at(self.plan.uses[r], self.grid, self.values, tokens)
+
+    def counts(self, r: int, size: int) -> Int64:
+        """How often a reading sees each value of its node, of which there are `size`."""
+        found = self.at(r)
+        ids = found.ids if isinstance(found, Entries) else found
+        return np.bincount(ids[ids != ABSENT], minlength=size).astype(np.int64)
+
+    def encoded(self, index: FeatureIndex) -> Encoded:
+        """The corpus in the attributes of an index whose maps are for these values."""
+        return _assemble(index, self.grid, self.values, tuple(self.site_of.values()), index.factors)
+
+
+def observe(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], normalize: str) -> Observed:
+    """Numbers all that the templates see."""
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
-    kind_of = {site.letter: site for site in sites}
+    site_of = {site.letter: site for site in sites}
     for template in templates:
-        if template.kind not in kind_of:
-            known = ", ".join(kind_of)
+        if template.kind not in site_of:
+            known = ", ".join(site_of)
             problem = f"this task has no sites for {template.kind} templates, expected {known}"
             raise templates.error(template, problem)
     check_alone(corpus, templates)
@@ -230,7 +284,7 @@ def encode_tokens(
     vocabularies = tuple(
         Vocabulary.of(learn_strings(corpus.columns[stream.column], stream, seen, corpus))
         if is_open(corpus, stream)
-        else _vocabulary(seen, plan.marks(stream))
+        else vocabulary_of(seen, plan.marks(stream))
         for stream, seen in zip(plan.streams, strings, strict=True)
     )
     cells = [
@@ -238,22 +292,8 @@ def encode_tokens(
         for stream, seen, vocabulary in zip(plan.streams, strings, vocabularies, strict=True)
     ]
     tables, values = _build_joins(plan, grid, cells)
-    vocabularies, tables = widened(templates, plan, (vocabularies, tables))
-    maps, sizes = _number_attributes(
-        templates, plan, grid, values, (vocabularies, tables), kind_of, min_count
-    )
-    factors = _unit_factors(templates, plan, grid, values, kind_of) if unit else None
-    index = FeatureIndex(
-        templates=templates,
-        kinds=tuple(kind_of[t.kind].kind for t in templates),
-        normalize=normalize,
-        vocabularies=vocabularies,
-        tables=tables,
-        maps=maps,
-        sizes=sizes,
-        factors=factors,
-    )
-    return _assemble(index, grid, values, sites, factors), index
+    spelled = tuple(len(set(seen)) for seen in strings)
+    return Observed(templates, plan, grid, site_of, vocabularies, spelled, tables, values)
 
 
 class _Grid:
@@ -311,7 +351,7 @@ def _strings(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
     return [function(cell) for cell in corpus.columns[stream.column].strings]
 
 
-def _vocabulary(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
+def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
     """Distinct values of a stream, then the boundary marks (a cell that spells a mark is that mark, as in CRF++)."""
     values = dict.fromkeys(strings)
     values.update(dict.fromkeys(boundary(k) for k in marks))
@@ -355,38 +395,27 @@ def _build_joins(plan: Plan, grid: _Grid, cells: list[Node]) -> tuple[tuple[Pair
     return tuple(t for t in tables if t is not None), [v for v in values if v is not None]
 
 
-def _number_attributes(
-    templates: TemplateSet,
-    plan: Plan,
-    grid: _Grid,
-    values: list[Node],
-    known: Known,
-    kind_of: Mapping[str, Sites],
-    min_count: int,
+def number_attributes(
+    templates: TemplateSet, plan: Plan, known: Known, count: Callable[[int, int], Int64], min_count: int
 ) -> tuple[tuple[Int32, ...], Int64]:
+    """The maps of all readings and the sizes of all templates; count(r, size) as Observed.counts has it."""
+
     def work(j: int) -> tuple[list[Int32], int]:
         readings = plan.readings(j)
-        tokens = kind_of[templates[j].kind].tokens
-        seen = [_seen(_values_at(plan.uses[r], grid, values, tokens)) for r in readings]
         numbers = joint_numbers(templates[j], plan, readings, known)
-        if len(readings) > 1:
-            seen = [number[some] for number, some in zip(numbers, seen, strict=True)]
         counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
-        for some in seen:
-            counts += np.bincount(some, minlength=len(counts))
+        for r, number in zip(readings, numbers, strict=True):
+            found = count(r, len(number))
+            if len(readings) > 1:
+                np.add.at(counts, number, found)
+            else:
+                counts += found
         ranks, kept = rank_by_count(counts, min_count)
         return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], kept
 
     results = threads.in_order(work, range(len(templates)))
     maps = (map_ for found, _ in results for map_ in found)
     return tuple(maps), np.array([kept for _, kept in results], np.int64)
-
-
-def _seen(found: Found) -> Int32:
-    """The numbers that occur, as often as they do."""
-    ids = found.ids if isinstance(found, Entries) else found
-    known: Int32 = ids[ids != ABSENT]
-    return known
 
 
 def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | None) -> Found:
@@ -401,13 +430,11 @@ def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | No
     return seen
 
 
-def _unit_factors(
-    templates: TemplateSet, plan: Plan, grid: _Grid, values: Sequence[Node], kind_of: Mapping[str, Sites]
-) -> NDArray[np.float64]:
+def _unit_factors(seen: Observed) -> NDArray[np.float64]:
     """1 for templates of indicators; for real values see Entries.unit."""
-    factors = np.ones(len(templates))
-    for use, j in zip(plan.uses, plan.owners, strict=True):
-        found = _values_at(use, grid, values, kind_of[templates[j].kind].tokens)
+    factors = np.ones(len(seen.templates))
+    for r, j in enumerate(seen.plan.owners):
+        found = seen.at(r)
         if isinstance(found, Entries) and found.real:
             factors[j] = found.unit()
     return factors

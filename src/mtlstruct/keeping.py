@@ -30,12 +30,12 @@ class Kept:
 
     def pack(self) -> State:
         """The values of `kept`: the arrays themselves, not copies."""
-        return {name: _packed(getattr(self, name)) for name in self.kept}
+        return {name: packed(getattr(self, name)) for name in self.kept}
 
     def unpack(self, state: State) -> None:
         """Makes this object, which is new, what the one was that `state` is of."""
         for name in self.kept:
-            setattr(self, name, _unpacked(getattr(self, name), state[name]))
+            setattr(self, name, unpacked(getattr(self, name), state[name]))
 
 
 class Keeper:
@@ -48,7 +48,8 @@ class Keeper:
         """The run could go on from here. May raise what ends it."""
 
 
-def _packed(value: Any) -> Any:
+def packed(value: Any) -> Any:
+    """A value as plain ones: the arrays in it are its own."""
     if isinstance(value, Kept):
         return value.pack()
     if isinstance(value, np.random.Generator):
@@ -58,15 +59,15 @@ def _packed(value: Any) -> Any:
     if value is None or isinstance(value, np.ndarray | int | float | str):
         return value
     if isinstance(value, list | tuple | deque):
-        return [_packed(item) for item in value]
+        return [packed(item) for item in value]
     if is_dataclass(value):
-        return {field.name: _packed(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: packed(getattr(value, field.name)) for field in fields(value)}
     raise IncompatibleError(
         f"{type(value).__name__} cannot be kept in a checkpoint: it does not name what to keep"
     )
 
 
-def _unpacked(now: Any, kept: Any) -> Any:
+def unpacked(now: Any, kept: Any) -> Any:
     """What was kept, in the form of what is there now."""
     if isinstance(now, Kept):
         now.unpack(kept)
@@ -79,7 +80,7 @@ def _unpacked(now: Any, kept: Any) -> Any:
     elif isinstance(now, tuple):
         return type(now)(*_items(now, kept)) if hasattr(now, "_fields") else tuple(_items(now, kept))
     elif isinstance(kept, dict):
-        return replace(now, **{name: _unpacked(getattr(now, name), kept[name]) for name in kept})
+        return replace(now, **{name: unpacked(getattr(now, name), kept[name]) for name in kept})
     elif isinstance(kept, np.ndarray):
         if not (isinstance(now, np.ndarray) and (now.shape, now.dtype) == (kept.shape, kept.dtype)):
             return kept.copy()
@@ -90,7 +91,7 @@ def _unpacked(now: Any, kept: Any) -> Any:
 
 
 def _items(now: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
-    return [_unpacked(now[k] if k < len(now) else _absent(item), item) for k, item in enumerate(kept)]
+    return [unpacked(now[k] if k < len(now) else _absent(item), item) for k, item in enumerate(kept)]
 
 
 def _absent(kept: Any) -> Any:

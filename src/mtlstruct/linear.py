@@ -277,6 +277,27 @@ def _over_blocks(
     return out
 
 
+def inner_products(
+    designs: Sequence[Design],
+    blocks: Sequence[NDArray[np.int64]],
+    a: Sequence[Floats],
+    b: Sequence[Floats],
+    m: int,
+) -> NDArray[np.float64]:
+    """⟨a_j, b_j⟩ of each template, summed in double; `blocks`: where the rows of each template of a kind begin."""
+    out = np.zeros(m)
+
+    def work(job: tuple[int, int]) -> float:
+        kind, block = job
+        first, last = blocks[kind][block : block + 2]
+        return float(_product(a[kind][first:last], b[kind][first:last]))
+
+    jobs = [(kind, k) for kind, d in enumerate(designs) for k in range(len(d.templates))]
+    for (kind, block), total in zip(jobs, threads.in_order(work, jobs), strict=True):
+        out[designs[kind].templates[block]] = total
+    return out
+
+
 def _row_chunks(rows: int) -> list[tuple[int, int]]:
     return threads.chunks(np.arange(rows + 1, dtype=np.int64))
 
@@ -389,4 +410,13 @@ def _absolutes(block):  # type: ignore[no-untyped-def]
     for a in range(block.shape[0]):
         for y in range(block.shape[1]):
             total += abs(np.float64(block[a, y]))
+    return total
+
+
+@kernel
+def _product(a, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(a.shape[0]):
+        for y in range(a.shape[1]):
+            total += np.float64(a[i, y]) * np.float64(b[i, y])
     return total

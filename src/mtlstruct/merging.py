@@ -10,6 +10,7 @@ Columns are compared by two sums of random 64-bit numbers, one for each row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,18 +49,85 @@ class Merged:
         ]
 
 
+@dataclass(frozen=True)
+class Columns:
+    """Where the attributes of one kind fire, told by sums over rows: so that what lies in shards can be added up.
+
+    fired           int64[attributes]: at how many sites
+    first, second   uint64[attributes]: random numbers of the rows
+    """
+
+    fired: NDArray[np.int64]
+    first: NDArray[np.uint64]
+    second: NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Attributes of one kind that are one: the number of each, and at how many sites the merged ones fire."""
+
+    number: NDArray[np.int32]
+    fired: NDArray[np.int64]
+
+
 def merge(encoded: Encoded) -> Merged:
     """Finds the columns of A that are equal."""
-    found = [
-        _merge(design, _sites(design, rows))
-        for design, rows in zip(encoded.designs, encoded.rows, strict=True)
-    ]
+    groups = [group(some) for some in columns(encoded)]
+    small = merged_by(encoded, groups)
+    triples = zip(encoded.designs, small.designs, groups, strict=True)
+    found = [_listed(large, merged, some) for large, merged, some in triples]
     return Merged(
         large=encoded,
-        encoded=replace(encoded, designs=tuple(design for design, _, _ in found)),
-        number=tuple(number for _, number, _ in found),
-        fired=tuple(fired for _, _, fired in found),
+        encoded=replace(small, designs=tuple(design for design, _ in found)),
+        number=tuple(some.number for _, some in found),
+        fired=tuple(some.fired for _, some in found),
     )
+
+
+def columns(encoded: Encoded, seed: int = 0) -> list[Columns]:
+    """For each kind. Shards must differ in `seed`."""
+    return [
+        _columns(design, _sites(design, rows), np.random.Generator(np.random.PCG64(seed)))
+        for design, rows in zip(encoded.designs, encoded.rows, strict=True)
+    ]
+
+
+def merged_by(encoded: Encoded, groups: Sequence[Groups]) -> Encoded:
+    """The data in merged attributes."""
+    designs = zip(encoded.designs, groups, strict=True)
+    return replace(
+        encoded, designs=tuple(_renumbered(d, some.number, len(some.fired)) for d, some in designs)
+    )
+
+
+def _listed(large: Design, small: Design, groups: Groups) -> tuple[Design, Groups]:
+    """The same in features, where attributes have some with the labels they were seen with only."""
+    if large.support is None:
+        return small, groups
+    member = np.empty(
+        len(groups.fired), np.int64
+    )  # seen at the same sites, members were seen with the same labels
+    member[groups.number] = np.arange(len(groups.number))
+    own = large.support.take(member)[0]
+    _, places = own.take(groups.number)
+    return replace(small, support=own), Groups(places.astype(np.int32), np.repeat(groups.fired, own.counts))
+
+
+def group(found: Columns) -> Groups:
+    """Numbers columns that fire at the same rows alike, by falling frequency; puts what it is given in another order."""
+    order = np.argsort(found.first)
+    new = np.ones(len(order), bool)
+    first, second = found.first, found.second
+    for hashes in (first, second):
+        hashes[:] = hashes[order]
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    often = found.fired[order[new]]
+    falling = np.argsort(-often, kind="stable")
+    rank = np.empty(len(often), np.int32)
+    rank[falling] = np.arange(len(often), dtype=np.int32)
+    number = np.empty(len(order), np.int32)
+    number[order] = rank[np.cumsum(new) - 1]
+    return Groups(number, often[falling])
 
 
 def _sites(design: Design, rows: NDArray[np.int32] | None) -> NDArray[np.int64]:
@@ -69,30 +137,12 @@ def _sites(design: Design, rows: NDArray[np.int32] | None) -> NDArray[np.int64]:
     return np.bincount(rows, minlength=design.rows).astype(np.int64)
 
 
-def _merge(design: Design, sites: NDArray[np.int64]) -> tuple[Design, NDArray[np.int32], NDArray[np.int64]]:
+def _columns(design: Design, sites: NDArray[np.int64], random: np.random.Generator) -> Columns:
     fired = _summed(replace(design, values=design.values[:0]), sites.astype(np.uint64)).astype(np.int64)
-    random = np.random.Generator(np.random.PCG64(0))
     first, second = (
         _summed(design, random.integers(1 << 64, size=design.rows, dtype=np.uint64)) for _ in range(2)
     )
-    order = np.argsort(first)
-    new = np.ones(len(order), bool)
-    for hashes in (first, second):
-        hashes[:] = hashes[order]
-    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-    often = fired[order[new]]
-    falling = np.argsort(-often, kind="stable")
-    rank = np.empty(len(often), np.int32)
-    rank[falling] = np.arange(len(often), dtype=np.int32)
-    number = np.empty(len(order), np.int32)
-    number[order] = rank[np.cumsum(new) - 1]
-    small = _renumbered(design, number, len(often))
-    if design.support is None:
-        return small, number, often[falling]
-    # seen at the same sites, members were seen with the same labels
-    own = design.support.take(order[new][falling])[0]
-    _, places = own.take(number)
-    return replace(small, support=own), places.astype(np.int32), np.repeat(often[falling], own.counts)
+    return Columns(fired, first, second)
 
 
 def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:

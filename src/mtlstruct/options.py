@@ -49,13 +49,14 @@ class Options:
     share_identical: bool = False
     scaling: str = "unit"
     label_support: str = "all"
+    shards: int = 1
 
     def checked(self) -> Options:
         """The same, if the numbers make sense."""
         for name in ("c", "gap", "epsilon", "eta"):
             if getattr(self, name) is not None:
                 _positive(name, getattr(self, name))
-        for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1)):
+        for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1), ("shards", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
@@ -68,7 +69,27 @@ class Options:
         self._check_owners()
         if self.share_identical and self.task == "dependency":
             raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
+        if self.shards > 1:
+            self._check_shards()
         return self
+
+    def _check_shards(self) -> None:
+        """Refuses what cannot be learned in shards."""
+        if recipe(self.method).epochs is not None:
+            raise IncompatibleError(
+                f"--shards is for methods that see all sentences at once: {self.method} visits one after the other"
+            )
+        if self.method == "group-lasso" and solver_of(self.method, self.solver) == "coordinate":
+            raise IncompatibleError(
+                "--shards with group-lasso needs --solver cutting-plane: the weights of templates would run ahead of "
+                "what shards know of each other"
+            )
+        if self.seen_only:
+            raise IncompatibleError("--shards is for features with all labels: --label-support seen is not")
+        if self.task == "dependency":
+            raise IncompatibleError(
+                "--shards is for labels and classes: trees cannot be trained in shards yet"
+            )
 
     @property
     def seen_only(self) -> bool:

@@ -152,10 +152,7 @@ class Oracle:
         for chunk in threads.over_sentences(work, encoded.ptr):  # in order, so that bits do not vary
             for some, table in zip(chunk, counts, strict=True):
                 some.add_to(table)
-        slope = sum(
-            float(np.einsum("rp,rp->", z, part, dtype=np.float64))
-            for z, part in zip(counts, parts, strict=True)
-        )
+        slope = self.inner(counts, parts)
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
         return Likelihood(log_partition - gold, slope, counts)
 
@@ -263,6 +260,26 @@ class Oracle:
     def absolute_sums(self, weights: Weights) -> NDArray[np.float64]:
         """‖u_j‖₁ of each template."""
         return linear.absolute_sums(self.encoded.designs, weights, self.templates)
+
+    def mix(self, a: float, x: Parts, b: float, y: Parts, dtype: Any = np.float32) -> Parts:
+        """a·x + b·y of part scores."""
+        return tuple((a * p + b * q).astype(dtype) for p, q in zip(x, y, strict=True))
+
+    def inner(self, counts: Sequence[NDArray[Any]], parts: Parts) -> float:
+        """⟨counts, parts⟩: how the sum of losses changes along these scores."""
+        return sum(
+            float(np.einsum("rp,rp->", z, part, dtype=np.float64))
+            for z, part in zip(counts, parts, strict=True)
+        )
+
+    @property
+    def tokens(self) -> int:
+        """T, over all sentences."""
+        return int(self.encoded.ptr[-1])
+
+    def small(self) -> Oracle:
+        """The same in merged attributes."""
+        return replace(self, encoded=self.merged.encoded)
 
     @cached_property
     def merged(self) -> Merged:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,17 +22,21 @@ from .compaction import compact
 from .corpus import Corpus
 from .encoding import Encoded, encode_training
 from .errors import IncompatibleError
+from .grid import corpus_digest, digest
+from .indexing import Piece, build_index, pieces_of, whole
 from .keeping import Keeper
 from .learners import Fit, Learner, Start, Watch, check_needs
-from .learners.base import NOTHING
+from .learners.base import NOTHING, table_bytes
 from .losses import Hamming, WeightedHamming, tabulate
 from .model import Model
 from .options import Options
 from .oracle import Oracle
 from .recipes import exponent, learner, recipe, regularizer, solver_of
+from .shards import Shard, ShardedOracle, outline_of
 from .stopping import EarlyStop
 from .stored import Index
 from .structures import Structure, structure_for
+from .teams import Each, LocalTeam, Own, Team
 from .templates import TemplateSet
 from .warmstart import start_from
 
@@ -104,17 +109,89 @@ def train(
     keep        keeps learning, and may go on where an earlier one was; what a judge has seen is not kept
     """
     options.checked()
+    wishes = _Wishes(watch, notify, start, judge, patience, keep)
+    if options.shards > 1:
+        _room_for_ids(corpus, _resolved(templates, corpus, options))
+        with closing(LocalTeam(min(options.shards, len(corpus)))) as team:
+            team.make("piece", Piece, Each(pieces_of(corpus, team.size)))
+            return _train_shards(team, templates, options, wishes)
+    wishes.open(lambda: facts_of(corpus_digest(corpus), corpus.names, templates, asdict(options), start))
+
+    def prepare() -> tuple[Material, Oracle]:
+        made = encode(corpus, templates, options) if material is None else material
+        return made, oracle_of(corpus, made.structure, made.encoded, options)
+
+    return _train(corpus, prepare, options, wishes)
+
+
+def train_shards(
+    team: Team,
+    templates: TemplateSet,
+    options: Options,
+    watch: Watch,
+    notify: Callable[[Prepared], None] | None = None,
+    start: Model | None = None,
+    keep: Checkpoint | None = None,
+) -> Training:
+    """The same on the pieces that workers have, which stay with them."""
+    options.checked()
+    return _train_shards(team, templates, options, _Wishes(watch, notify, start, keep=keep))
+
+
+@dataclass(frozen=True)
+class _Wishes:
+    """Who wants to hear of a training, where it begins, when it may end: see `train`."""
+
+    watch: Watch
+    notify: Callable[[Prepared], None] | None = None
+    start: Model | None = None
+    judge: Callable[[Model], float] | None = None
+    patience: int | None = None
+    keep: Checkpoint | None = None
+
+    def open(self, facts: Callable[[], dict[str, Any]]) -> None:
+        """Finds the checkpoint of this training, if it is to be kept."""
+        if self.keep is not None:
+            if self.judge is not None:
+                raise IncompatibleError("early stopping cannot be kept in a checkpoint")
+            self.keep.open(facts())
+
+
+def _train_shards(team: Team, templates: TemplateSet, options: Options, wishes: _Wishes) -> Training:
+    corpus = whole(team.ask("piece", "outline"))
+
+    def facts() -> dict[str, Any]:
+        data = digest(team.ask("piece", "digest"))
+        return facts_of(data, corpus.names, templates, asdict(options) | {"workers": team.size}, wishes.start)
+
+    wishes.open(facts)
+
+    def prepare() -> tuple[Material, Oracle]:
+        began = time.perf_counter()
+        team.make("labelled", Piece.relabel, Own("piece"), corpus.labels)
+        lines, structure = _resolved(templates, corpus, options), _structure(corpus, options)
+        index = build_index(team, lines, structure, min_count=options.min_count, normalize=options.normalize)
+        cost = cost_table(corpus, structure, options)
+        team.make("oracle", Shard.of, Own("piece"), Own("encoded"), structure, cost)
+        encoded = outline_of(index, structure, corpus.ptr)
+        made = Material(structure, encoded, index, time.perf_counter() - began)
+        oracle = ShardedOracle(team, structure, encoded, cost)
+        # the weights, those of each worker, their sums, and what is kept for workers that are lost
+        team.ensure_room((2 * team.size + 3) * table_bytes(oracle), "training")
+        return made, oracle
+
+    return _train(corpus, prepare, options, wishes)
+
+
+def _train(
+    corpus: Corpus, prepare: Callable[[], tuple[Material, Oracle]], options: Options, wishes: _Wishes
+) -> Training:
+    """Learns from what is encoded, and compacts."""
     began = time.perf_counter()
-    if keep is not None:
-        if judge is not None:
-            raise IncompatibleError("early stopping cannot be kept in a checkpoint")
-        keep.open(facts_of(corpus, templates, asdict(options), start))
-    if material is None:
-        material = encode(corpus, templates, options)
-    structure, index = material.structure, material.index
+    material, oracle = prepare()
+    structure, encoded, index = material.structure, oracle.encoded, material.index
     templates = index.templates  # lines that are shared have become one
-    oracle, chosen = oracle_of(corpus, structure, material.encoded, options), learner_of(structure, options)
-    encoded = oracle.encoded
+    chosen = learner_of(structure, options)
     needed = chosen.memory(oracle)
     gone = {name: len(found) for name, found in _left_out(index).items()}
     ready = Prepared(
@@ -126,9 +203,10 @@ def train(
         folder=material.folder,
     )
     del material  # A is not to be held beyond learning
-    if notify is not None:
-        notify(ready)
+    if wishes.notify is not None:
+        wishes.notify(ready)
     memory.ensure(needed, "training")
+    start, judge = wishes.start, wishes.judge
     first = None if start is None else start_from(start, index, oracle, corpus.labels)
     early = None
     if judge is not None:
@@ -137,8 +215,8 @@ def train(
         def judged(fit: Fit) -> float:
             return judge(build_model(corpus, templates, structure, outline, index, fit, options))
 
-        early = EarlyStop(judged, patience, options.c * oracle.sentences)
-    fit = learn(chosen, oracle, options, watch, first, early, keep or NOTHING)
+        early = EarlyStop(judged, wishes.patience, options.c * oracle.sentences)
+    fit = learn(chosen, oracle, options, wishes.watch, first, early, wishes.keep or NOTHING)
     del oracle, first
     encoded = encoded.outline()  # A has served; its memory is wanted for the model
     model = build_model(corpus, templates, structure, encoded, index, fit, options)
@@ -155,12 +233,10 @@ def train(
 def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
     """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
     began = time.perf_counter()
-    templates = templates.resolved(corpus.names)
-    if options.share_identical:
-        templates = templates.shared()
+    templates = _resolved(templates, corpus, options)
+    if corpus.outputs is None:
+        raise IncompatibleError("training data must have labels")
     structure = _structure(corpus, options)
-    if options.task == "multiclass":
-        _check_rows(templates)
     folder = _room_for_ids(corpus, templates)
     encoded, index = encode_training(
         corpus,
@@ -269,9 +345,17 @@ def observed_attributes(index: Index) -> int:
     return sum(int(n) for t, n in zip(index.templates, index.found, strict=True) if t.terms)
 
 
+def _resolved(templates: TemplateSet, corpus: Corpus, options: Options) -> TemplateSet:
+    """The templates as the data call their columns, lines that expand alike made one if so asked."""
+    templates = templates.resolved(corpus.names)
+    if options.share_identical:
+        templates = templates.shared()
+    if options.task == "multiclass":
+        _check_rows(templates)
+    return templates
+
+
 def _structure(corpus: Corpus, options: Options) -> Structure:
-    if corpus.outputs is None:
-        raise IncompatibleError("training data must have labels")
     structure = structure_for(options.task, options.structure)
     if len(corpus.labels) < 2 and options.task != "dependency":
         only = corpus.labels[0] if corpus.labels else "none"
@@ -348,6 +432,7 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "share_identical": options.share_identical,
         "scaling": options.scaling,
         "label_support": options.label_support,
+        **({"shards": options.shards} if options.shards > 1 else {}),
         "columns": len(corpus.columns),
         "sentences": len(corpus),
         "tokens": corpus.tokens,

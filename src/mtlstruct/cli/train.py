@@ -118,6 +118,12 @@ def train(
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="Orders the visits of sentences.")
     ] = 0,
+    shards: Annotated[
+        int,
+        typer.Option(
+            "--shards", metavar="K", min=1, help="Cut the data into K parts with local passes each."
+        ),
+    ] = 1,
     threads: ThreadsOption = None,
     memory: MemoryOption = None,
     normalize: NormalizeOption = Normalize.none,
@@ -180,6 +186,7 @@ def train(
         share_identical=share_identical,
         scaling=scaling,
         label_support=label_support,
+        shards=shards,
     )
     log = None if no_log else log or log_beside(model)
     arguments = tuple(context.obj or ())

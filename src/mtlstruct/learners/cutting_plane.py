@@ -216,16 +216,16 @@ class _LineSearch(_Run):
             return np.sqrt(np.maximum(square, 0.0))
 
         def value(k: float) -> float:
-            return self._value(norms(k), self.oracle.hinge(_mix(self.best_parts, parts, k)))
+            return self._value(norms(k), self.oracle.hinge(self._mixed(parts, k)))
 
         k = _golden(value, self.objective)
         if k > 0:
             self._move_best(k)
             moved = norms(k)  # before the squares it is made from change
             self.best_squares = moved**2
-            self.best_parts = _mix(self.best_parts, parts, k)
+            self.best_parts = self._mixed(parts, k)
             self.objective = self._value(moved, self.oracle.hinge(self.best_parts))
-        self.hinge = self.oracle.hinge(_mix(self.best_parts, parts, towards))
+        self.hinge = self.oracle.hinge(self._mixed(parts, towards))
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
         self.bundle_risk = self.risk - (self.objective - self.dual.objective) / self.C
 
@@ -240,6 +240,9 @@ class _LineSearch(_Run):
             hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
             self.objective = self._value(scale * norms, hinge)
         return self._fit(self.best, scale, converged)
+
+    def _mixed(self, parts: Parts, k: float) -> Parts:
+        return self.oracle.mix(1 - k, self.best_parts, k, parts)
 
     def _cross(self) -> NDArray[np.float64]:
         """⟨best_j, v_j⟩ of each template."""
@@ -259,10 +262,6 @@ class _LineSearch(_Run):
                 a[first:last] *= 1 - k
                 if self.mu[j] > 0:
                     a[first:last] -= k * self.mu[j] * b[first:last]
-
-
-def _mix(a: Parts, b: Parts, k: float) -> Parts:
-    return tuple(((1 - k) * x + k * y).astype(np.float32) for x, y in zip(a, b, strict=True))
 
 
 def _golden(value: object, at_zero: float, steps: int = 8) -> float:

@@ -6,7 +6,6 @@ A pass costs one A for the part scores of the direction, forward-backward for ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ from .._kernels import fast_kernel
 from ..keeping import Keeper
 from ..oracle import Likelihood, Oracle, Weights
 from ..regularizers import Quadratic
+from ..structures.base import Parts
 from .base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
 from .likelihood import Descent, Small, small_bytes
 from .quasi_newton import Vector, blend, dot, wolfe
@@ -58,8 +58,9 @@ class _Ridge(Descent):
         mu = regularizer.quadratic(oracle.templates)
         super().__init__(Small(oracle, mu, c), regularizer, mu, pairs, start)
         self.before = self.small.vector()
-        self.parts = [part.astype(np.float64) for part in self.small.score(self.x)]
-        self._arrive(self._likelihood(0.0, self.parts))
+        scores = self.small.score(self.x)
+        self.parts = self._mixed(scores, 0.0, scores, np.float64)
+        self._arrive(self._likelihood(0.0, scores))
 
     def step(self) -> bool:
         """Along the quasi-Newton direction, as far as goes down well."""
@@ -72,7 +73,7 @@ class _Ridge(Descent):
         def phi(t: float) -> tuple[float, float]:
             tried.clear()
             found = tried[t] = self._likelihood(t, scores)
-            rate = sum(dot(z.ravel(), s.ravel()) for z, s in zip(found.counts, scores, strict=True))
+            rate = self.small.oracle.inner(found.counts, scores)
             value = 0.5 * (own + t * (2 * along + t * square)) + self.c * found.total
             return value, along + t * square + self.c * rate
 
@@ -99,11 +100,10 @@ class _Ridge(Descent):
         self.gain = a * self.gain + b * gain
         self.dual = max(self.dual, self.gain - 0.5 * dot(self.mixed, self.mixed))
 
-    def _move(self, t: float, scores: Sequence[NDArray[Any]], likelihood: Likelihood) -> None:
+    def _move(self, t: float, scores: Parts, likelihood: Likelihood) -> None:
         self.towards *= np.float32(t)
         self.x += self.towards
-        for part, score in zip(self.parts, scores, strict=True):
-            part += t * score
+        self.parts = self._mixed(self.parts, t, scores, np.float64)
         self.before[:] = self.gradient
         self._arrive(likelihood)
         np.subtract(self.gradient, self.before, out=self.before)
@@ -113,10 +113,12 @@ class _Ridge(Descent):
         self.measure(likelihood)
         self.small.over(_gradient, self.gradient, self.small.stretch, self.x, self.v)
 
-    def _likelihood(self, t: float, scores: Sequence[NDArray[Any]]) -> Likelihood:
+    def _likelihood(self, t: float, scores: Parts) -> Likelihood:
         """At the part scores of the point plus t times others."""
-        pairs = zip(self.parts, scores, strict=True)
-        return self.small.oracle.likelihood(tuple((p + t * s).astype(np.float32) for p, s in pairs))
+        return self.small.oracle.likelihood(self._mixed(self.parts, t, scores, np.float32))
+
+    def _mixed(self, parts: Parts, t: float, scores: Parts, dtype: Any) -> Parts:
+        return self.small.oracle.mix(1.0, parts, t, scores, dtype)
 
     def _inner(self, a: Vector, b: Vector) -> float:
         """Of h: Σ stretch²·a·b."""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -157,7 +156,7 @@ class Small(Kept):
     def __init__(self, oracle: Oracle, mu: NDArray[np.float64], c: float, *, absolute: bool = False) -> None:
         self.large, self.mu, self.c = oracle, mu, c
         self.merged = oracle.merged
-        self.oracle = replace(oracle, encoded=self.merged.encoded)
+        self.oracle = oracle.small()
         self.weights: Weights = self.oracle.zeros()
         parts = oracle.structure.widths()
         shapes = [d.weight_shape(width) for d, width in zip(oracle.encoded.designs, parts, strict=True)]

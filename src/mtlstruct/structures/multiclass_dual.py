@@ -72,6 +72,14 @@ class MulticlassDual(Kept):
         )  # fmt: skip
         return Visits(gaps, float(loss), int(steps))
 
+    def remembered(self) -> NDArray[np.float32]:
+        """The dual variables as they are now, for `approach`."""
+        return self.alpha.copy()
+
+    def approach(self, before: NDArray[np.float32], share: float) -> None:
+        """Goes a share of the way to what was remembered; V, N and the loss are the caller's business."""
+        self.alpha += np.float32(share) * (before - self.alpha)
+
     def repair(self) -> None:
         """Makes the rows sum to one again."""
         np.maximum(self.alpha, 0, out=self.alpha)

@@ -71,6 +71,14 @@ class SequenceDual(Kept):
         )  # fmt: skip
         return Visits(gaps, loss, steps)
 
+    def remembered(self) -> Flow:
+        """The dual variables as they are now, for `approach`."""
+        return self.flow.copied()
+
+    def approach(self, before: Flow, share: float) -> None:
+        """Goes a share of the way to what was remembered; V, N and the loss are the caller's business."""
+        self.flow.approach(before, share)
+
     def repair(self) -> None:
         """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
         p = self.problem

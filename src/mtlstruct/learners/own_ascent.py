@@ -1,0 +1,82 @@
+"""The passes of the coordinate learner over sentences that are here: see coordinate.py for what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..oracle import Oracle
+from ..regularizers import Regularizer
+from .ascent import ACTIVE, FULL, Ascent
+from .base import Stop
+
+ROUNDS = 5
+"""Best-and-worst path rounds in one visit; more did not help."""
+
+UPDATES = 40
+"""How often mu follows the norms in one pass; more often, and it runs after noise."""
+
+
+class OwnAscent(Ascent):
+    """A run over sentences that are here: their dual state, and what is known about each."""
+
+    kept = (*Ascent.kept, "V", "state", "random", "gaps", "rest", "wait")
+
+    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
+        super().__init__(oracle, regularizer, c, stop)
+        self.random = np.random.Generator(np.random.PCG64(seed))
+        self.V = oracle.zeros()
+        self.state: Any = oracle.dual(self.V, self.N)
+        self.gaps = np.full(oracle.sentences, np.inf)
+        self.rest = np.zeros(oracle.sentences, np.int64)
+        self.wait = np.zeros(oracle.sentences, np.int64)
+
+    def _pass(self, kind: str) -> float:
+        if kind == ACTIVE:
+            spans = self.state.active()
+            self._visit(spans[self.random.permutation(len(spans))])
+        else:
+            order, shift = self._due() if kind == FULL else (self._hot(), 0)
+            self._remember(order, self._visit(self.state.spans(order, shift)))
+        return float(self.gaps[np.isfinite(self.gaps)].sum())
+
+    def _due(self) -> tuple[NDArray[np.int64], int]:
+        """The sentences that do not wait, in the order of their visits, and where long ones are cut."""
+        due = np.flatnonzero(self.wait == 0)
+        self.wait[self.wait > 0] -= 1
+        return self.random.permutation(due), int(self.random.integers(1 << 30))
+
+    def _hot(self) -> NDArray[np.int64]:
+        """Those with gaps well above the mean."""
+        finite = self.gaps[np.isfinite(self.gaps)]
+        limit = 2.5 * finite.mean() if len(finite) else np.inf
+        return self.random.permutation(np.flatnonzero(self.gaps > limit))
+
+    def _visit(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
+        gaps = np.zeros(self.oracle.sentences)
+        every = max(25, len(spans) // UPDATES)
+        for k in range(0, len(spans), every):
+            some = spans[k : k + every]
+            visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
+            np.add.at(gaps, some[:, 2], visits.gaps)
+            self.loss += visits.loss
+            self.mu.follow(self.N)
+        return gaps
+
+    def _remember(self, order: NDArray[np.int64], gaps: NDArray[np.float64]) -> None:
+        """A sentence without a gap waits, twice as long each time; one with a gap is due at once."""
+        self.gaps[order] = gaps[order]
+        calm = order[gaps[order] < self.tolerance]
+        self.rest[order] = np.where(gaps[order] < self.tolerance, self.rest[order], 0)
+        self.rest[calm] = np.minimum(2 * self.rest[calm] + 1, 15)
+        self.wait[order] = self.rest[order]
+
+    def _rebuild(self) -> None:
+        self.state.repair()
+        node, *rest = self.state.counts()
+        self.loss = self.state.loss(node)
+        self.oracle.count([self.c * z for z in (node, *rest)], self.V)
+        self.N[:] = self.oracle.squared_norms(self.V)

@@ -1,0 +1,364 @@
+"""Training in shards: the same numbering, oracle and certified optimum, and the same bits run after run."""
+
+import copy
+import itertools
+
+import numpy as np
+import pytest
+from naive import corpus, random_corpus, random_items
+from test_checkpoints import Ending, Enough, bits
+
+from mtlstruct import threads
+from mtlstruct.checkpoints import Checkpoint
+from mtlstruct.encoding import encode_training
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.indexing import Piece, build_index, pieces_of, whole
+from mtlstruct.learners import LBFGS, Coordinate, CuttingPlane, Stop
+from mtlstruct.learners.base import NOTHING
+from mtlstruct.oracle import Oracle
+from mtlstruct.recipes import regularizer
+from mtlstruct.regularizers import L2, BlockL1Squared, PBlock
+from mtlstruct.shards import Shard, ShardedOracle, outline_of
+from mtlstruct.structures import STRUCTURES
+from mtlstruct.teams import Each, Host, LocalTeam, Own, Replaced, for_worker, in_tree
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import Options, train
+
+TEMPLATES = TemplateSet.parse(
+    "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%suffix[0,0,1]\nU4:%x[@1,0]\nB\nB1:%x[0,1]\n"
+)
+QUIET = lambda record: False  # noqa: E731
+
+
+def encoded_by(team, data):
+    """Gives workers their pieces, which they encode; structure and index."""
+    structure = STRUCTURES["sequence"](len(data.labels))
+    team.make("piece", Piece, Each(pieces_of(data, team.size)))
+    team.make("labelled", Piece.relabel, Own("piece"), whole(team.ask("piece", "outline")).labels)
+    return structure, build_index(team, TEMPLATES, structure, min_count=1, normalize="none")
+
+
+def sharded_oracle(data, team):
+    structure, index = encoded_by(team, data)
+    cost = cost_of(data)
+    team.make("oracle", Shard.of, Own("piece"), Own("encoded"), structure, cost)
+    return ShardedOracle(team, structure, outline_of(index, structure, data.ptr), cost)
+
+
+def oracles(data, count):
+    """One over shards, and the plain one."""
+    sharded = sharded_oracle(data, LocalTeam(count))
+    encoded, _ = encode_training(data, TEMPLATES, sharded.structure.sites(data.ptr))
+    return sharded, Oracle(sharded.structure, encoded, data.outputs, cost_of(data))
+
+
+def cost_of(data):
+    return 1 - np.eye(len(data.labels), dtype=np.float32)
+
+
+# ---------------------------------------------------------------- pieces and their index
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12])
+def test_pieces_follow_each_other_and_none_is_empty(count):
+    data = random_corpus(np.random.default_rng(1))
+    pieces = pieces_of(data, count)
+    assert len(pieces) == count
+    assert all(len(piece) > 0 for piece in pieces)
+    assert np.concatenate([np.diff(piece.ptr) for piece in pieces]).tolist() == np.diff(data.ptr).tolist()
+    assert np.concatenate([piece.outputs for piece in pieces]).tolist() == data.outputs.tolist()
+
+
+def test_one_long_sentence_leaves_a_sentence_for_every_piece():
+    lengths = [40, 1, 1, 1]
+    for order in set(itertools.permutations(lengths)):
+        data = corpus([[("w",)] * n for n in order], [["A"] * n for n in order])
+        assert all(len(piece) > 0 for piece in pieces_of(data, 3))
+
+
+def alone(piece):
+    """As if read from a file of its own: strings and labels that do not occur are not known."""
+    rows = list(zip(*(column.cells() for column in piece.columns), strict=True))
+    labels = [piece.labels[y] for y in piece.outputs]
+    return corpus([rows[s] for s in piece.sentences()], [labels[s] for s in piece.sentences()])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@pytest.mark.parametrize("min_count", [1, 2])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_index_of_pieces_is_that_of_the_whole(count, min_count, shared):
+    data = random_corpus(np.random.default_rng(count))
+    spelled = corpus([[("_B+1", "p0"), ("_B-1", "p1")], [("w1", "_B+2")]], [["L0", "L1"], ["L2"]])
+    rows = [[(f"w{a}", "p1")] for a in "xyz"]
+    data = corpus(
+        [[*r] for c in (data, spelled) for r in sentences(c)] + rows,
+        [y for c in (data, spelled) for y in labels(c)] + [["L0"]] * 3,
+    )
+    templates = TemplateSet.parse(TEMPLATES.text() + "U1:%x[0,0]/%x[1,0]\n" * shared)
+    templates = templates.shared() if shared else templates
+    team = LocalTeam(count)
+    structure = STRUCTURES["sequence"](len(data.labels))
+    team.make("piece", Piece, Each([alone(piece) for piece in pieces_of(data, count)]))
+    assert whole(team.ask("piece", "outline")).labels == data.labels
+    team.make("labelled", Piece.relabel, Own("piece"), data.labels)
+    found = build_index(team, templates, structure, min_count=min_count, normalize="none")
+    encoded, index = encode_training(data, templates, structure.sites(data.ptr), min_count=min_count)
+    assert [v.strings() for v in found.vocabularies] == [v.strings() for v in index.vocabularies]
+    for one, other in zip(found.tables, index.tables, strict=True):
+        assert one.pairs.tolist() == other.pairs.tolist()
+        assert one.slots.tolist() == other.slots.tolist()
+    assert [m.tolist() for m in found.maps] == [m.tolist() for m in index.maps]
+    assert found.sizes.tolist() == index.sizes.tolist()
+    assert found.kinds == index.kinds
+    node = [host.objects["encoded"].designs[0] for host in team.hosts]
+    ids = np.concatenate([design.ids[: design.ptr[-1]] for design in node])
+    assert ids.tolist() == encoded.designs[0].ids[: encoded.designs[0].ptr[-1]].tolist()
+    outline = outline_of(found, structure, data.ptr)
+    for bare, design in zip(outline.designs, encoded.designs, strict=True):
+        assert bare.block_ptr.tolist() == design.block_ptr.tolist()
+        assert bare.templates.tolist() == design.templates.tolist()
+    gold = np.concatenate([host.objects["piece"].corpus.outputs for host in team.hosts])
+    assert gold.tolist() == data.outputs.tolist()
+
+
+def sentences(data):
+    rows = list(zip(*(column.cells() for column in data.columns), strict=True))
+    return [rows[s] for s in data.sentences()]
+
+
+def labels(data):
+    return [[data.labels[y] for y in data.outputs[s]] for s in data.sentences()]
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_the_oracle_answers_as_if_there_were_no_shards(count):
+    sharded, plain = oracles(random_corpus(np.random.default_rng(3)), count)
+    rng = np.random.default_rng(0)
+    weights = plain.zeros()
+    for u in weights:
+        u[:-1] = rng.normal(size=u[:-1].shape)
+    weights[0][:, plain.structure.labels :] = 0
+    scale = rng.random(plain.templates)
+    parts, mine = sharded.score(weights, scale), plain.score(weights, scale)
+    for s in (1.0, 0.3):
+        a, b = sharded.hinge(parts, s), plain.hinge(mine, s)
+        assert (a.total, a.slope, a.loss) == pytest.approx((b.total, b.slope, b.loss))
+    found, expected = sharded.likelihood(parts), plain.likelihood(mine)
+    for name in ("total", "slope", "curvature", "entropy"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name))
+    assert sharded.inner(found.counts, parts) == pytest.approx(plain.inner(expected.counts, mine))
+    out, other = sharded.zeros(), plain.zeros()
+    sharded.count(found.counts, out)
+    plain.count(expected.counts, other)
+    for x, y in zip(out, other, strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-5)
+    mixed = sharded.hinge(sharded.mix(0.25, parts, 0.5, parts))
+    assert mixed.total == pytest.approx(plain.hinge(plain.mix(0.25, mine, 0.5, mine)).total)
+    assert [len(f) for f in sharded.merged.fired] == [len(f) for f in plain.merged.fired]
+    assert [sorted(f) for f in sharded.merged.fired] == [sorted(f) for f in plain.merged.fired]
+
+
+def test_sums_are_made_in_one_order():
+    seen = []
+    assert in_tree("abcde", lambda a, b: seen.append(a + b) or a + b) == "abcde"
+    assert seen == ["ab", "cd", "abcd", "abcde"]
+
+
+# ---------------------------------------------------------------- learning
+
+
+@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize(
+    ("method", "solver", "c"),
+    [
+        ("mtl", None, 1.0), ("mtl", None, 4.0), ("svm", None, 0.3), ("pmtl", None, 1.0), ("mixed", None, 1.0),
+        ("mtl", "cutting-plane", 0.3), ("svm", "cutting-plane", 0.3),
+        ("crf-l2", None, 0.5), ("crf-l1", None, 0.5), ("irw-crf", None, 0.5),
+    ],
+)  # fmt: skip
+def test_shards_bracket_the_same_optimum(method, solver, c, count):
+    data = random_corpus(np.random.default_rng(5), sentences=30)
+    options = {"method": method, "solver": solver, "c": c}
+    if method in ("crf-l1", "irw-crf"):
+        options["eta"] = 1e-4
+    one = train(data, TEMPLATES, Options(**options), QUIET).fit
+    several = train(data, TEMPLATES, Options(**options, shards=count), QUIET).fit
+    if method == "irw-crf":  # another mu, another problem
+        assert several.objective == pytest.approx(one.objective, rel=0.02)
+        return
+    assert several.objective >= several.dual
+    assert several.dual <= one.objective * (1 + 1e-6)
+    assert one.dual <= several.objective * (1 + 1e-6)
+    assert several.converged == one.converged
+    assert several.objective == pytest.approx(one.objective, rel=0.021 if one.converged else 0.05)
+
+
+def test_line_search_of_algorithm_1_in_shards():
+    data = random_corpus(np.random.default_rng(5), sentences=30)
+    options = Options(solver="cutting-plane", line_search=True, shards=3, c=0.3)
+    fit = train(data, TEMPLATES, options, QUIET).fit
+    assert fit.converged
+    assert fit.gap <= 0.01
+
+
+def test_classes_are_learned_in_shards():
+    data = random_items(np.random.default_rng(0), items=60)
+    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\n")
+    fits = [train(data, templates, Options(task="multiclass", shards=k), QUIET).fit for k in (1, 3)]
+    assert all(fit.converged for fit in fits)
+    assert fits[0].objective == pytest.approx(fits[1].objective, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("method", "solver"), [("mtl", None), ("mtl", "cutting-plane"), ("svm", None), ("crf-l2", None)]
+)
+def test_the_same_bits_run_after_run_on_any_number_of_threads(tmp_path, method, solver):
+    data = random_corpus(np.random.default_rng(6), sentences=40)
+    before, files = threads.get_threads(), []
+    try:
+        for count in (1, 3, 3):
+            threads.set_threads(count)
+            options = Options(method=method, solver=solver, shards=3, c=0.5)
+            train(data, TEMPLATES, options, QUIET).model.save(tmp_path / "model.mtl")
+            files.append((tmp_path / "model.mtl").read_bytes())
+    finally:
+        threads.set_threads(before)
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+def test_one_worker_alone_gives_the_bits_of_no_worker(method):
+    sharded, plain = oracles(random_corpus(np.random.default_rng(6), sentences=40), 1)
+    learner = Coordinate(Stop(), seed=3)
+    records = [], []
+    fits = [
+        learner.fit(oracle, regularizer(method), 1.0, lambda r, seen=seen: bool(seen.append(r)))
+        for oracle, seen in zip((sharded, plain), records, strict=True)
+    ]
+    assert records[0] == records[1]
+    assert fits[0].objective == fits[1].objective
+    for a, b in zip(fits[0].weights, fits[1].weights, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_looking_at_weights_while_learning_goes_on_changes_nothing():
+    data = random_corpus(np.random.default_rng(6), sentences=40)
+    seen = []
+    looked = train(
+        data, TEMPLATES, Options(shards=2), lambda record: bool(seen.append(record.now().objective))
+    )
+    assert all(objective > 0 for objective in seen)
+    assert bits(looked.fit) == bits(train(data, TEMPLATES, Options(shards=2), QUIET).fit)
+
+
+# ---------------------------------------------------------------- checkpoints, and workers that are lost
+
+RUNS = {
+    "coordinate": (Coordinate(Stop(gap=1e-3, max_passes=6), seed=3), BlockL1Squared(), 0.5, 3),
+    "coordinate, one worker": (Coordinate(Stop(gap=1e-3, max_passes=6), seed=3), BlockL1Squared(), 2.0, 1),
+    "cutting planes": (CuttingPlane(Stop(gap=1e-3, max_passes=8), patience=3), BlockL1Squared(), 1.0, 3),
+    "line search": (CuttingPlane(Stop(gap=1e-3, max_passes=6), line_search=True), PBlock(1.5), 1.0, 2),
+    "crf": (LBFGS(Stop(gap=1e-7, max_passes=6)), L2(), 1.0, 2),
+}
+
+
+def fit_of(name, team=LocalTeam, keep=NOTHING):
+    learner, penalty, c, count = RUNS[name]
+    return learner.fit(
+        sharded_oracle(random_corpus(np.random.default_rng(6), 40), team(count)), penalty, c, QUIET, keep=keep
+    )
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_in_shards_is_taken_up_again_to_the_same_bits(name, tmp_path):
+    whole_run = Ending(tmp_path / "whole", -1)
+    alone = bits(fit_of(name, keep=whole_run))
+    for at in {1, whole_run.places // 2, whole_run.places}:
+        with pytest.raises(Enough):
+            fit_of(name, keep=Ending(tmp_path / f"{at}", at))
+        assert bits(fit_of(name, keep=Ending(tmp_path / f"{at}", -1))) == alone
+
+
+def test_a_training_in_shards_goes_on_with_as_many_shards_only(tmp_path):
+    data = random_corpus(np.random.default_rng(6), 40)
+    alone = train(data, TEMPLATES, Options(shards=2), QUIET).fit
+
+    def again(shards, keep):
+        return train(data, TEMPLATES, Options(shards=shards), QUIET, keep=keep).fit
+
+    class Opened(Ending):
+        def __init__(self, path, at):
+            Checkpoint.__init__(self, path, np.inf)
+            self.at, self.places = at, 0
+
+    with pytest.raises(Enough):
+        again(2, Opened(tmp_path / "kept", 4))
+    with pytest.raises(IncompatibleError, match="shards was 2, is 3"):
+        again(3, Opened(tmp_path / "kept", -1))
+    assert bits(again(2, Opened(tmp_path / "kept", -1))) == bits(alone)
+
+
+class FrailTeam(LocalTeam):
+    """Loses a worker at some of the calls to objects with a state, after it has done what was asked."""
+
+    mortal = True
+
+    def __init__(self, size, losses=()):
+        super().__init__(size)
+        self.losses, self.calls, self.made, self.stateful = set(losses), 0, [], set()
+
+    def make(self, name, factory, *arguments, stateful=False):
+        self.made.append((name, factory, arguments))
+        self.stateful |= {name} if stateful else set()
+        super().make(name, factory, *arguments)
+
+    def ask(self, name, method, *arguments):
+        found = super().ask(name, method, *arguments)
+        if name not in self.stateful:
+            return found
+        self.calls += 1
+        if self.calls in self.losses:
+            lost = self.calls % self.size
+            self.hosts[lost] = Host()
+            for made, factory, given in self.made:
+                self.hosts[lost].make(made, factory, *for_worker(given, lost))
+            raise Replaced([lost])
+        return copy.deepcopy(found)  # what is kept must not change with its worker
+
+
+@pytest.mark.parametrize("name", ["coordinate", "coordinate, one worker", "cutting planes"])
+def test_workers_that_are_lost_cost_time_and_nothing_else(name):
+    alone = bits(fit_of(name))
+    teams = []
+
+    def frail(losses):
+        return lambda count: teams.append(FrailTeam(count, losses)) or teams[-1]
+
+    assert bits(fit_of(name, frail(()))) == alone
+    calls = teams[-1].calls
+    assert calls > 10
+    for losses in ({1}, {2, 3}, {calls // 3, calls // 2}, {calls - 1}, {calls, calls + 1}):
+        assert bits(fit_of(name, frail(losses))) == alone
+
+
+def test_more_shards_than_sentences():
+    data = corpus([[("a",)], [("b",)]], [["A"], ["B"]])
+    fit = train(data, TemplateSet.parse("U0:%x[0,0]\n"), Options(shards=9), QUIET).fit
+    assert fit.converged
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"method": "mira"}, "visits one after the other"),
+        ({"method": "group-lasso"}, "needs --solver cutting-plane"),
+        ({"task": "dependency"}, "trees cannot"),
+        ({"shards": 0}, "--shards must be at least 1"),
+    ],
+)
+def test_what_cannot_be_done_in_shards_is_refused(options, problem):
+    with pytest.raises((MtlError, IncompatibleError), match=problem):
+        Options(**{"shards": 2} | options).checked()
