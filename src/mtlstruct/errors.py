@@ -31,6 +31,7 @@ class FormatError(MtlError):
     def __init__(self, path: str | Path, line: int | None, problem: str) -> None:
         self.path = str(path)
         self.line = line
+        self.problem = problem
         where = self.path if line is None else f"{self.path}, line {line}"
         super().__init__(f"{where}: {problem}")
 

@@ -114,7 +114,7 @@ def _listed(large: Design, small: Design, groups: Groups) -> tuple[Design, Group
 
 
 def group(found: Columns) -> Groups:
-    """Numbers columns that fire at the same rows alike, by falling frequency; puts what it is given in another order."""
+    """Numbers columns that fire at the same rows alike, by falling frequency; reorders what it is given."""
     order = np.argsort(found.first)
     new = np.ones(len(order), bool)
     first, second = found.first, found.second

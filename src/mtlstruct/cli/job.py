@@ -16,9 +16,11 @@ from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
     from mtlstruct.cli.checkpointing import Folder, Stage
+    from mtlstruct.cli.engines import Cluster
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.cli.scoring import Scores
     from mtlstruct.corpus import Corpus
+    from mtlstruct.distributed import RayTeam
     from mtlstruct.learners import Record, Watch
     from mtlstruct.model import Model
     from mtlstruct.options import Options
@@ -34,13 +36,19 @@ def log_beside(model: Path) -> Path:
 
 
 class Data(NamedTuple):
-    """What a run works on; `material` if it is encoded already; `labels`: templates for labels of arcs, if wanted."""
+    """What a run works on.
+
+    material    the corpus, if it is encoded already
+    labels      templates for labels of arcs, if wanted
+    team        who has read the data, if workers have: the corpus is then without its text
+    """
 
     templates: TemplateSet
     corpus: Corpus
     valid: Corpus | None
     material: Material | None = None
     labels: TemplateSet | None = None
+    team: RayTeam | None = None
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,15 @@ class Job:
     start: Path | None = None
     label_templates: Path | None = None
     folder: Folder | None = None
+    cluster: Cluster | None = None
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
         from mtlstruct.files import check_writable
 
         self.options.checked()
+        if self.cluster is not None:
+            self.cluster.check(self.options, self.refit_top)
         if self.label_templates is not None and not self.options.labels:
             raise IncompatibleError("--label-templates is for --labels")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
@@ -79,23 +90,28 @@ class Job:
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
         with nullcontext() if self.folder is None else self.folder.at_work():
-            return self._run(quiet=quiet, data=data)
+            if self.cluster is None:
+                return self._run(data or self.read(), quiet=quiet)
+            with self.cluster.team(self.data, self.options, self.encoding) as team:
+                return self._run(self.read(team), quiet=quiet)
 
-    def _run(self, *, quiet: bool, data: Data | None) -> Result:
+    def _run(self, data: Data, *, quiet: bool) -> Result:
         from mtlstruct.cli.runlog import RunLog
         from mtlstruct.model import load
         from mtlstruct.selection import top
 
-        templates, corpus, valid, material, label_templates = data or self.read()
+        templates, corpus, valid, _, label_templates, team = data
         start = None if self.start is None else load(self.start)
         log = RunLog(self, corpus, templates)
-        training = self._train(corpus, templates, log, material, start, quiet=quiet)
+        if team is not None:
+            team.listeners.append(log.add_event)
+        training = self._train(data, log, start, quiet=quiet)
         first = None
         if self.refit_top is not None:
             chosen = templates.select(top(training.model, self.refit_top))
             first = Result(self, corpus, _outlined(training), self._score(training, valid))
             log.add_refit(first.numbers, chosen)
-            training = self._train(corpus, chosen, log, None, start, "refit", quiet=quiet)
+            training = self._train(Data(chosen, corpus, None), log, start, "refit", quiet=quiet)
         training = self._calibrated(training, valid)
         labels = None
         if label_templates is not None:
@@ -111,30 +127,28 @@ class Job:
         return result
 
     def _train(
-        self,
-        corpus: Corpus,
-        templates: TemplateSet,
-        log: RunLog,
-        material: Material | None,
-        start: Model | None,
-        stage: str = "training",
-        *,
-        quiet: bool,
+        self, data: Data, log: RunLog, start: Model | None, stage: str = "training", *, quiet: bool
     ) -> Training:
         """One training with the progress in sight."""
-        from mtlstruct.train import train
+        from mtlstruct.train import train, train_shards
 
+        templates, corpus, options = data.templates, data.corpus, self.options
         with self._progress(corpus, templates, quiet=quiet) as shown:
-            if material is None:  # else it has been said
-                say_what_was_read(shown.say, self.options.task, corpus, templates)
+            if data.material is None:  # else it has been said
+                say_what_was_read(shown.say, options.task, corpus, templates)
 
             def notify(ready: Prepared) -> None:
-                if material is None:
+                if data.material is None:
                     _say_prepared(shown, ready)
 
             watch = _watching(shown, log.add_pass)
             with self._kept(stage, log, shown) as keep:
-                training = train(corpus, templates, self.options, watch, notify, material, start, keep=keep)
+                if data.team is not None:
+                    training = train_shards(data.team, templates, options, watch, notify, start, keep)
+                else:
+                    training = train(
+                        corpus, templates, options, watch, notify, data.material, start, keep=keep
+                    )
             return _with_earlier(training, keep)
 
     def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
@@ -166,17 +180,17 @@ class Job:
         left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
         return Progress(len(templates), left, quiet=quiet)
 
-    def read(self) -> Data:
-        """Templates and data, which fit each other."""
+    def read(self, team: RayTeam | None = None) -> Data:
+        """Templates and data, which fit each other; of data that a team has read, the outline."""
         from mtlstruct.cli.templates import read_templates
 
         templates = read_templates(self.templates, self.dialect, self.compat)
         if self.options.share_identical:
             templates = templates.shared()
-        corpus = self._corpus(self.data)
+        corpus = self._corpus(self.data) if team is None else team.outline()
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
-        return Data(templates, corpus, valid, labels=self._label_templates(corpus))
+        return Data(templates, corpus, valid, labels=self._label_templates(corpus), team=team)
 
     def _label_templates(self, corpus: Corpus) -> TemplateSet | None:
         """Those for labels of arcs, if wanted, which fit the data too."""
@@ -196,16 +210,23 @@ class Job:
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         from mtlstruct.cli import scoring
+        from mtlstruct.formats import pieces
 
         options = self.options
-        return scoring.read(
-            path,
-            options.task,
-            tags=options.tags,
-            encoding=self.encoding,
-            width=width,
-            single_root=options.single_root,
-        )
+
+        def read(file: Path) -> Corpus:
+            return scoring.read(
+                file,
+                options.task,
+                tags=options.tags,
+                encoding=self.encoding,
+                width=width,
+                single_root=options.single_root,
+            )
+
+        if path.is_dir() and options.task == "dependency":
+            raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
+        return pieces.joined_files(path, read) if path.is_dir() else read(path)
 
     def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
         """The training whose model has a temperature, if there are held-out data to fit one on and it needs one."""

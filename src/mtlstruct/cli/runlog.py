@@ -57,6 +57,10 @@ class RunLog:
         """The end of a first training, and the templates that the second one is given; its passes follow."""
         self.lines.append({"event": "refit", **numbers, "chosen": [template.title for template in chosen]})
 
+    def add_event(self, sentence: str) -> None:
+        """Something that befell a worker."""
+        self.lines.append({"event": "worker", "says": sentence, "time": time.strftime(MOMENT)})
+
     def add_assessment(self, model: Model, valid: Corpus | None, source: str) -> None:
         """How the model does on held-out data, if there are any, for the report."""
         from mtlstruct.assessment import assess

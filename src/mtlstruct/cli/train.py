@@ -22,6 +22,7 @@ from mtlstruct.cli.common import (
     use_memory,
     use_threads,
 )
+from mtlstruct.cli.engines import AddressOption, Engine, EngineOption, cluster_of
 from mtlstruct.cli.job import LOG_SUFFIX, Job, log_beside
 from mtlstruct.cli.options import (
     AllArcsOption,
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 def train(
     context: typer.Context,
     templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
-    data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
+    data: Annotated[
+        Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
+    ],
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
     task: TaskOption = Task.sequence,
     projective: ProjectiveOption = False,
@@ -124,6 +127,18 @@ def train(
             "--shards", metavar="K", min=1, help="Cut the data into K parts with local passes each."
         ),
     ] = 1,
+    engine: EngineOption = Engine.local,
+    address: AddressOption = None,
+    worker_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--worker-limit",
+            metavar="SECONDS",
+            min=1,
+            help="A Ray worker that has not answered for so long is replaced.",
+            show_default="half an hour",
+        ),
+    ] = None,
     threads: ThreadsOption = None,
     memory: MemoryOption = None,
     normalize: NormalizeOption = Normalize.none,
@@ -205,6 +220,7 @@ def train(
         start,
         label_templates,
         _folder(checkpoint, checkpoint_every, resume),
+        cluster_of(engine, address, worker_limit),
     )
     job.check()
     use_threads(threads)

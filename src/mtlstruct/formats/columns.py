@@ -24,7 +24,7 @@ BYTES_A_ROW = 16
 
 
 def read(
-    path: str | Path,
+    path: str | Path | text.Part,
     *,
     labelled: bool = True,
     encoding: str = "utf-8",
@@ -37,10 +37,10 @@ def read(
     """
     lines = text.tidy(text.load(path, encoding))
     least = int(labelled) + max(1, len(names))
-    ruler = _Ruler(path, least, least if names else None)
+    ruler = _Ruler(str(path), least, least if names else None)
     ruler.check(lines, 1)
     if not ruler.width:
-        raise FormatError(path, None, "no sentences: expected rows of columns, got only blank lines")
+        raise FormatError(str(path), None, "no sentences: expected rows of columns, got only blank lines")
     return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names), alone=alone)
 
 

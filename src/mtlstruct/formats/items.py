@@ -19,7 +19,7 @@ from mtlstruct.formats import text
 
 
 def read(
-    path: str | Path, *, labelled: bool = True, encoding: str = "utf-8", names: Sequence[str] = ()
+    path: str | Path | text.Part, *, labelled: bool = True, encoding: str = "utf-8", names: Sequence[str] = ()
 ) -> Corpus:
     """A whole file. `names` are for the observation columns; if given, the file must have just these."""
     return rows.read(path, labelled=labelled, encoding=encoding, names=names, alone=True)

@@ -36,7 +36,7 @@ STARTS = frozenset("BS")
 ENDS = frozenset("ES")
 
 
-def read(path: str | Path, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
+def read(path: str | Path | text.Part, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
     """A whole file with labels. Empty lines are no sentences."""
     lines = _lines(path, encoding)
     lengths = map(len, " ".join(filter(None, lines)).split(" "))
@@ -155,11 +155,11 @@ def _starts(labels: Sequence[str]) -> list[int]:
     return [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
 
 
-def _lines(path: str | Path, encoding: str) -> list[str]:
+def _lines(path: str | Path | text.Part, encoding: str) -> list[str]:
     """The tidy lines of a file that has at least one word."""
     lines = text.tidy(text.load(path, encoding), BLANKS)
     if not any(lines):
-        raise FormatError(path, None, "no sentences: expected words, got only blank lines")
+        raise FormatError(str(path), None, "no sentences: expected words, got only blank lines")
     return lines
 
 

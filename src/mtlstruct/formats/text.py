@@ -9,6 +9,7 @@ characters by runs of ASCII (UTF-7, unicode_escape, idna), which are escapes rat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import BinaryIO
@@ -23,14 +24,36 @@ PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
 """ASCII that every encoding of text reads a character a byte, and every encoding of escapes does not."""
 
 
-def load(path: str | Path, encoding: str = "utf-8") -> str:
-    """A whole file: lines joined by LF, none after the last."""
-    check_encoding(encoding, path)
+@dataclass(frozen=True)
+class Part:
+    """Some bytes of a file, from the beginning of a line to the end of one; may be read wherever a file may."""
+
+    path: Path
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def read_bytes(self) -> bytes:
+        """The bytes."""
+        with self.path.open("rb") as file:
+            file.seek(self.start)
+            return file.read(self.stop - self.start)
+
+    def lines_before(self) -> int:
+        """How many lines of the file come before."""
+        return Part(self.path, 0, self.start).read_bytes().count(b"\n") if self.start else 0
+
+
+def load(path: str | Path | Part, encoding: str = "utf-8") -> str:
+    """A whole file, or a part of one: lines joined by LF, none after the last."""
+    check_encoding(encoding, str(path))
     try:
-        raw = Path(path).read_bytes()
+        raw = path.read_bytes() if isinstance(path, Part) else Path(path).read_bytes()
     except OSError as error:
-        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
-    return decode(raw.removesuffix(b"\n"), path, encoding)
+        raise FormatError(str(path), None, f"cannot be read: {error.strerror or error}") from None
+    return decode(raw.removesuffix(b"\n"), str(path), encoding)
 
 
 def blocks(

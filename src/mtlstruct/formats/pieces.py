@@ -1,0 +1,100 @@
+"""Large data cut into pieces that several workers read: whole sentences, in order, about as many bytes each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from mtlstruct.corpus import Corpus, joined
+from mtlstruct.errors import FormatError, MtlError
+from mtlstruct.formats import columns, items, segmented
+from mtlstruct.formats.text import Part
+
+BLANK_LINE = re.compile(rb"\n(?:[ \t\r]*\n)+")
+LINE_END = re.compile(rb"\n(?:[ \t\r]*\n)*")
+"""Where a sentence may end; blank lines that follow go with it, so that the next piece begins with a sentence."""
+
+LOOK = 1 << 16
+"""Bytes that are read at a time in search of the end of a sentence."""
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files of a folder, in the order of their names, hidden ones left out; or the file itself."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
+    if not found:
+        raise FormatError(path, None, "expected a folder with data files, got none in it")
+    return found
+
+
+def cut(files: Sequence[Path], count: int, task: str) -> list[list[Part]]:
+    """At most `count` pieces, none empty, each a list of parts of files; they follow each other as the files do."""
+    try:
+        sizes = [file.stat().st_size for file in files]
+    except OSError as error:
+        raise FormatError(str(error.filename), None, f"cannot be read: {error.strerror}") from None
+    end = BLANK_LINE if task == "sequence" else LINE_END
+    total, places = sum(sizes), [(0, 0)]
+    for goal in (total * k // count for k in range(1, count)):
+        number, at = 0, goal
+        while at >= sizes[number] and number < len(files) - 1:
+            at -= sizes[number]
+            number += 1
+        places.append((number, _next_end(files[number], at, sizes[number], end)))
+    places.append((len(files) - 1, sizes[-1]))
+    pieces = [_between(files, sizes, a, b) for a, b in pairwise(sorted(places))]
+    return [piece for piece in pieces if piece]
+
+
+def read(parts: Sequence[Part], task: str, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
+    """The labelled sentences of a piece."""
+    return _joined([str(part) for part in parts], [_read(part, task, tags, encoding) for part in parts])
+
+
+def joined_files(folder: Path, read_one: Callable[[Path], Corpus]) -> Corpus:
+    """The files of a folder as one corpus."""
+    files = files_of(folder)
+    return _joined([str(file) for file in files], [read_one(file) for file in files])
+
+
+def _joined(names: Sequence[str], corpora: list[Corpus]) -> Corpus:
+    widths = {len(corpus.columns): name for name, corpus in zip(names, corpora, strict=True)}
+    if len(widths) > 1:
+        (a, first), (b, second), *_ = widths.items()
+        raise MtlError(f"{second}: expected {a} observation columns as in {first}, got {b}")
+    return corpora[0] if len(corpora) == 1 else joined(corpora)
+
+
+def _read(part: Part, task: str, tags: str, encoding: str) -> Corpus:
+    try:
+        if task == "segmentation":
+            return segmented.read(part, tags=tags, encoding=encoding)
+        if task == "multiclass":
+            return items.read(part, encoding=encoding)
+        return columns.read(part, encoding=encoding)
+    except FormatError as error:
+        if error.line is None or part.start == 0:
+            raise
+        raise FormatError(part.path, error.line + part.lines_before(), error.problem) from None
+
+
+def _between(
+    files: Sequence[Path], sizes: Sequence[int], a: tuple[int, int], b: tuple[int, int]
+) -> list[Part]:
+    (first, start), (last, stop) = a, b
+    ends = [(n, start if n == first else 0, stop if n == last else sizes[n]) for n in range(first, last + 1)]
+    return [Part(files[n], low, high) for n, low, high in ends if low < high]
+
+
+def _next_end(file: Path, at: int, size: int, end: re.Pattern[bytes]) -> int:
+    """Where the sentence that byte `at` is in ends."""
+    start, seen = max(0, at - 1), b""
+    while start + len(seen) < size:
+        seen += Part(file, start + len(seen), min(size, start + len(seen) + LOOK)).read_bytes()
+        found = end.search(seen)
+        if found and found.end() < len(seen.rstrip(b" \t\r")):  # else there may be more blank lines
+            return start + found.end()
+    return size

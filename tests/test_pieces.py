@@ -1,0 +1,69 @@
+"""Files cut into pieces for several readers: whole sentences, in order; errors name the line of the file."""
+
+import pytest
+from commands import TRAIN, WORDS
+
+from mtlstruct.corpus import joined
+from mtlstruct.errors import FormatError, MtlError
+from mtlstruct.formats import columns, pieces, segmented
+
+
+def cells(corpus):
+    labels = [corpus.labels[y] for y in corpus.outputs]
+    return [*(column.cells() for column in corpus.columns), labels, corpus.ptr.tolist()]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 50])
+@pytest.mark.parametrize(
+    ("task", "text"), [("sequence", TRAIN), ("segmentation", WORDS), ("multiclass", TRAIN)]
+)
+@pytest.mark.parametrize("look", [1, 7, 1 << 16])
+def test_pieces_are_the_file(tmp_path, monkeypatch, count, task, text, look):
+    monkeypatch.setattr(pieces, "LOOK", look)
+    path = tmp_path / "train.txt"
+    path.write_text(text.replace("\n\n", "\n \n\n") + "\n\n")
+    parts = pieces.cut([path], count, task)
+    assert 1 <= len(parts) <= count
+    assert "".join(part.read_bytes().decode() for piece in parts for part in piece) == path.read_text()
+    read = [pieces.read(piece, task) for piece in parts]
+    whole = pieces.read(pieces.cut([path], 1, task)[0], task)
+    assert cells(joined(read)) == cells(whole)
+
+
+def test_a_folder_is_its_files_in_order(tmp_path):
+    sentences = TRAIN.strip().split("\n\n")
+    for name, text in zip("cab", sentences, strict=False):
+        (tmp_path / f"{name}.txt").write_text(text + "\n")
+    (tmp_path / ".hidden").write_text("not data")
+    files = pieces.files_of(tmp_path)
+    assert [file.name for file in files] == ["a.txt", "b.txt", "c.txt"]
+    whole = pieces.joined_files(tmp_path, columns.read)
+    for count in (1, 2, 3):
+        read = [pieces.read(piece, "sequence") for piece in pieces.cut(files, count, "sequence")]
+        assert cells(joined(read)) == cells(whole)
+    (tmp_path / "d.txt").write_text("one two three LABEL\n")
+    with pytest.raises(MtlError, match=r"d\.txt: expected 2 observation columns as in .*, got 3"):
+        pieces.joined_files(tmp_path, columns.read)
+
+
+def test_an_error_in_a_piece_names_the_line_of_the_file(tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text(TRAIN + "\nonly two\nnow three cells\n")
+    line = path.read_text().split("\n").index("now three cells") + 1
+    *_, last = pieces.cut([path], 6, "sequence")
+    with pytest.raises(FormatError, match=f"line {line}: expected 2 columns"):
+        pieces.read(last, "sequence")
+
+
+def test_what_cannot_be_read_is_a_sentence(tmp_path):
+    with pytest.raises(FormatError, match="cannot be read"):
+        pieces.cut([tmp_path / "missing"], 2, "sequence")
+    with pytest.raises(FormatError, match="expected a folder with data files"):
+        pieces.files_of(tmp_path)
+
+
+def test_words_of_pieces(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text(WORDS)
+    read = [pieces.read(piece, "segmentation") for piece in pieces.cut([path], 3, "segmentation")]
+    assert cells(joined(read)) == cells(segmented.read(path))
