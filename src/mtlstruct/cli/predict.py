@@ -19,6 +19,7 @@ from mtlstruct.cli.constraining import (
     constraints_of,
     located,
 )
+from mtlstruct.cli.engines import AddressOption, Engine, EngineOption, cluster_of
 from mtlstruct.cli.outcome import complain
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
@@ -40,7 +41,11 @@ BATCH = 20_000
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
     data: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="The text, with or without labels; - is stdin.")
+        Path,
+        typer.Argument(
+            metavar="INPUT",
+            help="The text, with or without labels; - is stdin, a folder is for --engine ray.",
+        ),
     ] = STANDARD,
     out: Annotated[
         Path,
@@ -69,6 +74,18 @@ def predict(
     forbid: ForbidOption = None,
     forbid_file: ForbidFileOption = None,
     valid_bio: ValidOption = False,
+    engine: EngineOption = Engine.local,
+    address: AddressOption = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="K",
+            min=1,
+            help="How many Ray workers label.",
+            show_default="a processor each",
+        ),
+    ] = None,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -84,6 +101,13 @@ def predict(
 
     use_threads(threads)
     check_encoding(encoding, data)
+    cluster = cluster_of(engine, address)
+    if cluster is None and shards is not None:
+        raise IncompatibleError("--shards is for --engine ray: here all threads label")
+    if cluster is not None and data == STANDARD:
+        raise IncompatibleError(
+            "--engine ray reads files, or a folder of them: standard input has one reader"
+        )
     if out != STANDARD:
         refuse_overwriting([model, data, forbid_file], [out])
     loaded = Model.load(model)
@@ -102,10 +126,19 @@ def predict(
     # Two labelings that cut alike are one answer: only one of them is valid.
     valid_bio |= segmenting and nbest is not None
     pairs = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
+    size = max(200, BATCH // (nbest or 1))  # tokens: N labelings of each are in memory at a time
+    if cluster is not None:
+        from mtlstruct.cli.spreading import Wanted, spread
+
+        wanted = Wanted(model.absolute(), raw, partial, encoding, size, pairs, wishes)
+        with _writing(out, encoding) as sink:
+            for piece in spread(loaded, data, wanted, shards, cluster):
+                with _complaining(encoding):
+                    sink.write(piece)
+        return
     with reading(data) as source, _writing(out, encoding) as sink:
-        size = max(200, BATCH // (nbest or 1))  # tokens: N labelings of each are in memory at a time
         for batch in batches(loaded, source, raw, data, encoding, partial=partial, size=size):
-            limits = _and_given(loaded, batch, pairs) if partial else pairs
+            limits = and_given(loaded, batch, pairs) if partial else pairs
             with located(_named(data), batch), _complaining(encoding):
                 sink.write(annotated(loaded, batch, limits, wishes))
             sink.flush()  # whoever waits at the other end of a pipe gets the answer now
@@ -153,7 +186,7 @@ def _named(path: Path) -> str:
     return "standard input" if path == STANDARD else str(path)
 
 
-def _and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constraints:
+def and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constraints:
     """Constraints that also keep what the input says of its labels, or of its words."""
     from mtlstruct.constraints import Constraints, cutting, keeping
     from mtlstruct.formats import segmented
