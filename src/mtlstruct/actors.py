@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,44 +24,30 @@ LARGE = 100_000
 
 
 class Actor:
-    """A Host. Calls answer twice: that they are done, and the answer, which may stay in the store.
+    """A Host. Calls answer twice: that they are done, and the answer, which may stay in the store."""
 
-    link    bytes a second of the link that this worker is simulated to have; None: as fast as it goes
-    """
-
-    def __init__(self, threads: int, link: float | None) -> None:
+    def __init__(self, threads: int) -> None:
         set_threads(threads)
-        self.host, self.link = Host(), link
+        self.host = Host()
 
     def make(self, name: str, factory: Callable[..., Any], *arguments: Any) -> tuple[bool, None]:
         """See Host."""
         with _plain_errors():
-            self.host.make(name, factory, *map(self._received, arguments))
+            self.host.make(name, factory, *map(thawed, arguments))
         return True, None
 
     def ask(self, name: str, method: str, *arguments: Any) -> tuple[bool, Any]:
         """See Host."""
         with _plain_errors():
-            return True, self.host.ask(name, method, *map(self._received, arguments))
+            return True, self.host.ask(name, method, *map(thawed, arguments))
 
     def add(self, a: Arrays, b: Arrays) -> tuple[bool, Arrays]:
         """a + b, of which b is another worker's."""
-        self._travelled(b)
         return True, add_up(a, b)
 
     def place(self) -> tuple[str, int]:
         """Where this process is."""
         return socket.gethostname(), os.getpid()
-
-    def _received(self, argument: Any) -> Any:
-        if bytes_of(argument) >= LARGE:
-            self._travelled(argument)
-        return thawed(argument)
-
-    def _travelled(self, what: Any) -> None:
-        """As long as the way of these bytes over a link takes, where one is simulated."""
-        if self.link is not None:
-            time.sleep(bytes_of(what) / self.link)
 
 
 @contextmanager

@@ -47,10 +47,10 @@ class RayTeam:
     address    of a running cluster; None starts one on this machine, which ends with the team
     store      bytes of the object store of a cluster that is started here
     listeners  hear a sentence about everything that befalls a worker
-    link       bytes a second that the links of workers are held to, for simulations
     """
 
     mortal = True
+    worker: type[Actor] = Actor
 
     def __init__(
         self,
@@ -61,11 +61,10 @@ class RayTeam:
         listeners: Sequence[Callable[[str], None]] = (),
         threads: int = 1,
         store: int | None = None,
-        link: float | None = None,
     ) -> None:
         self._ray = connect(size, address, store)
-        self.time_limit, self.listeners, self.link = time_limit, list(listeners), link
-        self._actor = self._ray.remote(max_restarts=0, max_concurrency=1)(Actor)
+        self.time_limit, self.listeners = time_limit, list(listeners)
+        self._actor = self._ray.remote(max_restarts=0, max_concurrency=1)(self.worker)
         self._threads = threads
         self._made: list[tuple[str, Callable[..., Any], tuple[Any, ...]]] = []
         self._stateful: set[str] = set()
@@ -152,7 +151,7 @@ class RayTeam:
                 os.kill(process, signal.SIGKILL)
 
     def _start(self) -> Any:
-        return self._actor.options(num_cpus=1).remote(self._threads, self.link)
+        return self._actor.options(num_cpus=1).remote(self._threads)
 
     def _surely(self, call: str, name: str, what: Any, arguments: Sequence[Any]) -> list[Any]:
         """The answers of all workers, as references; those of workers that were lost are asked for again."""

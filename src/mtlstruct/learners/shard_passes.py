@@ -29,7 +29,8 @@ class ShardPasses(Kept):
     V, base    of the stretched problem, now and at the last joint step: V_a/root_a of the first kind; V/edge of the
                others, whose features can have no values, so that mu is multiplied by `edge` for them
     slot       of each attribute of the first kind its place among the shared ones, -1 where one shard alone has it
-    here       the attributes that fire here
+    here       the attributes of the first kind that fire here, the only ones whose rows matter; `blocks`: where those
+               of each template begin
     """
 
     kept = ("state", "random", "gaps", "rest", "wait")
@@ -43,20 +44,22 @@ class ShardPasses(Kept):
         self.spans = np.zeros((0, 3), np.int64)
         self.order = np.zeros(0, np.int64)
         first = self.oracle.encoded.designs[0]
-        self.here = np.zeros(first.attributes + 1, np.bool_)
-        self.here[first.ids[: first.ptr[-1]]] = True
-        self.here[-1] = False
+        fires = np.zeros(first.attributes + 1, np.bool_)
+        fires[first.ids[: first.ptr[-1]]] = True
+        self.here = np.flatnonzero(fires[:-1])
+        self.blocks = np.searchsorted(self.here, first.block_ptr)
 
     # ------------------------------------------------------------ the stretched problem
 
     def present(self) -> Arrays:
         """1 for each attribute that fires here; features of kinds other than the first are everywhere."""
-        rest = self.oracle.encoded.designs[1:]
-        everywhere = [np.append(np.ones(d.attributes, np.int32), np.int32(0)) for d in rest]
-        return [self.here.astype(np.int32), *everywhere]
+        first, *rest = self.oracle.encoded.designs
+        some = np.zeros(first.attributes + 1, np.int32)
+        some[self.here] = 1
+        return [some, *(np.append(np.ones(d.attributes, np.int32), np.int32(0)) for d in rest)]
 
-    def stretch(self, owners: Arrays, shards: int) -> None:
-        """Sets up the dual for attributes that so many shards have, with full care."""
+    def stretch(self, owners: Arrays, shards: int, care: float) -> None:
+        """Sets up the dual for attributes that so many shards have."""
         encoded = self.oracle.encoded
         first = encoded.designs[0]
         self.shards, self.edge = shards, 1.0
@@ -75,7 +78,7 @@ class ShardPasses(Kept):
                 f"{type(self.oracle.structure).__name__} cannot be trained in shards: its dual does not `approach`"
             )
         self.own: Weights = []
-        self.restretch(1.0)
+        self.restretch(care)
 
     def restretch(self, care: float) -> None:
         """Between rounds: another care."""
@@ -136,8 +139,8 @@ class ShardPasses(Kept):
         shared = np.zeros((int(self.slot.max(initial=-1)) + 1, self.V[0].shape[1]), np.float32)
 
         def work(b: int) -> tuple[float, float]:
-            low, high = first.block_ptr[b : b + 2]
-            return _moves(low, high, self.V[0], self.base[0], self.root, self.slot, shared)  # type: ignore[no-any-return]
+            some = self.here[self.blocks[b] : self.blocks[b + 1]]
+            return _moves(some, self.V[0], self.base[0], self.root, self.slot, shared)  # type: ignore[no-any-return]
 
         found = threads.in_order(work, range(len(first.templates)))
         out[:, first.templates] = np.array(found).reshape(-1, 2).T
@@ -147,14 +150,7 @@ class ShardPasses(Kept):
         """Takes the step: the dual goes so far from what it was to what it is; shared rows are those given."""
         if step < 1:
             self.state.approach(self.before, 1 - step)
-        first = self.oracle.encoded.designs[0]
-
-        def work(b: int) -> None:
-            low, high = first.block_ptr[b : b + 2]
-            _join(low, high, self.V[0], self.base[0], self.root, self.slot, shared[0], np.float32(step))
-
-        threads.in_order(work, range(len(first.templates)))
-        self._join_rest(shared)
+        self._take(step, shared)
         self._mark()
 
     def end(self, tolerance: float) -> float:
@@ -188,11 +184,16 @@ class ShardPasses(Kept):
         self.V[0][:] = self.own[0]
         self.base[0][:] = self.own[0]
         self.own = []
-        first = self.oracle.encoded.designs[0]
-        _join(0, first.attributes, self.V[0], self.base[0], self.root, self.slot, shared[0], np.float32(0))
-        self._join_rest(shared)
+        self._take(0.0, shared)
 
-    def _join_rest(self, shared: Weights) -> None:
+    def _take(self, step: float, shared: Weights) -> None:
+        """V and base after a step."""
+
+        def work(b: int) -> None:
+            some = self.here[self.blocks[b] : self.blocks[b + 1]]
+            _join(some, self.V[0], self.base[0], self.root, self.slot, shared[0], np.float32(step))
+
+        threads.in_order(work, range(len(self.blocks) - 1))
         for v, base, given in zip(self.V[1:], self.base[1:], shared[1:], strict=True):
             base[:-1] = given / self.edge
             v[:] = base
@@ -215,10 +216,10 @@ class ShardPasses(Kept):
 
 
 @kernel
-def _moves(low, high, V, base, root, slot, shared):  # type: ignore[no-untyped-def]
+def _moves(some, V, base, root, slot, shared):  # type: ignore[no-untyped-def]
     cross = 0.0
     square = 0.0
-    for a in range(low, high):
+    for a in some:
         k = slot[a]
         for y in range(V.shape[1]):
             d = V[a, y] - base[a, y]
@@ -231,8 +232,8 @@ def _moves(low, high, V, base, root, slot, shared):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _join(low, high, V, base, root, slot, shared, step):  # type: ignore[no-untyped-def]
-    for a in range(low, high):
+def _join(some, V, base, root, slot, shared, step):  # type: ignore[no-untyped-def]
+    for a in some:
         k = slot[a]
         for y in range(V.shape[1]):
             v = shared[k, y] / root[a] if k >= 0 else base[a, y] + step * (V[a, y] - base[a, y])

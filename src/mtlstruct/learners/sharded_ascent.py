@@ -35,7 +35,8 @@ JOINS = 4
 """How often a round is joined: what a shard does not know of others' moves comes back as gaps of its sentences."""
 
 LEAST = 0.02
-"""The least care: moves of different shards are never quite independent."""
+"""The least care, and the first: moves of different shards are never quite independent, but beginning with more costs
+a cycle and does no harm that the joint step would not see."""
 
 
 class ShardedAscent(Recovering, Ascent):
@@ -58,14 +59,14 @@ class ShardedAscent(Recovering, Ascent):
         team.make("passes", ShardPasses, Own("oracle"), c, seed, numbers, stateful=True)
         self.guarded, self._here = Guarded(team, "passes"), {}
         owners = self.surely(lambda: team.sum("passes", "present"))
-        team.make("stretched", ShardPasses.stretch, Own("passes"), owners, team.size)
+        team.make("stretched", ShardPasses.stretch, Own("passes"), owners, team.size, LEAST)
         self.shared = [np.flatnonzero(some > 1) for some in owners]
         self.base: Weights = [v[rows] for v, rows in zip(oracle.zeros(), self.shared, strict=True)]
         self.blocks = [
             np.searchsorted(rows, design.block_ptr)
             for rows, design in zip(self.shared, oracle.encoded.designs, strict=True)
         ]
-        self.care, self.least, self.steps = 1.0, LEAST, [1.0]
+        self.care, self.least, self.steps = LEAST, LEAST, [1.0]
         self.surely(self.save)
 
     def part(self) -> bool:
@@ -82,11 +83,6 @@ class ShardedAscent(Recovering, Ascent):
         if self.certified and not self.V:
             self.V = self.surely(self._collected)
         return self.surely(super().result)
-
-    @property
-    def decades(self) -> float:
-        """See Ascent; the floor of mu lifts its sum a little, which must not count as a larger c."""
-        return round(super().decades, 3)
 
     def _schedule(self) -> list[str]:
         """See Ascent; the V of the last certificate has served."""
