@@ -50,6 +50,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "roofs": ("roofline", tables_scale.roofs),
     "serve": ("serve", tables.serve),
     "threads": ("threads", tables.threads),
+    "links": ("links", tables_scale.links),
 }
 
 

@@ -10,7 +10,8 @@ ROOT = Path(mtlstruct.__file__).parent
 LAYERS = {
     "__init__": 9, "__main__": 10, "cli": 9, "demo": 9, "rates": 9,
     "estimators": 9, "experiments": 9,
-    "report": 8, "sentences": 8, "distributed": 8, "train": 8, "options": 8, "labelling": 8, "studies": 8, "tuning": 8, "serve": 8,
+    "report": 8, "sentences": 8, "distributed": 8, "train": 8, "options": 8, "labelling": 8, "studies": 8,
+    "tuning": 8, "serve": 8,
     "recipes": 7, "blocks": 7, "explain": 7, "explain_trees": 7, "selection": 7, "exchange": 7,
     "warmstart": 7, "stopping": 7, "scoring": 7, "assessment": 7, "telling": 7, "voices": 7,
     "checkpoints": 7,
@@ -20,7 +21,8 @@ LAYERS = {
     "encoding": 4, "arcs": 4, "subsets": 4, "sharing": 4, "plan": 4, "openings": 4,
     "templates": 3, "structures": 3, "formats": 3, "grid": 3,
     "corpus": 2, "linear": 2, "rows": 2, "support": 2, "losses": 2, "regularizers": 2, "metrics": 2,
-    "classification": 2, "attachment": 2, "actors": 2, "clusters": 2, "numbering": 2, "normalizers": 2, "archive": 2, "constraints": 2,
+    "classification": 2, "attachment": 2, "actors": 2, "clusters": 2, "numbering": 2, "normalizers": 2, "archive": 2,
+    "constraints": 2,
     "threads": 1, "errors": 1, "files": 1, "memory": 1, "processes": 1, "mapped": 1, "_kernels": 1, "data": 1,
     "web": 1, "keeping": 1, "teams": 1,
 }  # fmt: skip

@@ -1,0 +1,69 @@
+"""Engines on the command line: what is refused at once, and data in folders. tests/test_ray.py starts clusters."""
+
+from pathlib import Path
+
+import pytest
+from commands import TRAIN
+
+from mtlstruct.cli import engines
+
+RAY = ["--engine", "ray"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("ner.tpl").write_text("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n")
+    Path("train.txt").write_text(TRAIN)
+    monkeypatch.setattr(engines, "find_spec", lambda name: object())
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--address", "head:6379"], "--address is for --engine ray"),
+        (["--worker-limit", "60"], "--worker-limit is for --engine ray"),
+        ([*RAY, "--refit-top", "2"], "--refit-top is not for --engine ray"),
+        ([*RAY, "--method", "mira"], "mira visits one after the other"),
+        (["--shards", "2", "--label-support", "seen"], "--shards is for features with all labels"),
+        (["--shards", "0"], "--shards"),
+    ],
+)
+def test_train_refuses_what_an_engine_cannot_do(files, run, options, problem):
+    ran = run("train", "ner.tpl", "train.txt", "ner.mtl", *options)
+    assert ran.code == 2
+    assert problem in " ".join(ran.err.split())
+    assert not Path("ner.mtl").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["train.txt", "--shards", "2"], "--shards is for --engine ray"),
+        (["train.txt", "--address", "head:6379"], "--address is for --engine ray"),
+        (RAY, "standard input has one reader"),
+    ],
+)
+def test_predict_refuses_what_an_engine_cannot_do(files, run, options, problem):
+    assert run("train", "ner.tpl", "train.txt", "ner.mtl", "-q").code == 0
+    ran = run("predict", "ner.mtl", *options)
+    assert ran.code == 2
+    assert problem in ran.err
+
+
+def test_without_ray_there_is_a_sentence(files, run, monkeypatch):
+    monkeypatch.setattr(engines, "find_spec", lambda name: None)
+    ran = run("train", "ner.tpl", "train.txt", "ner.mtl", *RAY)
+    assert ran.code == 2
+    assert ran.err == "mtlstruct: --engine ray needs the package ray: pip install 'mtlstruct[ray]'\n"
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_folder_gives_the_model_of_its_files_in_one(files, run, shards):
+    sentences = TRAIN.strip().split("\n\n")
+    Path("data").mkdir()
+    for name, some in (("b", sentences[2:]), ("a", sentences[:2])):
+        Path("data", name).write_text("\n\n".join(some) + "\n")
+    for data, model in (("train.txt", "one.mtl"), ("data", "two.mtl")):
+        assert run("train", "ner.tpl", data, model, "-q", "--shards", shards).code == 0
+    assert Path("one.mtl").read_bytes() == Path("two.mtl").read_bytes()
