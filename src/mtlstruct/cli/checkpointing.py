@@ -61,7 +61,6 @@ class Stage(Checkpoint):
     def __init__(self, folder: Folder, name: str, log: RunLog, shown: Progress) -> None:
         super().__init__(folder.path / f"{name}{SUFFIX}", folder.every)
         self.folder, self.log, self.shown = folder, log, shown
-        self.earlier = 0.0
         self._first = len(log.lines)
         self._heard: int | None = None
         self._before: dict[int, Any] = {}
@@ -81,10 +80,9 @@ class Stage(Checkpoint):
 
     def resumed(self, notes: Any) -> None:
         """The log and the clock go on, too."""
-        self.earlier = notes["seconds"]
-        self.shown.began -= self.earlier
+        self.shown.began -= notes["seconds"]
         lines = [json.loads(line) for line in notes["lines"]]
-        after = self.log.take_up(notes["started"], self._first, lines, self.earlier)
+        after = self.log.take_up(notes["started"], self._first, lines, notes["seconds"])
         self.shown.say(f"going on from {self.path}, after pass {after}")
 
     def failed(self, error: Exception) -> None:

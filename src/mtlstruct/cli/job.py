@@ -149,7 +149,7 @@ class Job:
                     training = train(
                         corpus, templates, options, watch, notify, data.material, start, keep=keep
                     )
-            return _with_earlier(training, keep)
+            return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
 
     def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
         """The second stage, in the same way."""
@@ -166,7 +166,7 @@ class Job:
                     corpus, relations, templates, self.options, watch,
                     lambda ready: _say_prepared(shown, ready), keep,
                 )  # fmt: skip
-            return _with_earlier(training, keep)
+            return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
 
     def _kept(self, stage: str, log: RunLog, shown: Progress) -> AbstractContextManager[Stage | None]:
         """What keeps one training, None if nothing is to."""
@@ -262,11 +262,6 @@ def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
         return False
 
     return watch
-
-
-def _with_earlier(training: Training, keep: Stage | None) -> Training:
-    """The same with the time that was spent on it before it was taken up again."""
-    return training if keep is None else replace(training, seconds=training.seconds + keep.earlier)
 
 
 def _outlined(training: Training) -> Training:

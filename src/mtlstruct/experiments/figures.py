@@ -162,6 +162,7 @@ def _weights_by_p(panels: Sequence[Panel], path: Path) -> None:
                 label=row.label,
             )
         axes.set_yscale("log")
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half of a template
         axes.set_xlabel("template, heaviest first", color=INK)
         axes.set_ylabel("share of all weight", color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
