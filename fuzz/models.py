@@ -161,7 +161,7 @@ def _edit_header(header: dict[str, Any], take: Taking) -> None:
             inside[str(take.one_of(VALUES))] = deepcopy(inside[key])  # never inside itself
         case 3 if isinstance(inside[key], int):
             inside[key] += take.byte() - 128
-        case 4 if key == "relations":
+        case 4 if key == "relations" and isinstance(inside[key], dict):
             for _ in range(take.byte()):
                 inside[key] = {**inside[key], "relations": dict(inside[key])}
         case _:

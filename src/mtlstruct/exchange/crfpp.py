@@ -241,7 +241,7 @@ def _head(lines: _Lines) -> dict[str, int]:
 
 
 def _number(lines: _Lines, number: int, text: str, what: str) -> int:
-    if not re.fullmatch(r"\s*[0-9]{1,10}", text):
+    if not re.fullmatch(r"[ \t]*[0-9]{1,10}", text):
         raise lines.error(number, f"expected {what} as a number, got {text[:60].strip()!r}")
     return int(text)
 

@@ -89,7 +89,7 @@ def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
             raise FormatError(path, number, problem)
         parts.append((text, before, label, _weight(cells[3].decode("latin-1"), path, number)))
     labels = sorted(
-        {label for _, before, label in (p[:3] for p in parts) for label in (before, label)} - {"#"}
+        {label for _, _, label, _ in parts} | {before for _, before, _, _ in parts if before != "#"}
     )
     if not labels:
         raise FormatError(path, None, "expected lines of `wapiti dump`, got none")
@@ -237,6 +237,6 @@ def _weight(text: str, path: str | Path, line: int | None) -> float:
         value = float.fromhex(text) if "x" in text.lower() else float(text)
     except (ValueError, OverflowError):
         value = np.inf
-    if not abs(value) < np.finfo(np.float32).max:
+    if not abs(value) < float(np.finfo(np.float32).max):  # a plain number: numpy would warn of large ones
         raise FormatError(path, line, f"expected a finite number as a weight, got {text[:60]!r}")
     return value
