@@ -94,6 +94,8 @@ def text_model(model: Model, *, rename: bool = False) -> TextModel:
 
 def check_template(template: Template, path: str) -> None:
     """Refuses a template that CRF++ cannot hold."""
+    if template.kind == "A":
+        raise _cannot(template, path, "CRF++ has no templates of arcs")
     for term in template.terms:
         if term.function:
             raise _cannot(template, path, f"CRF++ has no functions of a cell such as %{term.function}")
