@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,9 @@ from .templates import TemplateSet
 FORMAT = "mtlstruct checkpoint"
 VERSION = 1
 SUFFIX = ".checkpoint"
+
+_PLAIN = re.compile("[<|][bui][1248]|<f[248]")
+"""Types of arrays. numpy would take any text for one, and try to make sense of it."""
 
 SPARSE = 4
 """An array is kept by its entries if that takes this many times less room."""
@@ -207,7 +211,10 @@ def _put_aside(array: NDArray[Any], name: str, arrays: dict[str, NDArray[Any]]) 
 
 
 def _take_back(kept: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    name, dtype, shape = kept["array"], np.dtype(kept["dtype"]), kept["shape"]
+    name, kind, shape = kept["array"], kept["dtype"], kept["shape"]
+    if not _PLAIN.fullmatch(kind):
+        raise ValueError(f"an array of type {kind[:60]!r}")
+    dtype = np.dtype(kind)
     values: NDArray[Any] = arrays[name].view(dtype)
     at = arrays.get(f"{name}.at")
     if at is None:
