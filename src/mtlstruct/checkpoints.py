@@ -35,6 +35,9 @@ SUFFIX = ".checkpoint"
 _PLAIN = re.compile("[<|][bui][1248]|<f[248]")
 """Types of arrays. numpy would take any text for one, and try to make sense of it."""
 
+_WRONG = (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, MemoryError)
+"""What values that no run has written can lead to: of other kinds, beyond all limits, of absurd sizes."""
+
 SPARSE = 4
 """An array is kept by its entries if that takes this many times less room."""
 
@@ -118,7 +121,7 @@ def read(path: Path) -> tuple[dict[str, Any], State]:
             raise ModelFileError("its facts are missing")
         header["notes"] = _full(header["notes"], arrays)
         return header, _full(header["state"], arrays)
-    except (ModelFileError, KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+    except (ModelFileError, *_WRONG) as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise ModelFileError(
             f"{path}: this checkpoint cannot be read, remove it to start anew: {reason}"
@@ -128,7 +131,7 @@ def read(path: Path) -> tuple[dict[str, Any], State]:
 def _unpack(path: Path, run: Kept, state: State) -> None:
     try:
         run.unpack(state)
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+    except _WRONG as error:
         raise ModelFileError(
             f"{path}: this checkpoint does not hold what it should, remove it to start anew: {error!r}"
         ) from None
