@@ -329,14 +329,16 @@ def _served(row: dict[str, Any]) -> list[str]:
 
 
 def threads(rows: Rows) -> str:
-    """Thread counts."""
-    titles = ("threads", "wall time", "speed-up", "CPU", "sha256 of the model")
-    return markdown(titles, (or_missing(row, "threads", _threads, len(titles)) for row in rows))
+    """The whole and its parts, on one thread and on two."""
+    titles = ("by the clock", "one thread", "two threads", "speed-up", "CPU of the two")
+    return markdown(titles, (or_missing(row, "what", _threads, len(titles)) for row in rows))
 
 
 def _threads(row: dict[str, Any]) -> list[str]:
-    digest = f"`{row['sha256'][:16]}…`" + ("" if row["same"] else " **differs**")
-    return [f"{row['wall']:.1f} s", f"{row['speed_up']:.2f}", f"{row['cpu']:.1f} s", digest]
+    cpu = f"{row['cpu_1']:.1f} s, {row['cpu_2']:.1f} s" if "cpu_1" in row else ""
+    differs = "" if row.get("same", True) else " **the models differ**"
+    times = [f"{row['wall_1']:.2f} s", f"{row['wall_2']:.2f} s"]
+    return [*times, f"{row['wall_1'] / row['wall_2']:.2f}{differs}", cpu]
 
 
 def reached(results: targets.Results) -> str:

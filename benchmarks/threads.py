@@ -1,4 +1,4 @@
-"""Training on one thread and on two: the time by the clock, and whether the model files are the same."""
+"""Training on one thread and on two, and the parts of the work that threads share: the time by the clock."""
 
 from __future__ import annotations
 
@@ -7,23 +7,44 @@ from typing import Any
 
 from benchmarks import measure
 from benchmarks.places import work
-from benchmarks.tasks import ESP_MTL
+from benchmarks.tasks import ESP_MTL, preset, trained
+
+PARTS = {
+    "encode": "encoding",
+    "certificate": "a certificate",
+    "likelihood": "a pass over probabilities",
+    "predict": "prediction",
+}
 
 
 def measure_all(repeat: int) -> list[dict[str, Any]]:
-    """A row a thread count."""
-    rows = [_row(count, repeat) for count in (1, 2)]
-    for row in rows:
-        row["speed_up"] = rows[0]["wall"] / row["wall"]
-        row["same"] = row["sha256"] == rows[0]["sha256"]
-    return rows
+    """A row for the whole and for each part."""
+    found = {count: _whole(count, repeat) for count in (1, 2)}
+    same = found[1]["sha256"] == found[2]["sha256"]
+    rows = [
+        {"what": "train, the whole program", **_times(found, "wall"), **_times(found, "cpu"), "same": same}
+    ]
+    parts = {count: _parts(count, repeat) for count in (1, 2)}
+    return rows + [{"what": title, **_times(parts, name, "wall")} for name, title in PARTS.items()]
 
 
-def _row(count: int, repeat: int) -> dict[str, Any]:
+def _times(found: dict[int, dict[str, Any]], figure: str, name: str | None = None) -> dict[str, float]:
+    return {f"{name or figure}_{count}": row[figure] for count, row in found.items()}
+
+
+def _whole(count: int, repeat: int) -> dict[str, Any]:
     """The quickest run by the clock. The libraries' own threads are left as a user has them."""
     model = work() / f"threads-{count}.mtl"
     arguments = ESP_MTL.arguments(count, model)
     runs = [measure.python("benchmarks.programs.train", *arguments, one_thread=False) for _ in range(repeat)]
     quickest = min(runs, key=lambda run: run.wall)
     digest = hashlib.sha256(model.read_bytes()).hexdigest()
-    return {"threads": count, "wall": quickest.wall, "cpu": quickest.cpu, "sha256": digest}
+    return {"wall": quickest.wall, "cpu": quickest.cpu, "sha256": digest}
+
+
+def _parts(count: int, repeat: int) -> dict[str, float]:
+    arguments = [preset(ESP_MTL.preset), ESP_MTL.part("train"), trained(ESP_MTL), ESP_MTL.part("test"), count]
+    runs = [
+        measure.python("benchmarks.programs.parts", *arguments, one_thread=False).json for _ in range(repeat)
+    ]
+    return {name: min(run[name] for run in runs) for name in PARTS}

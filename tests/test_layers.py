@@ -20,7 +20,7 @@ LAYERS = {
     "merging": 5,
     "encoding": 4, "arcs": 4, "subsets": 4, "sharing": 4, "plan": 4, "openings": 4,
     "templates": 3, "structures": 3, "formats": 3, "grid": 3,
-    "corpus": 2, "linear": 2, "rows": 2, "support": 2, "losses": 2, "regularizers": 2, "metrics": 2,
+    "corpus": 2, "linear": 2, "rows": 2, "support": 2, "folding": 2, "losses": 2, "regularizers": 2, "metrics": 2,
     "classification": 2, "attachment": 2, "actors": 2, "clusters": 2, "numbering": 2, "normalizers": 2, "archive": 2,
     "constraints": 2,
     "threads": 1, "errors": 1, "files": 1, "memory": 1, "processes": 1, "mapped": 1, "_kernels": 1, "data": 1,

@@ -82,7 +82,7 @@ def test_every_feature_in_common_is_carried_over_and_no_other(labels):
 
 def test_on_the_same_data_all_is_carried_over():
     same = data(2)
-    training = train(same, TemplateSet.parse(OLD), Options(), silent)
+    training = train(same, TemplateSet.parse(OLD), Options(solver="cutting-plane"), silent)
     oracle, index = prepared(same, OLD)
     start = start_from(training.model, index, oracle, same.labels)
     for u, own in zip(blocks_of(oracle, start.weights), blocks_of(oracle, training.fit.weights), strict=True):

@@ -14,24 +14,26 @@ from typing import Any
 import numpy as np
 
 from mtlstruct import threads
+from mtlstruct.blocks import blocks_of, stacked
 from mtlstruct.compaction import compact
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats import columns
 from mtlstruct.model import Model
 from mtlstruct.options import Options
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import _blocks, _stack, encode, train
+from mtlstruct.train import encode, oracle_of, train
 
 
 def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Model, Model]:
     """The compacted model of a training, and the full one of the same weights."""
     material = encode(corpus, templates, options)
     trained = train(corpus, templates, options, lambda record: False, material=material)
-    encoded, index = material.encoded, material.index
-    blocks = _blocks(encoded, trained.fit, material.structure)
-    full, live = compact(index, [np.ones(len(u), bool) for u, _ in blocks])
-    kept = {j: (blocks[j][1] * blocks[j][0]).astype(np.float32) for j in live}
-    weights = _stack(kept, index, encoded.kinds, material.structure)
+    index, structure = material.index, material.structure
+    encoded = oracle_of(corpus, structure, material.encoded, options).folded(spare=False).encoded
+    blocks = blocks_of(encoded, trained.fit, structure)
+    full, live = compact(index, [np.ones(len(block.rows), bool) for block in blocks])
+    kept = {j: (blocks[j].scale * blocks[j].rows).astype(np.float32) for j in live}
+    weights = stacked(kept, index, encoded, structure)
     return trained.model, replace(trained.model, live=tuple(live), index=full, weights=weights)
 
 

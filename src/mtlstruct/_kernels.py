@@ -15,6 +15,9 @@ from typing import Any, cast
 
 Kernel = Callable[..., Any]
 
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+"""Whether kernels are compiled; else they are plain Python, for debugging."""
+
 
 def kernel(function: Kernel) -> Kernel:
     """Compiles a kernel: cached on disk, without the GIL, IEEE arithmetic."""
@@ -55,6 +58,67 @@ def make_prefetch() -> Callable[[Any, Any], None]:
         return types.void(array, row), codegen
 
     return cast(Callable[[Any, Any], None], intrinsic(prefetch))
+
+
+def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
+    """tell(meeting, k, value), and wait(meeting, k, value) until somebody has told so much: for kernels on two threads.
+
+    meeting is int64[8·k + 1] or longer: each number has a cache line of its own. What was written before telling can
+    be read after waiting.
+    """
+    from llvmlite import ir
+    from numba import config, njit, types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    if config.DISABLE_JIT:
+        return (lambda meeting, k, value: None), (lambda meeting, k, value: None)
+
+    def place(context: Any, builder: Any, kind: Any, array: Any, k: Any) -> Any:
+        view = context.make_array(kind)(context, builder, array)
+        return cgutils.get_item_pointer(context, builder, kind, view, [k], wraparound=False)
+
+    def store(typing_context, array, k, value):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = place(context, builder, signature.args[0], args[0], args[1])
+            builder.store_atomic(args[2], at, "release", 8)
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64, types.int64), codegen
+
+    def load(typing_context, array, k):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            at = place(context, builder, signature.args[0], args[0], args[1])
+            return builder.load_atomic(at, "acquire", 8)
+
+        return types.int64(array, types.int64), codegen
+
+    def rest(typing_context):  # type: ignore[no-untyped-def]
+        """Lets others have the core: the thread that is waited for may want it."""
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            function = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, function, "sched_yield"), [])
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    told, known, give_way = (intrinsic(function) for function in (store, load, rest))
+
+    @njit(nogil=True)
+    def tell(meeting, k, value):  # type: ignore[no-untyped-def]
+        told(meeting, 8 * k, value)
+
+    @njit(nogil=True)
+    def wait(meeting, k, value):  # type: ignore[no-untyped-def]
+        turns = 0
+        while known(meeting, 8 * k) < value:
+            turns += 1
+            if turns == 2000:
+                turns = 0
+                give_way()
+
+    return tell, wait
 
 
 def _can_write(folder: Path) -> bool:

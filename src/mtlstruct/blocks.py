@@ -21,21 +21,30 @@ from .support import Support
 
 @dataclass(frozen=True)
 class Block:
-    """u_j as a view, and scale_j: a row an attribute; or a feature, with the features and labels of its attributes.
+    """u_j and scale_j: a row an attribute; or a feature, with the features and labels of its attributes.
 
+    table   weights of all templates of a kind, and which of its rows are u_j
     own     int64[attributes + 1]: where the features of each attribute begin, empty if a row is an attribute
     of      int32[features]: the label of each
     """
 
-    rows: NDArray[Any]
+    table: NDArray[Any]
+    which: slice | NDArray[np.int32]
     scale: float
     own: NDArray[np.int64]
     of: NDArray[np.int32]
 
+    @property
+    def rows(self) -> NDArray[Any]:
+        """u_j: a view, or a copy where weights are folded, which is not kept."""
+        found: NDArray[Any] = self.table[self.which]
+        return found
+
     @cached_property
     def kept(self) -> NDArray[np.bool_]:
         """Which rows have a weight."""
-        return np.any(self.rows != 0, axis=1) if self.scale != 0 else np.zeros(len(self.rows), bool)
+        rows = self.rows
+        return np.any(rows != 0, axis=1) if self.scale != 0 else np.zeros(len(rows), bool)
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -51,7 +60,7 @@ class Block:
 def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
     """All templates, whatever their kind."""
     none = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    out = [Block(np.zeros((0, 0)), 0.0, *none)] * encoded.templates
+    out = [Block(np.zeros((0, 0)), slice(0), 0.0, *none)] * encoded.templates
     for design, u, width in zip(encoded.designs, fit.weights, structure.widths(), strict=True):
         parts = design.weight_shape(width)[1]
         for j, (first, last), (low, high) in zip(
@@ -61,7 +70,8 @@ def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
             if design.support is not None:
                 own = design.support.ptr[first : last + 1] - low
                 of = design.support.labels[low:high]
-            out[j] = Block(u[low:high, :parts], float(fit.scale[j]), own, of)
+            which = slice(low, high) if design.fold is None else design.fold.number[low:high]
+            out[j] = Block(u[:, :parts], which, float(fit.scale[j]), own, of)
     return out
 
 

@@ -21,6 +21,7 @@ from . import support as supported
 from . import threads
 from ._kernels import fast_kernel, kernel, make_prefetch
 from .corpus import entries
+from .folding import Fold, fold, rename, squares
 from .support import Support
 
 LOOKAHEAD = 24
@@ -41,6 +42,7 @@ class Design:
     templates   int32: their template numbers
     support     the labels that each attribute has features with, None where it has them with all parts of a site:
                 weights are then a row an attribute, and else a list (support.py)
+    fold        None, or where the weights of each attribute are: then `ids` are rows of weights (folding.py)
     Attribute number `attributes` (one past the last) is the null attribute: a feature that is not in the index.
     """
 
@@ -51,6 +53,7 @@ class Design:
     block_ptr: NDArray[np.int64]
     templates: NDArray[np.int32]
     support: Support | None = None
+    fold: Fold | None = None
 
     @property
     def rows(self) -> int:
@@ -59,8 +62,31 @@ class Design:
 
     @property
     def attributes(self) -> int:
-        """How many attributes there are; also the number of the null attribute."""
+        """How many attributes there are."""
         return int(self.block_ptr[-1])
+
+    @property
+    def null(self) -> int:
+        """The null attribute among `ids`, larger than all others."""
+        return self.attributes if self.fold is None else self.fold.null
+
+    @property
+    def own(self) -> int:
+        """An id below this has weights of its own; the others, but the null attribute, have those of their row of A."""
+        return self.attributes if self.fold is None else self.fold.own
+
+    @property
+    def foldable(self) -> bool:
+        """Whether attributes that fire once can share weights: rows can be compared slot by slot, all values are 1."""
+        plain = self.support is None and self.fold is None and len(self.values) == 0
+        return plain and not self.ragged and len(self.blocks) > 0 and self.slotwise
+
+    def folded(self, spare: bool) -> Design:
+        """The same with folded weights; overwrites `ids` if they can be spared."""
+        found = fold(self.ids, self.rows, len(self.blocks), self.attributes)
+        ids = self.ids if spare else self.ids.copy()
+        rename(ids, found.number)
+        return replace(self, ids=ids, fold=found)
 
     @property
     def weight_ptr(self) -> NDArray[np.int64]:
@@ -69,7 +95,11 @@ class Design:
 
     def weight_shape(self, parts: int) -> tuple[int, int]:
         """The shape of a table of weights, not padded, when a site has so many parts."""
-        return (self.attributes + 1, parts) if self.support is None else (self.support.features + 1, 1)
+        return (self.null + 1, parts) if self.support is None else (self.support.features + 1, 1)
+
+    def features(self, parts: int) -> int:
+        """How many features there are, when a site has so many parts."""
+        return self.attributes * parts if self.support is None else self.support.features
 
     def parts(self, weights: Floats) -> int:
         """The parts of a site, by the shape of a table of weights that is not padded."""
@@ -77,21 +107,26 @@ class Design:
 
     def weights_of(self, weights: Floats, ids: NDArray[np.integer], part: NDArray[np.integer]) -> Floats:
         """The weight that each of these attributes has for a part; 0 where it has no feature."""
-        at = (ids, part) if self.support is None else (self.support.find(ids, part), 0)
+        at = (self._places(ids), part) if self.support is None else (self.support.find(ids, part), 0)
         found: Floats = weights[at]
         return found
 
     def rows_of(self, weights: Floats, ids: NDArray[np.integer]) -> Floats:
         """The weights of these attributes, a column a part, from a table that is not padded."""
-        found: Floats = weights[ids] if self.support is None else self.support.dense(weights, ids)
+        found: Floats
+        found = weights[self._places(ids)] if self.support is None else self.support.dense(weights, ids)
         return found
 
     def put_rows(self, weights: Floats, ids: NDArray[np.integer], rows: Floats) -> None:
         """Sets the weights of these attributes, a column a part; what has no feature is left out."""
         if self.support is None:
-            weights[ids, : rows.shape[1]] = rows
+            weights[self._places(ids), : rows.shape[1]] = rows
         else:
             self.support.put(weights, ids, rows)
+
+    def _places(self, attributes: NDArray[np.integer]) -> NDArray[np.integer]:
+        """Their rows in a table of weights."""
+        return attributes if self.fold is None else self.fold.number[attributes]
 
     @property
     def unlisted(self) -> bool:
@@ -121,6 +156,8 @@ class Design:
 
         So it is where each template has one slot, and where the slots of one are dimensions of a vector.
         """
+        if self.fold is not None:
+            return True
         if len(self.blocks) * self.rows != self.ptr[-1]:
             return False
         block, times = np.unique(self.blocks, return_counts=True)
@@ -155,7 +192,7 @@ class Design:
 
     def _readable_ahead(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
         """The ids and the padding that prefetching reads."""
-        padded: NDArray[np.integer] = np.full(len(ids) + LOOKAHEAD, self.attributes, ids.dtype)
+        padded: NDArray[np.integer] = np.full(len(ids) + LOOKAHEAD, self.null, ids.dtype)
         padded[: len(ids)] = ids
         return padded
 
@@ -227,11 +264,13 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     def work(span: tuple[int, int]) -> None:
         if design.support is None:
-            _count(*span, *rows, z, out, design.attributes)
+            _count(*span, *rows, z, out, design.own)
         else:
             supported.count(span, every, *rows, design.support, z, out, LOOKAHEAD)
 
     threads.in_order(work, spans)
+    if design.fold is not None:
+        out[design.own : design.null, : z.shape[1]] += z
 
 
 def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> None:
@@ -253,23 +292,31 @@ def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> 
 
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
     """‖u_j‖² of each template, summed in double. float64[m]."""
-    return _over_blocks(_squares, designs, weights, m)
+
+    def norm(kind: int, first: int, last: int) -> float:
+        folded = designs[kind].fold
+        if folded is not None:
+            return squares(weights[kind], folded.number[first:last])
+        return float(_squares(weights[kind][first:last]))
+
+    return _over_blocks(norm, designs, m)
 
 
 def absolute_sums(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
     """‖u_j‖₁ of each template, summed in double. float64[m]."""
-    return _over_blocks(_absolutes, designs, weights, m)
+    return _over_blocks(lambda kind, first, last: float(_absolutes(weights[kind][first:last])), designs, m)
 
 
 def _over_blocks(
-    kernel: Callable[[Floats], float], designs: Sequence[Design], weights: Sequence[Floats], m: int
+    of: Callable[[int, int, int], float], designs: Sequence[Design], m: int
 ) -> NDArray[np.float64]:
+    """A number for each template: of(kind, first, last), where its range in a table of weights begins and ends."""
     out = np.zeros(m)
 
     def work(job: tuple[int, int]) -> float:
         kind, block = job
         first, last = designs[kind].weight_ptr[block : block + 2]
-        return float(kernel(weights[kind][first:last]))
+        return of(kind, first, last)
 
     jobs = [(kind, b) for kind, d in enumerate(designs) for b in range(len(d.templates))]
     for (kind, block), total in zip(jobs, threads.in_order(work, jobs), strict=True):
@@ -344,7 +391,7 @@ def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-untyped-def]
+def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
     for row in range(len(ptr) - 1):
@@ -359,7 +406,7 @@ def _count(first, last, ids, ptr, values, z, out, null):  # type: ignore[no-unty
         entry = ids[low : high + LOOKAHEAD]
         for k in range(high - low):
             prefetch(out, np.int64(entry[k + LOOKAHEAD]))
-            if entry[k] == null:
+            if entry[k] >= own:
                 continue
             u = out[np.uint64(entry[k])]
             x = values[low + k] if real else np.float32(1)

@@ -101,8 +101,7 @@ class Oracle:
     def features(self) -> int:
         """How many weights there are to learn."""
         widths = self.structure.widths()
-        shapes = [d.weight_shape(width) for d, width in zip(self.encoded.designs, widths, strict=True)]
-        return sum((rows - 1) * width for rows, width in shapes)
+        return sum(d.features(width) for d, width in zip(self.encoded.designs, widths, strict=True))
 
     def part_shapes(self) -> list[tuple[int, int]]:
         """The shape of the part scores of each kind: rows, parts."""
@@ -276,6 +275,13 @@ class Oracle:
     def tokens(self) -> int:
         """T, over all sentences."""
         return int(self.encoded.ptr[-1])
+
+    def folded(self, spare: bool) -> Oracle:
+        """The same with folded weights, if the structure's dual state knows them; overwrites what can be spared."""
+        first, *rest = self.encoded.designs
+        if not (getattr(self.structure, "folds", False) and first.foldable):
+            return self
+        return replace(self, encoded=replace(self.encoded, designs=(first.folded(spare), *rest)))
 
     def small(self) -> Oracle:
         """The same in merged attributes."""

@@ -7,12 +7,15 @@ results come back in chunk order, so a sum over them does not depend on who was 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ._kernels import COMPILED
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -23,8 +26,15 @@ CHUNKS = 64
 LEAST = 1000
 """Tokens below which a piece is not worth a thread's attention."""
 
+BOTH, FIRST, SECOND = 0, 1, 2
+"""Who a kernel is in work that two threads can share: one thread that does all of it in turn, or one of two."""
+
+NO_MEETING = np.zeros(9, np.int64)
+"""Where one thread would meet another, if there were one."""
+
 _threads = os.cpu_count() or 1
 _pool: ThreadPoolExecutor | None = None
+_partner: ThreadPoolExecutor | None = None
 
 
 def set_threads(count: int | None) -> int:
@@ -66,3 +76,25 @@ def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
     """Calls kernel(first, last) on each fixed chunk of sentences; results in order."""
     return in_order(lambda span: kernel(*span), chunks(ptr))
+
+
+def in_step(work: Callable[[int, NDArray[np.int64]], Result]) -> Result:
+    """work(role, meeting) by two threads that wait for each other there, or by one; what the first of them returns.
+
+    Threads that wait keep their cores, so there is one such pair: the main thread has it.
+    """
+    global _partner
+    alone = _threads == 1 or threading.current_thread() is not threading.main_thread()
+    if alone or not COMPILED or os.name != "posix":
+        return work(BOTH, NO_MEETING)
+    if _partner is None:
+        _partner = ThreadPoolExecutor(1, "partner")
+    meeting = np.zeros_like(NO_MEETING)
+    second = _partner.submit(work, SECOND, meeting)
+    try:
+        return work(FIRST, meeting)
+    except BaseException:
+        meeting[:] = np.iinfo(np.int64).max  # nobody waits for what will not come
+        raise
+    finally:
+        second.result()

@@ -119,7 +119,10 @@ def train(
 
     def prepare() -> tuple[Material, Oracle]:
         made = encode(corpus, templates, options) if material is None else material
-        return made, oracle_of(corpus, made.structure, made.encoded, options)
+        oracle = oracle_of(corpus, made.structure, made.encoded, options)
+        if solver_of(options.method, options.solver) == "coordinate":
+            oracle = oracle.folded(spare=material is None)
+        return made, oracle
 
     return _train(corpus, prepare, options, wishes)
 

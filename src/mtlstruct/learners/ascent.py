@@ -30,6 +30,10 @@ WARMUP = 3
 """Full passes with plain multiplicative mu updates, before each template gets its own rate."""
 
 
+UPDATES = 40
+"""How often mu follows the norms in a pass over all sentences; more often, and it runs after noise."""
+
+
 @dataclass(frozen=True)
 class Bounds:
     """The bounds of a pass, the risk, and the scale of w that the upper one is for."""
@@ -141,6 +145,14 @@ class Ascent(Kept, ABC):
         decades = self.decades
         hot = round(10 * 4 ** (decades - 1))
         return [FULL, *([ACTIVE, *[HOT] * hot] * round(2 * 2**decades))]
+
+    def _stride(self, kind: str, visits: int) -> int:
+        """How many visits there are between two updates of mu, in a pass with so many.
+
+        Hot passes are over few sentences, those that are worst off: mu that followed these as often as all would run
+        after them (Spanish, c = 1: it took twice as long).
+        """
+        return max(25, (self.oracle.sentences if kind == HOT else visits) // UPDATES)
 
     def _full_pass(self) -> None:
         self.mu.adaptive = self.passes > WARMUP

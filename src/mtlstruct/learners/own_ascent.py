@@ -15,9 +15,6 @@ from .base import Stop
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
 
-UPDATES = 40
-"""How often mu follows the norms in one pass; more often, and it runs after noise."""
-
 
 class OwnAscent(Ascent):
     """A run over sentences that are here: their dual state, and what is known about each."""
@@ -36,10 +33,10 @@ class OwnAscent(Ascent):
     def _pass(self, kind: str) -> float:
         if kind == ACTIVE:
             spans = self.state.active()
-            self._visit(spans[self.random.permutation(len(spans))])
+            self._visit(kind, spans[self.random.permutation(len(spans))])
         else:
             order, shift = self._due() if kind == FULL else (self._hot(), 0)
-            self._remember(order, self._visit(self.state.spans(order, shift)))
+            self._remember(order, self._visit(kind, self.state.spans(order, shift)))
         return float(self.gaps[np.isfinite(self.gaps)].sum())
 
     def _due(self) -> tuple[NDArray[np.int64], int]:
@@ -54,10 +51,10 @@ class OwnAscent(Ascent):
         limit = 2.5 * finite.mean() if len(finite) else np.inf
         return self.random.permutation(np.flatnonzero(self.gaps > limit))
 
-    def _visit(self, spans: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _visit(self, kind: str, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
-        every = max(25, len(spans) // UPDATES)
+        every = self._stride(kind, len(spans))
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
             visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)

@@ -29,6 +29,7 @@ class SequenceStructure:
 
     labels: int
     name: ClassVar[str] = "sequence"
+    folds: ClassVar[bool] = True
 
     def widths(self) -> tuple[int, ...]:
         """A label at a node, a pair of labels at an edge."""

@@ -11,6 +11,12 @@ can come back.
 Where attributes have features with some labels only (support.py), V is a list, the kernel of a token is that of a
 token with a label, and attributes without a feature for the label have no part in it.
 
+Gathering, steps and adding are three jobs, and two threads can share them: while one takes the steps of a span, the
+other adds to V what the span before has changed, then gathers for the span after. The scores it gathers lack the
+changes of the span that is being worked on; these are made up for exactly, by the kernels between the tokens of the two
+spans. One thread does the same in turn, so the bits are the same. Where attributes may stand anywhere in a row, or have
+features with some labels only, such kernels are dear, and every span waits for the one before.
+
 Words used below: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span,
 `er` which of those a position uses, `high` and `low` the best and the worst path, `own` where the features of each
 attribute begin, `of` the label of each (both empty where every attribute has all labels).
@@ -23,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel
+from .. import threads
+from .._kernels import fast_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence_flow import TINY, Flow
@@ -31,7 +38,16 @@ from .sequence_flow import TINY, Flow
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
+FEW = 8
+"""Spans for which a second thread is not worth waking."""
+
+MANY = 40
+"""Templates from which on it pays to gather ahead: what has changed since then is found by comparing tokens."""
+
 _FAR = np.float32(1e30)
+tell, wait = make_meeting()
+_BOTH, _STEPS = threads.BOTH, threads.FIRST
+_GATHERED, _DONE = 0, 1
 
 
 def visit(
@@ -54,19 +70,35 @@ def visit(
 ) -> tuple[NDArray[np.float64], float, int]:
     """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps."""
     flow.make_room(rounds)  # a round brings a token at most one edge
-    gaps = np.zeros(len(spans))
+    lengths = spans[:, 1] - spans[:, 0]
+    piped = node.slotwise and node.support is None and len(node.values) == 0 and len(node.blocks) >= MANY
+    # spans of about the same length follow each other, so that two threads seldom wait
+    order = np.argsort(lengths, kind="stable") if piped else np.arange(len(spans))
+    spans, gaps = spans[order], np.zeros(len(spans))
     scales = node.scales(mu)
     alive = scales > DEAD
     far = LOOKAHEAD if node.support is None else NEAR
     ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -far % max(1, len(alive)))
-    loss, steps = _visit(
-        spans, starts, gold, cost, *flow.arrays,
-        node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.attributes,
-        *lists(node.support), padded(cost.shape[1]),
-        edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.attributes, edge_row,
-        scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
-    )  # fmt: skip
-    return gaps, float(loss), int(steps)
+    places = (2, int(lengths.max(initial=1)), padded(cost.shape[1]))
+    em, delta = np.zeros(places, np.float32), np.zeros(places, np.float32)
+
+    def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
+        done: tuple[float, int] = _visit(
+            role, meeting, piped, spans, starts, gold, cost, *flow.arrays,
+            node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.null, node.own,
+            *lists(node.support), em, delta,
+            edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.null, edge_row,
+            scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
+        )  # fmt: skip
+        return done
+
+    if piped and len(spans) >= FEW:
+        loss, steps = threads.in_step(work)
+    else:
+        loss, steps = work(threads.BOTH, threads.NO_MEETING)
+    found = np.empty_like(gaps)
+    found[order] = gaps
+    return found, float(loss), int(steps)
 
 
 # ---------------------------------------------------------------- kernels
@@ -363,6 +395,28 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label
 
 
 @fast_kernel
+def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
+    """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
+    for t in range(len(delta)):
+        d = delta[t]
+        some = False
+        for y in range(len(d)):
+            some |= d[y] != 0
+        if not some:
+            continue
+        entry = ids[(before + t) * slots : (before + t + 1) * slots]
+        for k in range(slots):
+            mine[k] = scales[k] if entry[k] != null and scales[k] >= DEAD else np.float32(0)
+        for u in range(n):
+            other = ids[(start + u) * slots : (start + u + 1) * slots]
+            alike = np.float32(0)
+            for k in range(slots):
+                alike += mine[k] if entry[k] == other[k] else np.float32(0)
+            for y in range(len(d)):
+                em[u, y] -= alike * d[y]
+
+
+@fast_kernel
 def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
@@ -516,8 +570,11 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
 
 
 @fast_kernel
-def _add_row(ids, values, blocks, ragged, null, start, stop, d, V, N):  # type: ignore[no-untyped-def]
-    """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖²."""
+def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N):  # type: ignore[no-untyped-def]
+    """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
+
+    From id `alone` on, attributes that fire here only share the weights of this row, which change once.
+    """
     W = V.shape[1]
     square = 0.0
     for y in range(W):
@@ -530,11 +587,15 @@ def _add_row(ids, values, blocks, ragged, null, start, stop, d, V, N):  # type: 
             continue
         v = V[np.uint64(entry[k])]
         x = values[start + k] if real else np.float32(1)
+        own = x if entry[k] < alone else np.float32(0)
         dot = np.float32(0)
         for y in range(W):
             dot += v[y] * d[y]
-            v[y] += x * d[y]
+            v[y] += own * d[y]
         N[blocks[start + k] if ragged else blocks[k]] += 2.0 * x * dot + x * x * square
+    if alone < null:
+        for y in range(W):
+            V[alone + row, y] += d[y]
 
 
 @fast_kernel
@@ -552,51 +613,167 @@ def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-unty
 
 
 @fast_kernel
-def _commit(  # type: ignore[no-untyped-def]
-    start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, own, of, N
-):
-    """Adds c·delta to V, follows N, clears delta. Returns the change of the loss."""
+def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em):  # type: ignore[no-untyped-def]
+    """em of a span."""
+    if len(own) > 0:
+        _load_listed(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
+    else:
+        _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
+
+
+@fast_kernel
+def _improve(  # type: ignore[no-untyped-def]
+    start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own, of,
+    em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
+    rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
+    moved, high, low, back, now, best, arg,
+):  # fmt: skip
+    """Takes steps on a span; delta becomes what V is to change by. Returns the gap before, the change of the loss, steps."""
     L = cost.shape[1]
+    slots = len(turned)
+    steps = 0
+    left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
+    right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
+    rows = _load_edges(
+        start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
+        edge_delta,
+    )  # fmt: skip
+    known = 0
+    for t in range(n):
+        for y in range(place.shape[1]):
+            place[t, y] = -1
+    prepared = False
+    gap = -1.0
+    for _ in range(rounds):
+        top = _best_path(em, tr, er, n, L, left, right, back, now, best, arg, high)
+        current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
+        g = top * entered - current
+        if gap < 0:
+            gap = max(g, 0.0)
+        # inside a long sentence mass may enter the span by other labels too: there only paths count
+        if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
+            break
+        bottom = _worst_path(
+            em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, low
+        )
+        if bottom >= _FAR or top - bottom < tolerance:
+            break
+        moves = 0
+        e = -1
+        while True:
+            a = e + 1
+            while a < n and high[a] == low[a]:
+                a += 1
+            if a >= n:
+                break
+            e = a
+            while e + 1 < n and high[e + 1] != low[e + 1]:
+                e += 1
+            before = high[a - 1] if a > 0 else left
+            after = high[e + 1] if e + 1 < n else right
+            df, bottleneck, edges = _measure(
+                a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved
+            )
+            if df <= 0.1 * tolerance or bottleneck <= 0:
+                continue
+            if not prepared:
+                prepared = True
+                _edge_kernels(
+                    rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
+                )
+                if slotwise:
+                    _transpose(ids, ptr[start], slots, n, turned)
+                    if len(values) > 0:
+                        _transpose(values, ptr[start], slots, n, turned_values)
+            for t in range(a, e + 1):
+                for y in (high[t], low[t]):
+                    seat = _seat(place, t, y)
+                    if place[seat] >= 0:
+                        continue
+                    place[seat] = known
+                    row = K[known]
+                    known += 1
+                    if slotwise:
+                        _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, y, row)
+                    else:
+                        _ragged_row(
+                            start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row
+                        )
+            quad = _curvature(a, e, high, low, K, place, edges, moved, edge_K)
+            step = np.float64(bottleneck)
+            if quad > 0 and df / (c * quad) < step:
+                step = df / (c * quad)
+            if step <= 1e-8:
+                continue
+            moves += 1
+            _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
+            _shift_scores(
+                a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr,
+                delta, edge_delta,
+            )  # fmt: skip
+        steps += moves
+        if moves == 0:
+            break
+    if not prepared:
+        return gap, 0.0, steps
+    for k in range(rows):
+        for y in range(L * L):
+            edge_delta[k, y] *= c
+        first, last = edge_ptr[local[k]], edge_ptr[local[k] + 1]
+        _add_edges(edge_ids, first, last, edge_blocks, edge_null, edge_delta[k], edge_V, N)
+    return gap, _settle(start, n, c, gold, cost, delta), steps
+
+
+@fast_kernel
+def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
+    """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0
     for t in range(n):
         most = np.float32(0)
-        for y in range(L):
-            most = max(most, abs(delta[t, y]))
-        if most == 0:
-            continue
-        for y in range(L):
+        for y in range(cost.shape[1]):
             loss += np.float64(delta[t, y]) * cost[gold[start + t], y]
-            delta[t, y] *= np.float32(c)
-        first, last = ptr[start + t], ptr[start + t + 1]
-        if most > 1e-9 and len(own) > 0:
-            _add_listed(ids, values, blocks, ragged, first, last, delta[t], V, own, of, N)
-        elif most > 1e-9:
-            _add_row(ids, values, blocks, ragged, null, first, last, delta[t], V, N)
-        for y in range(L):
-            delta[t, y] = 0
+            most = max(most, abs(delta[t, y]))
+        scale = np.float32(c) if most > 1e-9 else np.float32(0)
+        for y in range(cost.shape[1]):
+            delta[t, y] *= scale
     return loss
 
 
 @fast_kernel
+def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N):  # type: ignore[no-untyped-def]
+    """Adds delta to V, and follows N."""
+    for t in range(n):
+        some = False
+        for y in range(delta.shape[1]):
+            some |= delta[t, y] != 0
+        if not some:
+            continue
+        first, last = ptr[start + t], ptr[start + t + 1]
+        if len(own) > 0:
+            _add_listed(ids, values, blocks, ragged, first, last, delta[t], V, own, of, N)
+        else:
+            _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
+
+
+@fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
-    spans, starts, gold, cost, count, tail, head, mass,
-    ids, ptr, ragged, slotwise, blocks, values, V, null, own, of, W,
+    role, meeting, piped, spans, starts, gold, cost, count, tail, head, mass,
+    ids, ptr, ragged, slotwise, blocks, values, V, null, alone, own, of, all_em, all_delta,
     edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
     scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
+    """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta."""
     L = cost.shape[1]
-    longest = 1
-    for s in range(len(spans)):
-        longest = max(longest, spans[s, 1] - spans[s, 0])
+    W = all_em.shape[2]
+    longest = all_em.shape[1] if role <= _STEPS else 1
     slots = len(blocks) if slotwise else 0
     room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
-    em = np.zeros((longest, W), np.float32)
-    delta = np.zeros((longest, W), np.float32)
     # a round moves a token from one label to another
     K = np.zeros((longest * (1 if len(own) == 0 else 2 * rounds), longest), np.float32)
     place = np.zeros((longest, 1 if len(own) == 0 else W), np.int64)
     turned = np.zeros((slots, longest), ids.dtype)
     turned_values = np.zeros((slots if len(values) > 0 else 0, longest), np.float32)
+    mine = np.zeros(slots, np.float32)
     mark = np.zeros(1 if slotwise else null + 1, np.float32)
     tr = np.zeros((room, L, W), np.float32)
     edge_delta = np.zeros((room, L * L))
@@ -612,112 +789,60 @@ def _visit(  # type: ignore[no-untyped-def]
     arg = np.zeros(W, np.int32)
     loss = 0.0
     steps = 0
-    for s in range(len(spans)):
-        start = spans[s, 0]
-        n = spans[s, 1] - start
-        left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
-        right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
-        if len(own) > 0:
-            _load_listed(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
-        else:
-            _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
-        rows = _load_edges(
-            start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
-            edge_delta,
-        )  # fmt: skip
-        known = 0
-        for t in range(n):
-            for y in range(place.shape[1]):
-                place[t, y] = -1
-        prepared = False
-        gap = -1.0
-        for _ in range(rounds):
-            top = _best_path(em, tr, er, n, L, left, right, back, now, best, arg, high)
-            current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
-            g = top * entered - current
-            if gap < 0:
-                gap = max(g, 0.0)
-            # inside a long sentence mass may enter the span by other labels too: there only paths count
-            if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
-                break
-            bottom = _worst_path(
-                em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, low
-            )
-            if bottom >= _FAR or top - bottom < tolerance:
-                break
-            moves = 0
-            e = -1
-            while True:
-                a = e + 1
-                while a < n and high[a] == low[a]:
-                    a += 1
-                if a >= n:
-                    break
-                e = a
-                while e + 1 < n and high[e + 1] != low[e + 1]:
-                    e += 1
-                before = high[a - 1] if a > 0 else left
-                after = high[e + 1] if e + 1 < n else right
-                df, bottleneck, edges = _measure(
-                    a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved
-                )
-                if df <= 0.1 * tolerance or bottleneck <= 0:
-                    continue
-                if not prepared:
-                    prepared = True
-                    _edge_kernels(
-                        rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
-                    )
-                    if slotwise:
-                        _transpose(ids, ptr[start], slots, n, turned)
-                        if len(values) > 0:
-                            _transpose(values, ptr[start], slots, n, turned_values)
-                for t in range(a, e + 1):
-                    for y in (high[t], low[t]):
-                        seat = _seat(place, t, y)
-                        if place[seat] >= 0:
-                            continue
-                        place[seat] = known
-                        row = K[known]
-                        known += 1
-                        if slotwise:
-                            _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, y, row)
-                        else:
-                            _ragged_row(
-                                start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row
-                            )
-                quad = _curvature(a, e, high, low, K, place, edges, moved, edge_K)
-                step = np.float64(bottleneck)
-                if quad > 0 and df / (c * quad) < step:
-                    step = df / (c * quad)
-                if step <= 1e-8:
-                    continue
-                moves += 1
-                _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
-                _shift_scores(
-                    a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr,
-                    delta, edge_delta,
-                )  # fmt: skip
+    for s in range(-1, len(spans) + 1):
+        if role <= _STEPS and 0 <= s < len(spans):
+            if role == _STEPS:
+                wait(meeting, _GATHERED, s + 1)
+            start = spans[s, 0]
+            n = spans[s, 1] - start
+            em, delta = all_em[s % 2], all_delta[s % 2]
+            for t in range(n):
+                delta[t, :] = 0
+            if not piped:
+                _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
+            if piped and s > 0:
+                before = spans[s - 1, 0]
+                done = all_delta[(s + 1) % 2, : spans[s - 1, 1] - before]
+                _catch_up(start, n, before, done, ids, slots, scales, null, mine, em)
+            gaps[s], change, moves = _improve(
+                start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own,
+                of, em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales,
+                mu, N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
+                local, moved, high, low, back, now, best, arg,
+            )  # fmt: skip
+            loss += change
             steps += moves
-            if moves == 0:
-                break
-        gaps[s] = gap
-        if prepared:
-            loss += _commit(
-                start, n, c, gold, cost, delta, ids, ptr, ragged, blocks, values, V, null, own, of, N
-            )
-            for k in range(rows):
-                for y in range(L * L):
-                    edge_delta[k, y] *= c
-                row = local[k]
-                _add_edges(
-                    edge_ids,
-                    edge_ptr[row],
-                    edge_ptr[row + 1],
-                    edge_blocks,
-                    edge_null,
-                    edge_delta[k],
-                    edge_V,
-                    N,
+            if not piped:
+                _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
+            if role == _STEPS:
+                tell(meeting, _DONE, s + 1)
+        if piped and role != _STEPS:
+            if s > 0:
+                if role != _BOTH:
+                    wait(meeting, _DONE, s)
+                start = spans[s - 1, 0]
+                n = spans[s - 1, 1] - start
+                done = all_delta[(s + 1) % 2]
+                _commit(start, n, done, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
+            if s + 1 < len(spans):
+                start = spans[s + 1, 0]
+                n = spans[s + 1, 1] - start
+                _gather(
+                    start,
+                    n,
+                    ids,
+                    ptr,
+                    ragged,
+                    values,
+                    scales,
+                    ahead,
+                    V,
+                    own,
+                    of,
+                    gold,
+                    cost,
+                    all_em[(s + 1) % 2],
                 )
+                if role != _BOTH:
+                    tell(meeting, _GATHERED, s + 2)
     return loss, steps

@@ -1,0 +1,68 @@
+"""Seconds by the clock of the parts of the work that use all threads: TEMPLATES TRAIN MODEL TEST THREADS.
+
+encode        text in memory to features
+certificate   V and the norms from the dual, scores, and the most violated outputs at four scales
+likelihood    scores, marginals and gradient of a random field, on merged attributes
+predict       the test text in memory to labels, features found on the way
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from mtlstruct import rates, threads
+from mtlstruct.cli import scoring
+from mtlstruct.model import Model
+from mtlstruct.options import Options
+from mtlstruct.oracle import Oracle
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import encode, oracle_of
+
+
+def certificate(oracle: Oracle) -> float:
+    """What `Ascent` does for one, without a dual: counts of outputs that are as good as any."""
+    weights, scale = oracle.zeros(), np.full(oracle.templates, 1.0 / oracle.templates)
+    counts = rates._counts(oracle, oracle.hinge(oracle.score(weights, scale)).outputs)
+
+    def work() -> None:
+        oracle.count(counts, weights)
+        oracle.squared_norms(weights)
+        parts = oracle.score(weights, scale)
+        for factor in (1.0, 0.97, 0.98, 0.99):
+            oracle.hinge(parts, factor)
+
+    return rates._best(work)[0]
+
+
+def likelihood(oracle: Oracle) -> float:
+    """A pass of L-BFGS, without the steps on the weights."""
+    small = oracle.small()
+    weights, scale = small.zeros(), np.ones(0)
+    return rates._best(lambda: small.count(small.likelihood(small.score(weights, scale)).counts, weights))[0]
+
+
+def main(templates: str, train: str, model: str, test: str, count: str) -> dict[str, float]:
+    """All parts, each the best of a few."""
+    threads.set_threads(int(count))
+    corpus, lines, options = (
+        scoring.read(Path(train), "sequence"),
+        TemplateSet.parse(Path(templates).read_text("utf-8")),
+        Options(),
+    )
+    seconds, material = rates._best(lambda: encode(corpus, lines, options))
+    oracle = oracle_of(corpus, material.structure, material.encoded, options)
+    text, tagger = scoring.read(Path(test), "sequence"), Model.load(Path(model))
+    return {
+        "encode": seconds,
+        "certificate": certificate(oracle.folded(spare=False)),
+        "likelihood": likelihood(oracle),
+        "predict": rates._best(lambda: tagger.predict(text))[0],
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(*sys.argv[1:])))

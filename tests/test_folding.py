@@ -1,0 +1,123 @@
+"""Attributes that fire once share the weights of their row: the same bits, from fewer weights."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from naive import random_corpus
+
+from mtlstruct import linear
+from mtlstruct.folding import fold
+from mtlstruct.learners import Stop
+from mtlstruct.learners.coordinate import Coordinate
+from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct.options import Options
+from mtlstruct.oracle import Oracle
+from mtlstruct.regularizers import BlockL1Squared
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import encode, oracle_of, train
+
+TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[-1,0]/%x[0,0]/%x[1,0]\nB\n")
+
+
+@pytest.fixture
+def words():
+    """Sentences in which most triples, many pairs and some words are seen once."""
+    return random_corpus(np.random.default_rng(3), sentences=30, longest=9, words=25, labels=3), TEMPLATES
+
+
+@st.composite
+def designs(draw):
+    """Rows of a few templates with one slot each; some entries are null."""
+    rows, slots, values = draw(st.integers(1, 12)), draw(st.integers(1, 4)), draw(st.integers(1, 8))
+    attributes = slots * values
+    table = np.array(
+        [
+            [draw(st.sampled_from([attributes, *range(k * values, (k + 1) * values)])) for k in range(slots)]
+            for _ in range(rows)
+        ],
+        np.int32,
+    )
+    ids = np.append(table.ravel(), np.full(LOOKAHEAD, attributes, np.int32))
+    ptr = np.arange(rows + 1, dtype=np.int64) * slots
+    number = np.arange(slots, dtype=np.int32)
+    blocks = np.arange(slots + 1, dtype=np.int64) * values
+    return Design(ids, ptr, number, np.zeros(0, np.float32), blocks, number)
+
+
+@settings(deadline=None, max_examples=50)
+@given(designs(), st.integers(1, 3))
+def test_folded_weights_are_those_of_all_attributes(design, width):
+    small = design.folded(spare=False)
+    random = np.random.default_rng(0)
+    z = random.normal(size=(design.rows, width)).astype(np.float32)
+    tables = [np.zeros(some.weight_shape(width), np.float32) for some in (design, small)]
+    for some, table in zip((design, small), tables, strict=True):
+        linear.count(some, z, table)
+    whole, folded = tables
+    fires = np.isin(np.arange(design.attributes), design.ids)
+    assert np.array_equal(whole[:-1][fires], folded[small.fold.number[:-1][fires]])
+    assert np.array_equal(whole[:-1][fires], small.rows_of(folded, np.flatnonzero(fires)))
+    m = len(design.templates)
+    norms = [
+        linear.squared_norms([some], [table], m) for some, table in zip((design, small), tables, strict=True)
+    ]
+    assert np.array_equal(*norms)
+    scale = random.normal(size=m)
+    scores = [np.zeros((design.rows, width), np.float32) for _ in tables]
+    for some, table, out in zip((design, small), tables, scores, strict=True):
+        linear.score(some, table, scale, out)
+    assert np.array_equal(*scores)
+    assert small.features(width) == design.features(width)
+
+
+def test_numbers():
+    #     0 twice, 1 once in row 1, 2 never, 3 once in row 0, 4 is the null attribute
+    ids = np.array([0, 3, 0, 4, 1, 4], np.int32)
+    found = fold(ids, 3, 2, 4)
+    assert found.own == 1
+    assert found.number.tolist() == [0, 1 + 2, 4, 1 + 0, 4]
+    assert found.null == 4
+
+
+def test_training_gives_the_same_bits(words, monkeypatch):
+    corpus, templates = words
+    options = Options(c=1.0, max_iter=3)
+    folded = train(corpus, templates, options, lambda _: False)
+    calls = []
+    monkeypatch.setattr(Oracle, "folded", lambda self, spare: calls.append(spare) or self)
+    whole = train(corpus, templates, options, lambda _: False)
+    assert calls == [True]
+    assert folded.fit.objective == whole.fit.objective
+    assert folded.weights == whole.weights
+    assert sum(u.size for u in folded.fit.weights) < 0.7 * sum(u.size for u in whole.fit.weights)
+    for ours, theirs in zip(folded.model.weights, whole.model.weights, strict=True):
+        assert np.array_equal(ours, theirs)
+
+
+def test_what_is_not_spared_is_left_as_it_was(words):
+    corpus, templates = words
+    options = Options(c=1.0)
+    material = encode(corpus, templates, options)
+    before = material.encoded.designs[0].ids.copy()
+    train(corpus, templates, Options(c=1.0, max_iter=1), lambda _: False, material=material)
+    assert np.array_equal(before, material.encoded.designs[0].ids)
+
+
+@pytest.mark.parametrize("seen", ["seen", "all"])
+def test_lists_of_labels_are_not_folded(words, seen):
+    corpus, templates = words
+    options = Options(c=1.0, label_support=seen)
+    material = encode(corpus, templates, options)
+    oracle = oracle_of(corpus, material.structure, material.encoded, options)
+    assert (oracle.folded(spare=False) is oracle) == (seen == "seen")
+
+
+def test_the_learner_certifies_on_folded_weights(words):
+    corpus, templates = words
+    options = Options(c=1.0)
+    material = encode(corpus, templates, options)
+    oracle = oracle_of(corpus, material.structure, material.encoded, options).folded(spare=False)
+    fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, lambda _: False)
+    assert fit.converged
+    assert fit.gap <= 0.01
