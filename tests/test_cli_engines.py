@@ -5,9 +5,18 @@ from pathlib import Path
 import pytest
 from commands import TRAIN
 
+from mtlstruct import clusters
 from mtlstruct.cli import engines
+from mtlstruct.errors import MtlError
 
 RAY = ["--engine", "ray"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:port"])
+def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch):
+    monkeypatch.setattr(clusters, "import_module", lambda name: None)  # Ray is not asked
+    with pytest.raises(MtlError, match=f"cannot reach the Ray cluster at {address}: "):
+        clusters.connect(2, address, None)
 
 
 @pytest.fixture

@@ -33,6 +33,14 @@ def fast_kernel(function: Kernel) -> Kernel:
     return cast(Kernel, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
 
 
+def inner_kernel(function: Kernel) -> Kernel:
+    """A fast kernel for kernels of the same file alone: without a way in from Python, which takes long to compile."""
+    from numba import njit
+
+    options = {"fastmath": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(Kernel, njit(nogil=True, **options)(function))
+
+
 def make_prefetch() -> Callable[[Any, Any], None]:
     """prefetch(array, row) asks the cache for the start of array[row]; it has no effect on values."""
     from llvmlite import ir
@@ -61,7 +69,7 @@ def make_prefetch() -> Callable[[Any, Any], None]:
 
 
 def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
-    """tell(meeting, k, value), and wait(meeting, k, value) until somebody has told so much: for kernels on two threads.
+    """tell(meeting, k, value), and wait(meeting, k, value) until so much has been told: for kernels on two threads.
 
     meeting is int64[8·k + 1] or longer: each number has a cache line of its own. What was written before telling can
     be read after waiting.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 from importlib import import_module
 from typing import Any
 
 from .errors import MtlError, ResourceError
 from .memory import gigabytes
+
+PATIENCE = 10.0
+"""Seconds in which a cluster must answer."""
 
 
 def connect(size: int, address: str | None, store: int | None) -> Any:
@@ -22,6 +26,8 @@ def connect(size: int, address: str | None, store: int | None) -> Any:
         ray: Any = import_module("ray")
     except ImportError:
         raise MtlError("--engine ray needs the package ray: pip install 'mtlstruct[ray]'") from None
+    if address is not None:
+        _check_answers(address)
     settings: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:
         settings |= {"num_cpus": size, "include_dashboard": False, "object_store_memory": store}
@@ -35,6 +41,18 @@ def connect(size: int, address: str | None, store: int | None) -> Any:
         ray.shutdown()
         raise ResourceError(f"--shards {size} needs as many processors, the Ray cluster has {there}")
     return ray
+
+
+def _check_answers(address: str) -> None:
+    """Refuses an address where nobody answers; Ray itself would ask for minutes. Names such as `auto` are its own."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon:
+        return
+    try:
+        with socket.create_connection((host, int(port)), timeout=PATIENCE):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise MtlError(f"cannot reach the Ray cluster at {address}: {first_line(error)}") from None
 
 
 def store_full(size: int | None) -> ResourceError:

@@ -72,12 +72,12 @@ class Design:
 
     @property
     def own(self) -> int:
-        """An id below this has weights of its own; the others, but the null attribute, have those of their row of A."""
+        """An id below this has weights of its own; others, but the null attribute, have those of their row of A."""
         return self.attributes if self.fold is None else self.fold.own
 
     @property
     def foldable(self) -> bool:
-        """Whether attributes that fire once can share weights: rows can be compared slot by slot, all values are 1."""
+        """Whether attributes that fire once can share weights: rows are compared slot by slot, all values are 1."""
         plain = self.support is None and self.fold is None and len(self.values) == 0
         return plain and not self.ragged and len(self.blocks) > 0 and self.slotwise
 

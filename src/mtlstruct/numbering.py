@@ -197,7 +197,8 @@ def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
         if slots[h] < 0:
             if count == len(pairs):  # full: twice the room, all pairs put in anew
                 grown = np.empty(2 * count, np.int64)
-                grown[:count] = pairs
+                for k in range(count):  # grown[:count] = pairs takes seconds to compile
+                    grown[k] = pairs[k]
                 pairs = grown
                 slots = np.full(4 * count, -1, np.int32)
                 mask = np.uint64(len(slots) - 1)

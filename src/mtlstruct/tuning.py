@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import grid, memory, threads
+from .building import build_model
 from .corpus import Corpus
 from .formats import segmented
 from .grid import Store
@@ -30,7 +31,7 @@ from .oracle import Oracle
 from .processes import Outcome
 from .studies import Study, Trial
 from .subsets import subset
-from .train import Material, build_model, encode, learn, learner_of, oracle_of
+from .train import Material, encode, learn, learner_of, oracle_of
 
 PROCESS = 250_000_000
 """Bytes that a worker takes before it does anything: the interpreter, numba, the kernels."""

@@ -13,9 +13,9 @@ token with a label, and attributes without a feature for the label have no part 
 
 Gathering, steps and adding are three jobs, and two threads can share them: while one takes the steps of a span, the
 other adds to V what the span before has changed, then gathers for the span after. The scores it gathers lack the
-changes of the span that is being worked on; these are made up for exactly, by the kernels between the tokens of the two
-spans. One thread does the same in turn, so the bits are the same. Where attributes may stand anywhere in a row, or have
-features with some labels only, such kernels are dear, and every span waits for the one before.
+changes of the span that is being worked on; these are made up for exactly, by the kernels between the tokens of the
+two spans. One thread does the same in turn, so the bits are the same. Where attributes may stand anywhere in a row or
+have features with some labels only, such kernels are dear, and every span waits for the one before.
 
 Words used below: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span,
 `er` which of those a position uses, `high` and `low` the best and the worst path, `own` where the features of each
@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import fast_kernel, make_meeting
+from .._kernels import fast_kernel, inner_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence_flow import TINY, Flow
@@ -104,7 +104,7 @@ def visit(
 # ---------------------------------------------------------------- kernels
 
 
-@fast_kernel
+@inner_kernel
 def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
     for y in range(len(now)):
@@ -118,7 +118,7 @@ def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
     return np.int64(best)
 
 
-@fast_kernel
+@inner_kernel
 def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1."""
     for k in range(count[t]):
@@ -127,7 +127,7 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     return -1
 
 
-@fast_kernel
+@inner_kernel
 def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     """Whether attribute a has a feature with label y; its labels rise."""
     if len(own) == 0:
@@ -142,7 +142,7 @@ def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     return low < own[a + 1, 0] and of[low, 0] == y
 
 
-@fast_kernel
+@inner_kernel
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
@@ -170,7 +170,7 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
             total[y] += cost[gold[start + t], y]
 
 
-@fast_kernel
+@inner_kernel
 def _load_listed(  # type: ignore[no-untyped-def]
     start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
 ):
@@ -201,7 +201,7 @@ def _load_listed(  # type: ignore[no-untyped-def]
             total[y] += cost[gold[start + t], y]
 
 
-@fast_kernel
+@inner_kernel
 def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, delta):  # type: ignore[no-untyped-def]
     """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many."""
     L = tr.shape[1]
@@ -232,7 +232,7 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
     return rows
 
 
-@fast_kernel
+@inner_kernel
 def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type: ignore[no-untyped-def]
     """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
     slots = len(blocks)
@@ -250,7 +250,7 @@ def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type
             K[k, q] = K[q, k] = np.float32(total)
 
 
-@fast_kernel
+@inner_kernel
 def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
     W = em.shape[1]
     for y in range(W):
@@ -288,7 +288,7 @@ def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # ty
     return top
 
 
-@fast_kernel
+@inner_kernel
 def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
     enter = max(left, 0)
@@ -337,7 +337,7 @@ def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, b
     return low
 
 
-@fast_kernel
+@inner_kernel
 def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
     total = 0.0
@@ -363,7 +363,7 @@ def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # ty
     return total, entered
 
 
-@fast_kernel
+@inner_kernel
 def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
     """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
     for t in range(n):
@@ -372,7 +372,7 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
             out[k, t] = row[k]
 
 
-@fast_kernel
+@inner_kernel
 def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
     real = len(turned_values) > 0
@@ -440,7 +440,7 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, la
         room[np.uint64(ids[k])] = 0
 
 
-@fast_kernel
+@inner_kernel
 def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
     L = tr.shape[1]
@@ -469,13 +469,13 @@ def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass
     return df, bottleneck, edges
 
 
-@fast_kernel
+@inner_kernel
 def _seat(place, t, y):  # type: ignore[no-untyped-def]
     """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
     return t, min(y, place.shape[1] - 1)
 
 
-@fast_kernel
+@inner_kernel
 def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0
@@ -498,7 +498,7 @@ def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore
     return quad
 
 
-@fast_kernel
+@inner_kernel
 def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     up = before
@@ -526,7 +526,7 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
         up, down = y, z
 
 
-@fast_kernel
+@inner_kernel
 def _shift_scores(  # type: ignore[no-untyped-def]
     a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, delta, edge_delta
 ):
@@ -549,7 +549,7 @@ def _shift_scores(  # type: ignore[no-untyped-def]
             tr[k, pair // L, pair % L] -= push * sign * edge_K[row, k]
 
 
-@fast_kernel
+@inner_kernel
 def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """_add_row where attributes have features with some labels only."""
     real = len(values) > 0
@@ -569,7 +569,7 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
         N[blocks[start + k] if ragged else blocks[k]] += change
 
 
-@fast_kernel
+@inner_kernel
 def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N):  # type: ignore[no-untyped-def]
     """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
@@ -598,7 +598,7 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
             V[alone + row, y] += d[y]
 
 
-@fast_kernel
+@inner_kernel
 def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-untyped-def]
     """The same for an edge row; edge weights are few and heavy, so they are doubles."""
     for k in range(stop - start):
@@ -621,14 +621,14 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
 
 
-@fast_kernel
+@inner_kernel
 def _improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own, of,
     em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
     rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
     moved, high, low, back, now, best, arg,
 ):  # fmt: skip
-    """Takes steps on a span; delta becomes what V is to change by. Returns the gap before, the change of the loss, steps."""
+    """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
     L = cost.shape[1]
     slots = len(turned)
     steps = 0
@@ -724,7 +724,7 @@ def _improve(  # type: ignore[no-untyped-def]
     return gap, _settle(start, n, c, gold, cost, delta), steps
 
 
-@fast_kernel
+@inner_kernel
 def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0
@@ -807,8 +807,8 @@ def _visit(  # type: ignore[no-untyped-def]
             gaps[s], change, moves = _improve(
                 start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own,
                 of, em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales,
-                mu, N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
-                local, moved, high, low, back, now, best, arg,
+                mu, N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K,
+                er, local, moved, high, low, back, now, best, arg,
             )  # fmt: skip
             loss += change
             steps += moves
