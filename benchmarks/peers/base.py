@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks import measure
 from benchmarks.measure import Run
-from benchmarks.places import head
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,6 @@ class Program(Protocol):
     def tag(self, job: Job, model: Path, data: Path, out: Path) -> Run:
         """Tags a file on one core; the label is the last column of `out`."""
         ...
-
-
-def warm(job: Job, model: Path, options: Sequence[object]) -> None:
-    """Compiles what a training of ours and its model need into the kernels' cache."""
-    few = head(job.train, 20)
-    measure.python("mtlstruct", "train", job.templates, few, model, *options)
-    measure.python("mtlstruct", "predict", model, few)
-    model.unlink()
 
 
 def digest(*paths: str | Path) -> str:

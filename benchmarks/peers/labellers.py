@@ -9,41 +9,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks import machine, measure
+from benchmarks import measure
 from benchmarks.measure import Run
-from benchmarks.peers.base import Job, Trained, digest, warm
+from benchmarks.peers.base import Job, Trained, digest
+from benchmarks.peers.ours import Mtlstruct
 from benchmarks.places import Missing, program, work
-
-
-@dataclass(frozen=True)
-class Mtlstruct:
-    """Ours, by its commands."""
-
-    method: str
-    settings: str = "c = 1, gap 1 %"
-
-    @property
-    def name(self) -> str:
-        """With the method."""
-        return f"mtlstruct {self.method}"
-
-    def identity(self) -> str:
-        """The code of the package."""
-        return machine.source()
-
-    def train(self, job: Job, model: Path, limit: float, iterations: int | None = None) -> Trained:
-        """`mtlstruct train`."""
-        options: list[object] = ["--method", self.method, "-c", 1, "--threads", 1, "--quiet", "--json"]
-        some = [] if iterations is None else ["--max-iter", iterations]
-        warm(job, model, options)
-        run = measure.python(
-            "mtlstruct", "train", job.templates, job.train, model, *options, *some, limit=limit
-        )
-        return Trained(run, None if run.stopped else run.json["passes"])
-
-    def tag(self, job: Job, model: Path, data: Path, out: Path) -> Run:
-        """`mtlstruct predict`."""
-        return measure.python("mtlstruct", "predict", model, data, "-o", out, "--threads", 1)
 
 
 @dataclass(frozen=True)
@@ -153,8 +123,8 @@ class PythonCrfsuite:
 
 
 LABELLERS = (
-    Mtlstruct("mtl"),
-    Mtlstruct("crf-l2"),
+    Mtlstruct("mtl", "c = 1, gap 1 %", ("-c", "1")),
+    Mtlstruct("crf-l2", "c = 1, gap 1 %", ("-c", "1")),
     PythonCrfsuite(),
     CrfsuiteCommand(),
     CrfPlus(),

@@ -6,41 +6,11 @@ import signal
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import machine, measure
+from benchmarks import measure
 from benchmarks.measure import Run
-from benchmarks.peers.base import Job, Trained, digest, warm
+from benchmarks.peers.base import Job, Trained, digest
+from benchmarks.peers.ours import Mtlstruct
 from benchmarks.places import program
-
-
-@dataclass(frozen=True)
-class MtlstructTrees:
-    """Ours, by its commands, with labels."""
-
-    method: str
-    settings: str = "c = 1, gap 1 %, first order"
-
-    @property
-    def name(self) -> str:
-        """With the method."""
-        return f"mtlstruct {self.method}"
-
-    def identity(self) -> str:
-        """The code of the package."""
-        return machine.source()
-
-    def train(self, job: Job, model: Path, limit: float, iterations: int | None = None) -> Trained:
-        """`mtlstruct train`."""
-        options: list[object] = ["--task", "dependency", "--labels", "--method", self.method, "--threads", 1]
-        options += ["--quiet", "--json"]
-        some = [] if iterations is None else ["--max-iter", iterations]
-        files = [job.templates, job.train, model]
-        warm(job, model, options)
-        run = measure.python("mtlstruct", "train", *files, *options, *some, limit=limit)
-        return Trained(run, None if run.stopped else run.json["passes"])
-
-    def tag(self, job: Job, model: Path, data: Path, out: Path) -> Run:
-        """`mtlstruct predict`."""
-        return measure.python("mtlstruct", "predict", model, data, "-o", out, "--threads", 1)
 
 
 @dataclass(frozen=True)
@@ -121,9 +91,10 @@ class Turbo:
         return measure.run(command, together=True)
 
 
+TREES = ("--task", "dependency", "--labels")
 PARSERS = (
-    MtlstructTrees("mtl"),
-    MtlstructTrees("mira", "10 epochs, first order"),
+    Mtlstruct("mtl", "c = 1, gap 1 %, first order", TREES),
+    Mtlstruct("mira", "10 epochs, first order", TREES),
     Mst(),
     Turbo("af", "first order, 10 epochs, arcs pruned (its defaults otherwise)"),
     Turbo("standard", "siblings and grandparents, 10 epochs, arcs pruned (its defaults)"),
