@@ -54,7 +54,6 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "solvers": solvers.measure_all,
     "masters": masters.measure_all,
     "norms": norms.measure_all,
-    "labels": labels.measure_all,
     "bound": bound.measure_all,
     "parsing": parsing.measure_all,
     "serve": serve.measure_all,
@@ -70,6 +69,7 @@ STUDIES: dict[str, Callable[[Book], None]] = {
     "first": first.measure_all,
     "gaps": gaps.measure_all,
     "growth": growth.measure_all,
+    "labels": labels.measure_all,
     "large": large.measure_all,
 }
 """Measured and kept row by row."""

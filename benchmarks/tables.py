@@ -247,10 +247,14 @@ def labels(rows: Rows) -> str:
         ),
         *("peak memory", "model"),
     )
-    return markdown(titles, (or_missing(row, "name", _labels, len(titles)) for row in rows))
+    named = ({**row, "name": f"{row['data']}, {row['support']}"} for row in rows)
+    return markdown(titles, (or_missing(row, "name", _labels, len(titles)) for row in named))
 
 
 def _labels(row: dict[str, Any]) -> list[str]:
+    if row.get("stopped"):
+        found = ["", "", "", f"not in {row['limit']:.0f} s", "", f"{row['cpu']:.0f} s", ""]
+        return [*found, f"{row['peak_mb']:.0f} MB", ""]
     return [
         f"{row['features']:,}",
         score(row["f1"]),
