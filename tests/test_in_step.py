@@ -1,5 +1,6 @@
 """Two threads that share a pass, gathering for the next span beside the steps of this one: the bits of one thread."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -142,3 +143,18 @@ def test_nobody_waits_for_a_thread_that_has_failed(two):
     with pytest.raises(ValueError, match="no memory"):
         threads.in_step(work)
     assert met.is_set()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_copy_has_threads_of_its_own(two):
+    def work(role, meeting):
+        return role
+
+    assert threads.in_step(work) == threads.FIRST
+    child = os.fork()
+    if child == 0:
+        os._exit(
+            0 if threads.in_step(work) == threads.FIRST and sum(threads.in_order(abs, [-1, 2])) == 3 else 1
+        )
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

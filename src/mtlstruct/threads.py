@@ -32,7 +32,15 @@ BOTH, FIRST, SECOND = 0, 1, 2
 NO_MEETING = np.zeros(9, np.int64)
 """Where one thread would meet another, if there were one."""
 
-_threads = os.cpu_count() or 1
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_threads = cores()
 _pool: ThreadPoolExecutor | None = None
 _partner: ThreadPoolExecutor | None = None
 
@@ -40,11 +48,21 @@ _partner: ThreadPoolExecutor | None = None
 def set_threads(count: int | None) -> int:
     """Use `count` threads from now on (None: all cores); returns what is in force."""
     global _threads, _pool
-    _threads = max(1, count or os.cpu_count() or 1)
+    _threads = max(1, count or cores())
     if _pool is not None:
         _pool.shutdown()
         _pool = None
     return _threads
+
+
+def _forget() -> None:
+    """A copy of this process that was forked has none of its threads."""
+    global _pool, _partner
+    _pool = _partner = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 def get_threads() -> int:

@@ -52,7 +52,7 @@ NOTHING = Keeper()
 
 @dataclass(frozen=True)
 class Fit:
-    """w_j = scale_j · weights_j, the weight mu of each template, and the certificate."""
+    """w_j = scale_j · weights_j, in the layout of the oracle; the weight mu of each template, and the certificate."""
 
     weights: Weights
     scale: NDArray[np.float64]
