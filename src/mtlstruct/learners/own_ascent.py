@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..oracle import Oracle
 from ..regularizers import Regularizer
-from .ascent import ACTIVE, FULL, Ascent
+from .ascent import ACTIVE, FULL, HOT, Ascent
 from .base import Stop
 
 ROUNDS = 5
@@ -17,9 +17,12 @@ ROUNDS = 5
 
 
 class OwnAscent(Ascent):
-    """A run over sentences that are here: their dual state, and what is known about each."""
+    """A run over sentences that are here: their dual state, and what is known about each.
 
-    kept = (*Ascent.kept, "V", "state", "random", "gaps", "rest", "wait")
+    since    visits since the last update of mu
+    """
+
+    kept = (*Ascent.kept, "V", "state", "random", "gaps", "rest", "wait", "since")
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
         super().__init__(oracle, regularizer, c, stop)
@@ -29,6 +32,7 @@ class OwnAscent(Ascent):
         self.gaps = np.full(oracle.sentences, np.inf)
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
+        self.since = 0
 
     def _pass(self, kind: str) -> float:
         if kind == ACTIVE:
@@ -60,7 +64,10 @@ class OwnAscent(Ascent):
             visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss
-            self.mu.follow(self.N)
+            self.since += len(some)
+            if kind != HOT or self.since >= every:  # a hot pass may be shorter than that
+                self.mu.follow(self.N)
+                self.since = 0
         return gaps
 
     def _remember(self, order: NDArray[np.int64], gaps: NDArray[np.float64]) -> None:
