@@ -208,7 +208,7 @@ def gap_rows(stopped):
     ("stopped", "most", "verdict"), [(False, 2.5, "yes"), (True, 2.5, "not run"), (True, 1.5, "**no**")]
 )
 def test_a_run_that_was_stopped_proves_only_that_it_takes_longer(stopped, most, verdict):
-    figure = targets._cost("ESP ner-134", "c = 10 to 1 %", most)
+    figure = targets._cost("ESP ner-134", "svm", "c = 10 to 1 %", most)
     target = targets.Target("", figure, most=most)
     assert target.verdict({"gaps": gap_rows(stopped)})[1] == verdict
 
