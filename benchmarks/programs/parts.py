@@ -41,8 +41,9 @@ def certificate(oracle: Oracle) -> float:
 def likelihood(oracle: Oracle) -> float:
     """A pass of L-BFGS, without the steps on the weights."""
     small = oracle.small()
-    weights, scale = small.zeros(), np.ones(0)
-    return rates._best(lambda: small.count(small.likelihood(small.score(weights, scale)).counts, weights))[0]
+    weights, gradient, none = small.zeros(), small.zeros(), np.ones(0)
+    weights[0][:] = np.random.default_rng(0).normal(scale=0.01, size=weights[0].shape[1])
+    return rates._best(lambda: small.count(small.likelihood(small.score(weights, none)).counts, gradient))[0]
 
 
 def main(templates: str, train: str, model: str, test: str, count: str) -> dict[str, float]:

@@ -140,6 +140,12 @@ class Design:
         found[:-1] = np.repeat(self.templates, np.diff(self.block_ptr))
         return found
 
+    @cached_property
+    def entries_below(self) -> NDArray[np.int64]:
+        """How many entries have an attribute below each."""
+        count = np.bincount(self.ids[: self.ptr[-1]], minlength=self.attributes + 1)
+        return np.append(0, np.cumsum(count[:-1])).astype(np.int64)
+
     @property
     def ragged(self) -> bool:
         """Whether rows differ in length, so that blocks are listed for each entry."""
@@ -274,11 +280,14 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
 
 def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> None:
-    """Rows are sorted, so a thread finds its range of attributes in each; common attributes have small numbers."""
-    inner: NDArray[np.int64] = np.zeros(0, np.int64)
-    if threads.get_threads() > 1:  # a weight has one writer, so bits do not depend on this
-        inner = np.geomspace(1, design.attributes + 1, 8).astype(np.int64)
-    cuts = np.unique(np.concatenate([[0], inner, [design.attributes + 1]]))
+    """Rows are sorted, so a thread finds its range of attributes in each; ranges have about as many entries each.
+
+    A weight has one writer, so bits do not depend on how many there are.
+    """
+    shares = np.linspace(0, int(design.ptr[-1]), threads.get_threads() + 1)[1:-1]
+    cuts = np.unique(
+        np.concatenate([[0], np.searchsorted(design.entries_below, shares), [design.attributes + 1]])
+    )
     rows = (design.ids, design.ptr, design.values)
 
     def work(span: tuple[int, int]) -> None:
