@@ -25,7 +25,7 @@ from ..oracle import Weights
 from ..regularizers import Regularizer
 from ..shards import ShardedOracle
 from ..teams import Each, Guarded, Own
-from .ascent import HOT, Ascent
+from .ascent import HOT, UPDATES, Ascent
 from .base import Fit, Stop
 from .recovering import Recovering
 from .shard_passes import ShardPasses
@@ -109,7 +109,7 @@ class ShardedAscent(Recovering, Ascent):
         """A round: local passes, joined a few times."""
         limit = 2.5 * self._mean_gap() if kind == HOT else 0.0
         sizes = self.team.ask("passes", "begin", kind, limit)
-        times = max(1, sum(sizes) // self._stride(kind, sum(sizes)))
+        times = min(UPDATES, max(1, sum(sizes) // 25))
         for part in range(times):
             found = self.team.ask("passes", "visit", (part, times), self.mu.mu, self.tolerance, self.enough)
             if (part + 1) * JOINS // times > part * JOINS // times:
