@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from duals import from_python
 from naive import random_corpus
 
 from mtlstruct.encoding import encode_training
@@ -11,7 +12,6 @@ from mtlstruct.linear import LOOKAHEAD, Design
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
 from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_visit
-from mtlstruct.support import lists
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -94,11 +94,11 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     naive = dense[:, :-1] @ dense[:, :-1].T
     scales, null = design.scales(mu), design.attributes
     room, found = np.zeros(design.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
+    row = from_python(sequence_visit._ragged_row)
     for r in range(0, design.rows, 3):
-        sequence_visit._ragged_row(
-            0, design.rows, r, design.ids, design.ptr, design.ragged, design.values, scales, null,
-            *lists(None), 0, room, found,
-        )  # fmt: skip
+        row(
+            0, design.rows, r, design.ids, design.ptr, design.ragged, None, scales, null, None, None, 0, room, found
+        )
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
         assert not room.any()
     for r, q in itertools.product(range(0, design.rows, 3), repeat=2):

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from duals import keep_books
+from duals import from_python, keep_books
 from naive import random_corpus
 
 from mtlstruct import threads
@@ -77,16 +77,15 @@ def test_what_was_gathered_too_early_is_made_up_for():
     state.visit(spans, mu, 1.0, 5, 1e-5)
     node, labels = oracle.encoded.designs[0], oracle.structure.labels
     rows = (node.ids, node.ptr, node.ragged)
-    none = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.int32)
     scales = node.scales(mu)
     slots = len(scales)
+    kernels = sequence_visit._gather, sequence_visit._commit, sequence_visit._catch_up
+    gather, commit, catch_up = map(from_python, kernels)
 
     def gathered(start, n):
         em = np.zeros((n, V[0].shape[1]), np.float32)
         far = np.ones(slots, bool)
-        sequence_visit._gather(
-            start, n, *rows, node.values, scales, far, V[0], *none, oracle.gold, oracle.cost, em
-        )
+        gather(start, n, *rows, None, scales, far, V[0], None, None, oracle.gold, oracle.cost, em)
         return em
 
     (before, end, _), (start, stop, _) = spans[:2].tolist()
@@ -94,15 +93,11 @@ def test_what_was_gathered_too_early_is_made_up_for():
     delta = np.zeros((end - before, V[0].shape[1]), np.float32)
     delta[:, :labels] = np.random.default_rng(3).normal(size=(end - before, labels))
     delta[0] = 0
-    sequence_visit._commit(
-        before, end - before, delta, *rows, node.blocks, node.values, V[0], node.null, node.own, *none, N
-    )
+    commit(before, end - before, delta, *rows, node.blocks, None, V[0], node.null, node.own, None, None, N)
     late = gathered(start, stop - start)
     assert np.abs(late - early).max() > 0.01
     room = np.zeros(slots, np.float32)
-    sequence_visit._catch_up(
-        start, stop - start, before, delta, node.ids, slots, scales, node.null, room, early
-    )
+    catch_up(start, stop - start, before, delta, node.ids, slots, scales, node.null, room, early)
     np.testing.assert_allclose(early, late, atol=1e-5)
     np.testing.assert_allclose(N[:-1], oracle.squared_norms(V)[:-1], rtol=1e-4)
 

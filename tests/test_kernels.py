@@ -1,12 +1,15 @@
-"""Where compiled kernels are kept when the package's folder cannot be written."""
+"""Where compiled kernels are kept when the package's folder cannot be written, and that they are one and the same."""
 
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from mtlstruct import _kernels
+from mtlstruct import _kernels, demo
+from mtlstruct.templates import generate
 
 
 @pytest.fixture
@@ -51,3 +54,18 @@ def test_what_the_user_has_set_is_respected(place, monkeypatch):
     writable(monkeypatch)
     _kernels._choose()
     assert os.environ["NUMBA_CACHE_DIR"] == "mine"
+
+
+@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled here")
+def test_a_run_that_compiles_and_one_that_finds_all_compiled_give_the_same_bytes(tmp_path):
+    (tmp_path / "a.tpl").write_text(generate((-2, 2), range(8), bigrams=True).text())
+    (tmp_path / "a.txt").write_text(demo.column_file(demo.bundled()[:200], seed=1))
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    command = [sys.executable, "-m", "mtlstruct", "train", "a.tpl", "a.txt", "m.mtl", "--quiet", "--threads", "2"]
+    models = []
+    for _ in range(2):
+        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
+        models.append((tmp_path / "m.mtl").read_bytes())
+        for old in tmp_path.glob("m.mtl*"):
+            old.unlink()
+    assert models[0] == models[1]

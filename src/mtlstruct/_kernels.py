@@ -34,10 +34,16 @@ def fast_kernel(function: Kernel) -> Kernel:
 
 
 def inner_kernel(function: Kernel) -> Kernel:
-    """A fast kernel for kernels of the same file alone: without a way in from Python, which takes long to compile."""
+    """A fast kernel that becomes part of each kernel which calls it.
+
+    A caller that is loaded from the cache has its own copy of what it calls, optimised with it; one that was
+    just compiled would use the copy which stands by itself. Both are right, and sums may differ in their last
+    bits: with no copy by itself to call, they do not.
+    """
     from numba import njit
 
-    options = {"fastmath": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options = {"fastmath": True, "error_model": "numpy", "forceinline": True, **alone}
     return cast(Kernel, njit(nogil=True, **options)(function))
 
 

@@ -19,7 +19,8 @@ have features with some labels only, such kernels are dear, and every span waits
 
 Words used below: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span,
 `er` which of those a position uses, `high` and `low` the best and the worst path, `own` where the features of each
-attribute begin, `of` the label of each (both empty where every attribute has all labels).
+attribute begin, `of` the label of each (both None where every attribute has all labels), `lag` 1 where spans are
+gathered ahead, `mark` the room that rows need in which an attribute may stand anywhere (None where it may not).
 """
 
 from __future__ import annotations
@@ -81,12 +82,18 @@ def visit(
     ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -far % max(1, len(alive)))
     places = (2, int(lengths.max(initial=1)), padded(cost.shape[1]))
     em, delta = np.zeros(places, np.float32), np.zeros(places, np.float32)
+    # what a corpus has nothing of is None: the kernel that is compiled for it has no part for that
+    own, of = (None, None) if node.support is None else lists(node.support)
+    values = node.values if len(node.values) > 0 else None
+    turned = np.zeros((len(node.blocks) if node.slotwise else 0, places[1]), node.ids.dtype)
+    turned_values = None if values is None else np.zeros(turned.shape, np.float32)
+    mark = None if node.slotwise else np.zeros(node.null + 1, np.float32)
 
     def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
         done: tuple[float, int] = _visit(
-            role, meeting, piped, spans, starts, gold, cost, *flow.arrays,
-            node.ids, node.ptr, node.ragged, node.slotwise, node.blocks, node.values, node_V, node.null, node.own,
-            *lists(node.support), em, delta,
+            role, meeting, int(piped), spans, starts, gold, cost, *flow.arrays,
+            node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
+            own, of, em, delta, turned, turned_values, mark,
             edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.null, edge_row,
             scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
         )  # fmt: skip
@@ -130,7 +137,7 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
 @inner_kernel
 def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     """Whether attribute a has a feature with label y; its labels rise."""
-    if len(own) == 0:
+    if own is None:
         return True
     low, high = own[a, 0], own[a + 1, 0]
     while low < high:
@@ -146,7 +153,6 @@ def _has(own, of, a, y):  # type: ignore[no-untyped-def]
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
-    real = len(values) > 0
     for t in range(n):
         first = ptr[start + t]
         size = ptr[start + t + 1] - first
@@ -162,7 +168,7 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
             if x < DEAD:
                 continue
             v = V[np.uint64(entry[k])]
-            if real:
+            if values is not None:
                 x *= values[first + k]
             for y in range(W):
                 total[y] -= x * v[y]
@@ -175,7 +181,6 @@ def _load_listed(  # type: ignore[no-untyped-def]
     start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
 ):
     """_load_nodes where attributes have features with some labels only: fetched in two stages, the lists, then V."""
-    real = len(values) > 0
     for t in range(n):
         first = ptr[start + t]
         size = ptr[start + t + 1] - first
@@ -192,7 +197,7 @@ def _load_listed(  # type: ignore[no-untyped-def]
             x = scales[at + k]
             if x < DEAD:
                 continue
-            if real:
+            if values is not None:
                 x *= values[first + k]
             a = np.uint64(entry[k])
             for f in range(own[a, 0], own[a + np.uint64(1), 0]):
@@ -375,7 +380,6 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
 @inner_kernel
 def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
-    real = len(turned_values) > 0
     for u in range(n):
         out[u] = 0
     for k in range(slots):
@@ -384,7 +388,7 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label
         if here == null or s < DEAD or not _has(own, of, here, label):
             continue
         row = turned[k]
-        if real:
+        if turned_values is not None:
             x = turned_values[k]
             s *= x[t]
             for u in range(n):
@@ -394,7 +398,7 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label
                 out[u] += s if row[u] == here else np.float32(0)
 
 
-@fast_kernel
+@inner_kernel
 def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
     """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
     for t in range(len(delta)):
@@ -416,25 +420,24 @@ def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # t
                 em[u, y] -= alike * d[y]
 
 
-@fast_kernel
+@inner_kernel
 def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
     room [attributes + 1] is zero before and after: in between it holds mu·x of token t.
     """
-    real = len(values) > 0
     first, last = ptr[start + t], ptr[start + t + 1]
     for k in range(first, last):
         s = scales[k if ragged else k - first]
         if ids[k] != null and s >= DEAD and _has(own, of, ids[k], label):
-            room[np.uint64(ids[k])] += s * values[k] if real else s
+            room[np.uint64(ids[k])] += s * values[k] if values is not None else s
     for u in range(n):
         low, high = ptr[start + u], ptr[start + u + 1]
         entry = ids[low:high]
         total = np.float32(0)
         for k in range(high - low):
             x = room[np.uint64(entry[k])]
-            total += x * values[low + k] if real else x
+            total += x * values[low + k] if values is not None else x
         out[u] = total
     for k in range(first, last):
         room[np.uint64(ids[k])] = 0
@@ -552,7 +555,6 @@ def _shift_scores(  # type: ignore[no-untyped-def]
 @inner_kernel
 def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """_add_row where attributes have features with some labels only."""
-    real = len(values) > 0
     entry = ids[start : stop + LOOKAHEAD]
     for k in range(stop - start):
         prefetch(own, np.int64(entry[k + LOOKAHEAD]))
@@ -560,7 +562,7 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
         prefetch(V, near)
         prefetch(of, near)
         a = np.uint64(entry[k])
-        x = values[start + k] if real else np.float32(1)
+        x = values[start + k] if values is not None else np.float32(1)
         change = 0.0
         for f in range(own[a, 0], own[a + np.uint64(1), 0]):
             dx = x * d[of[f, 0]]
@@ -579,14 +581,13 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
     square = 0.0
     for y in range(W):
         square += np.float64(d[y]) * np.float64(d[y])
-    real = len(values) > 0
     entry = ids[start : stop + LOOKAHEAD]
     for k in range(stop - start):
         prefetch(V, np.int64(entry[k + LOOKAHEAD]))
         if entry[k] == null:
             continue
         v = V[np.uint64(entry[k])]
-        x = values[start + k] if real else np.float32(1)
+        x = values[start + k] if values is not None else np.float32(1)
         own = x if entry[k] < alone else np.float32(0)
         dot = np.float32(0)
         for y in range(W):
@@ -612,10 +613,10 @@ def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-unty
         N[blocks[k]] += change
 
 
-@fast_kernel
+@inner_kernel
 def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em):  # type: ignore[no-untyped-def]
     """em of a span."""
-    if len(own) > 0:
+    if own is not None:
         _load_listed(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
     else:
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
@@ -623,7 +624,7 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
 
 @inner_kernel
 def _improve(  # type: ignore[no-untyped-def]
-    start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own, of,
+    start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
     em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
     rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
     moved, high, low, back, now, best, arg,
@@ -681,9 +682,9 @@ def _improve(  # type: ignore[no-untyped-def]
                 _edge_kernels(
                     rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
                 )
-                if slotwise:
+                if mark is None:
                     _transpose(ids, ptr[start], slots, n, turned)
-                    if len(values) > 0:
+                    if values is not None:
                         _transpose(values, ptr[start], slots, n, turned_values)
             for t in range(a, e + 1):
                 for y in (high[t], low[t]):
@@ -693,7 +694,7 @@ def _improve(  # type: ignore[no-untyped-def]
                     place[seat] = known
                     row = K[known]
                     known += 1
-                    if slotwise:
+                    if mark is None:
                         _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, y, row)
                     else:
                         _ragged_row(
@@ -739,7 +740,7 @@ def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     return loss
 
 
-@fast_kernel
+@inner_kernel
 def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N):  # type: ignore[no-untyped-def]
     """Adds delta to V, and follows N."""
     for t in range(n):
@@ -749,7 +750,7 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
         if not some:
             continue
         first, last = ptr[start + t], ptr[start + t + 1]
-        if len(own) > 0:
+        if own is not None:
             _add_listed(ids, values, blocks, ragged, first, last, delta[t], V, own, of, N)
         else:
             _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
@@ -757,8 +758,8 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
 
 @fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
-    role, meeting, piped, spans, starts, gold, cost, count, tail, head, mass,
-    ids, ptr, ragged, slotwise, blocks, values, V, null, alone, own, of, all_em, all_delta,
+    role, meeting, lag, spans, starts, gold, cost, count, tail, head, mass,
+    ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
     edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
     scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
 ):  # fmt: skip
@@ -766,15 +767,12 @@ def _visit(  # type: ignore[no-untyped-def]
     L = cost.shape[1]
     W = all_em.shape[2]
     longest = all_em.shape[1] if role <= _STEPS else 1
-    slots = len(blocks) if slotwise else 0
+    slots = len(turned)
     room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
     # a round moves a token from one label to another
-    K = np.zeros((longest * (1 if len(own) == 0 else 2 * rounds), longest), np.float32)
-    place = np.zeros((longest, 1 if len(own) == 0 else W), np.int64)
-    turned = np.zeros((slots, longest), ids.dtype)
-    turned_values = np.zeros((slots if len(values) > 0 else 0, longest), np.float32)
+    K = np.zeros((longest * (1 if own is None else 2 * rounds), longest), np.float32)
+    place = np.zeros((longest, 1 if own is None else W), np.int64)
     mine = np.zeros(slots, np.float32)
-    mark = np.zeros(1 if slotwise else null + 1, np.float32)
     tr = np.zeros((room, L, W), np.float32)
     edge_delta = np.zeros((room, L * L))
     edge_K = np.zeros((room, room), np.float32)
@@ -789,60 +787,38 @@ def _visit(  # type: ignore[no-untyped-def]
     arg = np.zeros(W, np.int32)
     loss = 0.0
     steps = 0
-    for s in range(-1, len(spans) + 1):
-        if role <= _STEPS and 0 <= s < len(spans):
+    for s in range(len(spans) + 1 + lag):
+        if role != _STEPS:
+            late = s - 1 - lag
+            if late >= 0:
+                if role != _BOTH:
+                    wait(meeting, _DONE, late + 1)
+                start, n = spans[late, 0], spans[late, 1] - spans[late, 0]
+                _commit(start, n, all_delta[late % 2], ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
+            if s < len(spans):
+                start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
+                _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
+                if role != _BOTH:
+                    tell(meeting, _GATHERED, s + 1)
+        if role <= _STEPS and s < len(spans):
             if role == _STEPS:
                 wait(meeting, _GATHERED, s + 1)
-            start = spans[s, 0]
-            n = spans[s, 1] - start
+            start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
             em, delta = all_em[s % 2], all_delta[s % 2]
             for t in range(n):
                 delta[t, :] = 0
-            if not piped:
-                _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
-            if piped and s > 0:
+            if lag > 0 and s > 0:
                 before = spans[s - 1, 0]
-                done = all_delta[(s + 1) % 2, : spans[s - 1, 1] - before]
+                done = all_delta[(s - 1) % 2, : spans[s - 1, 1] - before]
                 _catch_up(start, n, before, done, ids, slots, scales, null, mine, em)
             gaps[s], change, moves = _improve(
-                start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, slotwise, values, null, own,
-                of, em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales,
-                mu, N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K,
-                er, local, moved, high, low, back, now, best, arg,
+                start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
+                em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
+                rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
+                moved, high, low, back, now, best, arg,
             )  # fmt: skip
             loss += change
             steps += moves
-            if not piped:
-                _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
             if role == _STEPS:
                 tell(meeting, _DONE, s + 1)
-        if piped and role != _STEPS:
-            if s > 0:
-                if role != _BOTH:
-                    wait(meeting, _DONE, s)
-                start = spans[s - 1, 0]
-                n = spans[s - 1, 1] - start
-                done = all_delta[(s + 1) % 2]
-                _commit(start, n, done, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
-            if s + 1 < len(spans):
-                start = spans[s + 1, 0]
-                n = spans[s + 1, 1] - start
-                _gather(
-                    start,
-                    n,
-                    ids,
-                    ptr,
-                    ragged,
-                    values,
-                    scales,
-                    ahead,
-                    V,
-                    own,
-                    of,
-                    gold,
-                    cost,
-                    all_em[(s + 1) % 2],
-                )
-                if role != _BOTH:
-                    tell(meeting, _GATHERED, s + 2)
     return loss, steps
