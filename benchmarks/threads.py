@@ -16,6 +16,12 @@ PARTS = {
     "predict": "prediction",
 }
 
+MACHINE = {
+    "copy": "for comparison: copying memory",
+    "touch": "for comparison: writing to new memory",
+}
+"""What two cores of this machine share whatever runs on them."""
+
 
 def measure_all(repeat: int) -> list[dict[str, Any]]:
     """A row for the whole and for each part."""
@@ -25,7 +31,8 @@ def measure_all(repeat: int) -> list[dict[str, Any]]:
         {"what": "train, the whole program", **_times(found, "wall"), **_times(found, "cpu"), "same": same}
     ]
     parts = {count: _parts(count, repeat) for count in (1, 2)}
-    return rows + [{"what": title, **_times(parts, name, "wall")} for name, title in PARTS.items()]
+    titles = {**PARTS, **MACHINE}
+    return rows + [{"what": title, **_times(parts, name, "wall")} for name, title in titles.items()]
 
 
 def _times(found: dict[int, dict[str, Any]], figure: str, name: str | None = None) -> dict[str, float]:
@@ -47,4 +54,4 @@ def _parts(count: int, repeat: int) -> dict[str, float]:
     runs = [
         measure.python("benchmarks.programs.parts", *arguments, one_thread=False).json for _ in range(repeat)
     ]
-    return {name: min(run[name] for run in runs) for name in PARTS}
+    return {name: min(run[name] for run in runs) for name in (*PARTS, *MACHINE)}

@@ -6,8 +6,12 @@ import io
 
 import pytest
 from commands import Ran, Run
+from hypothesis import settings
 
 from mtlstruct import cli
+
+settings.register_profile("kernels", deadline=None)  # the first example may have to wait for a compiler
+settings.load_profile("kernels")
 
 
 @pytest.fixture

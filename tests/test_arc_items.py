@@ -40,7 +40,7 @@ def expanded(templates, items, t):
 
 
 @given(corpora())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_terms_see_what_the_slow_definition_sees(corpus):
     arcs = TemplateSet.parse("\n".join(LINES)).resolved(corpus.names)
     items = ArcItems(arcs)

@@ -156,7 +156,7 @@ def check_rows(encoded, index, corpus, templates, features):
     assert len({*names.values()}) == len(names)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5), st.booleans(), st.integers(1, 2))
 def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, everywhere, min_count):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
@@ -166,7 +166,7 @@ def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, everywhere
     check_rows(encoded, index, corpus, templates, features)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(3), st.lists(st.sampled_from(LINES), min_size=2, max_size=6))
 def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, lines):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
@@ -183,7 +183,7 @@ def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, 
     assert merged.identical == same
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
 def test_other_text_scores_by_what_was_seen(corpus, other, lines, seed):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
@@ -261,7 +261,7 @@ def test_templates_that_look_at_no_word_are_seen_without_others():
     assert sorted(scores.ravel().tolist()) == [0, 0, 0, 0, 2, 2]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
 def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, lines, seed):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)

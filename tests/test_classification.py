@@ -10,7 +10,7 @@ from mtlstruct.classification import class_scores
 from mtlstruct.errors import FormatError
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1, max_size=30))
 def test_class_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support

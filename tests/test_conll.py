@@ -109,14 +109,14 @@ def test_reads_tokens_by_name_and_leaves_the_rest(tmp_path: Path) -> None:
     assert written(corpus) == UNIVERSAL
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(files())
 def test_what_is_read_is_written_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = put(tmp_path_factory.mktemp("conll"), text)
     assert written(conll.read(path)) == text
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(files(), st.integers(1, 300))
 def test_streams_give_the_same_lines_however_they_come(text: str, size: int) -> None:
     class Slow(io.BytesIO):
@@ -129,7 +129,7 @@ def test_streams_give_the_same_lines_however_they_come(text: str, size: int) -> 
     assert all(batch.outputs is None for batch in batches)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(files())
 def test_only_heads_and_relations_change(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     corpus = conll.read(put(tmp_path_factory.mktemp("conll"), text))

@@ -97,13 +97,27 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     row = from_python(sequence_visit._ragged_row)
     for r in range(0, design.rows, 3):
         row(
-            0, design.rows, r, design.ids, design.ptr, design.ragged, None, scales, null, None, None, 0, room, found
+            0,
+            design.rows,
+            r,
+            design.ids,
+            design.ptr,
+            design.ragged,
+            None,
+            scales,
+            null,
+            None,
+            None,
+            0,
+            room,
+            found,
         )
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
         assert not room.any()
+    product = from_python(cached_visit._inner_product)
     for r, q in itertools.product(range(0, design.rows, 3), repeat=2):
         ends = (*design.ptr[r : r + 2], *design.ptr[q : q + 2])
-        other = cached_visit._inner_product(design.ids, design.ragged, design.values, null, scales, *ends)
+        other = product(design.ids, design.ragged, design.values, null, scales, *ends)
         assert other == pytest.approx(naive[r, q], rel=1e-5)
 
 

@@ -29,7 +29,7 @@ def node_templates(encoded):
     return {int(j): table[:, slot] for slot, j in enumerate(design.templates)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
 def test_ids_partition_tokens_as_the_expanded_lines_do(seed, sentences, words):
     data = random_corpus(np.random.default_rng(seed), sentences, 6, words)

@@ -41,7 +41,7 @@ def tables(model, corpus):
 
 
 @given(st.integers(1, 4), st.integers(2, 3), st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_runners_up_are_the_best_paths_with_another_label(n, L, seed):
     rng = np.random.default_rng(seed)
     nodes, edges = (rng.integers(-2, 3, shape).astype(float) for shape in ((n, L), (n, L, L)))

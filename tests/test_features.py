@@ -55,7 +55,7 @@ tokens = st.dictionaries(names, leaves | st.dictionaries(names, leaves, max_size
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.lists(tokens, min_size=1, max_size=3), min_size=1, max_size=4), st.integers(1, 6))
 def test_tokens_have_the_attributes_of_python_crfsuite(X, chunk):
     whole = features.CHUNK

@@ -45,7 +45,7 @@ def designs(draw):
     return Design(ids, ptr, number, np.zeros(0, np.float32), blocks, number)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(designs(), st.integers(1, 3))
 def test_folded_weights_are_those_of_all_attributes(design, width):
     small = design.folded(spare=False)

@@ -263,7 +263,7 @@ def expansions(data: Corpus, templates: TemplateSet) -> list[list[str]]:
     return [[expand(template, at(s, t), templates.lists) for s, t in places] for template in templates]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
 def test_ids_partition_tokens_as_the_expanded_lines_do(seed: int, sentences: int, words: int) -> None:
     data = random_corpus(np.random.default_rng(seed), sentences, 6, words)
@@ -290,7 +290,7 @@ def test_a_function_runs_once_for_a_distinct_value(monkeypatch: pytest.MonkeyPat
     assert seen == ["a", "b"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(terms().filter(lambda t: t.column < 2), min_size=2, max_size=3), st.integers(0, 10**6))
 def test_any_selection_finds_its_joins_in_the_whole(drawn: list[Term], seed: int) -> None:
     both = [written(("U:", *["/"] * len(order)), tuple(order)) for order in (drawn[::-1], drawn)]

@@ -53,7 +53,7 @@ def mutated(draw: st.DrawFn, name: str) -> bytes:
 
 @pytest.mark.parametrize("name", [name for name in TARGETS if name not in HEAVY])
 def test_mutations_are_refused_or_read(name: str) -> None:
-    @settings(max_examples=150, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=150, derandomize=True, database=None)
     @given(mutated(name))
     def run(data: bytes) -> None:
         refused(TARGETS[name].run, data)
@@ -63,7 +63,7 @@ def test_mutations_are_refused_or_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_mutations_of_models_and_requests_are_refused_or_answered(name: str) -> None:
-    @settings(max_examples=60, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=60, derandomize=True, database=None)
     @given(mutated(name))
     def run(data: bytes) -> None:
         refused(TARGETS[name].run, data)

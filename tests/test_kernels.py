@@ -1,5 +1,6 @@
 """Where compiled kernels are kept when the package's folder cannot be written, and that they are one and the same."""
 
+import ast
 import os
 import stat
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import mtlstruct
 from mtlstruct import _kernels, demo
 from mtlstruct.templates import generate
 
@@ -61,7 +63,18 @@ def test_a_run_that_compiles_and_one_that_finds_all_compiled_give_the_same_bytes
     (tmp_path / "a.tpl").write_text(generate((-2, 2), range(8), bigrams=True).text())
     (tmp_path / "a.txt").write_text(demo.column_file(demo.bundled()[:200], seed=1))
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    command = [sys.executable, "-m", "mtlstruct", "train", "a.tpl", "a.txt", "m.mtl", "--quiet", "--threads", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "mtlstruct",
+        "train",
+        "a.tpl",
+        "a.txt",
+        "m.mtl",
+        "--quiet",
+        "--threads",
+        "2",
+    ]
     models = []
     for _ in range(2):
         subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
@@ -69,3 +82,17 @@ def test_a_run_that_compiles_and_one_that_finds_all_compiled_give_the_same_bytes
         for old in tmp_path.glob("m.mtl*"):
             old.unlink()
     assert models[0] == models[1]
+
+
+def test_fast_kernels_call_no_others_that_stand_by_themselves():
+    """Sums may be reordered in them, and in a copy of them otherwise than in another; see `inner_kernel`."""
+    found = 0
+    for file in Path(mtlstruct.__file__).parent.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        fast = [f for f in functions if "fast_kernel" in map(ast.unparse, f.decorator_list)]
+        found += len(fast)
+        for function in fast:
+            calls = {ast.unparse(part.func) for part in ast.walk(function) if isinstance(part, ast.Call)}
+            assert not calls & {f.name for f in fast}, f"{file.name}: {function.name}"
+    assert found > 20

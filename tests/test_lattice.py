@@ -52,7 +52,7 @@ def sentences(lattice):
     return range(len(lattice.ptr) - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, limits, st.sampled_from([1, 2, 5, 300]))
 def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
     """With whole numbers as scores sums are exact and ties many: their order is fixed, and Viterbi's is its first."""
@@ -78,7 +78,7 @@ def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
             assert lattice.best()[span].tolist() == list(found[0][1])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes, limits, st.sampled_from([0.3, 1.0, 4.0]))
 def test_probabilities_are_those_of_all_labelings_allowed(shape, limit, temperature):
     lattice, _ = lattice_of(shape)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from naive import objective, random_corpus, random_items
 
@@ -29,7 +29,6 @@ def test_weights_are_read_as_written():
     assert parse_weights(",=2,==1e-1,a=b=3") == ((",", 2.0), ("=", 0.1), ("a=b", 3.0))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.text(",=aB-", min_size=1, max_size=4), st.floats(0, 1e6), max_size=4))
 def test_what_is_written_is_read_or_refused(weights):
     """Labels made of commas and equal signs can be ambiguous; then something else is read, or nothing."""

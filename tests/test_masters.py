@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import IncompatibleError, SolverError
@@ -115,7 +115,6 @@ def test_the_certificate_is_the_value_on_features(regularizer: Regularizer) -> N
 
 
 @pytest.mark.parametrize("regularizer", EVERY)
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), C=st.floats(1e-3, 1e4))
 def test_any_pair_gives_bounds_on_the_optimum(regularizer: Regularizer, seed: int, C: float) -> None:
     rng = np.random.default_rng(seed)

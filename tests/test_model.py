@@ -231,7 +231,7 @@ def test_a_model_that_contradicts_itself_is_refused(name, saved, tmp_path):
         Model.load(rewritten(saved, tmp_path / "bad.mtl", HOSTILE[name]))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_flipped_bits_and_truncation_never_get_through(saved, tmp_path, data):
     raw = bytearray(saved.read_bytes())

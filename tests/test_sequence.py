@@ -41,7 +41,7 @@ shapes = st.tuples(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(shapes, st.sampled_from([1.0, 0.5, 2.0]), st.booleans())
 def test_decode_is_the_best_of_all_labelings(shape, scale, augmented):
     L, lengths = shape[1], shape[2]
@@ -61,7 +61,7 @@ def test_decode_is_the_best_of_all_labelings(shape, scale, augmented):
         assert values[i] == pytest.approx(path_score(nodes, scale * edges, chosen), abs=1e-4)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(shapes)
 def test_evaluate_scores_given_outputs(shape):
     L, lengths = shape[1], shape[2]
@@ -72,7 +72,7 @@ def test_evaluate_scores_given_outputs(shape):
         assert values[i] == pytest.approx(expected, abs=1e-4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes)
 def test_indicator_is_the_difference_of_the_parts_used(shape):
     L = shape[1]
@@ -105,7 +105,7 @@ def enumerated(nodes, edges):
     return log_z, node, edge
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, st.sampled_from([1.0, 0.5, 3.0, 40.0]), st.booleans(), st.booleans())
 def test_marginals_are_those_of_all_labelings(shape, scale, less_gold, forbidden):
     """At scale 40 edges are too far apart for scaled messages; a forbidden pair is −inf; both go by logarithms."""

@@ -79,7 +79,7 @@ def test_lines_with_equal_text_around_their_cells_are_one_template():
     assert shared("U0:%x[0,0]\nU1:%x[0,0]") == TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,0]")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
 def test_an_attribute_is_an_expanded_line(seed, sentences, words):
     data = random_corpus(np.random.default_rng(seed), sentences, 6, words)

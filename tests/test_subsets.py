@@ -27,7 +27,7 @@ def rows_of_sites(encoded, kind):
     return [[None if a == design.attributes else int(a) for a in row] for row in sites]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.data())
 def test_a_subset_is_what_its_sentences_alone_would_be(seed, min_count, data):
     corpus = random_corpus(np.random.default_rng(seed), sentences=8, longest=4)

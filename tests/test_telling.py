@@ -58,7 +58,7 @@ def test_a_dropped_template_has_nothing_to_tell():
     assert telling(sparse, gone, 5) == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5, unique=True))
 def test_features_of_arcs_are_spelled_as_they_were_found(corpus, lines):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)

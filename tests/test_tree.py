@@ -41,7 +41,7 @@ shapes = st.tuples(st.integers(0, 10**6), st.lists(st.integers(1, 4), min_size=1
 
 
 @pytest.mark.parametrize("name", TREES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, st.sampled_from([1.0, 0.5]), st.booleans())
 def test_decode_is_the_best_of_all_trees(name, shape, scale, augmented):
     structure = STRUCTURES[name](0)
@@ -101,7 +101,7 @@ def test_where_the_best_tree_is_projective_both_searches_find_it():
 
 
 @pytest.mark.parametrize("name", TREES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(shapes, st.sampled_from([1.0, 0.5, 20.0]), st.booleans())
 def test_marginals_are_those_of_all_trees(name, shape, scale, less_gold):
     structure = STRUCTURES[name](0)
@@ -147,7 +147,7 @@ def test_marginals_of_longer_sentences_are_derivatives_of_log_z(name):
         assert (ends[1, 0] - ends[0, 0]) / 2e-4 == pytest.approx(found.count[row, 0], abs=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(shapes)
 def test_evaluate_indicator_and_losses_agree(shape):
     structure = TreeStructure()

@@ -4,6 +4,7 @@ encode        text in memory to features
 certificate   V and the norms from the dual, scores, and the most violated outputs at four scales
 likelihood    scores, marginals and gradient of a random field, on merged attributes
 predict       the test text in memory to labels, features found on the way
+copy, touch   160 MB copied, or written for the first time: what the machine has for any program
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from mtlstruct.options import Options
 from mtlstruct.oracle import Oracle
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import encode, oracle_of
+
+SIZE = 40_000_000
 
 
 def certificate(oracle: Oracle) -> float:
@@ -46,6 +49,22 @@ def likelihood(oracle: Oracle) -> float:
     return rates._best(lambda: small.count(small.likelihood(small.score(weights, none)).counts, gradient))[0]
 
 
+def copy(count: int) -> float:
+    """The threads copy a part each."""
+    source, target = np.ones((count, SIZE // count), np.int32), np.ones((count, SIZE // count), np.int32)
+    return rates._best(lambda: threads.in_order(lambda k: np.copyto(target[k], source[k]), range(count)))[0]
+
+
+def touch(count: int) -> float:
+    """The threads write a part each of memory that the system has yet to hand out."""
+
+    def work() -> None:
+        fresh = np.empty((count, SIZE // count), np.int32)
+        threads.in_order(lambda k: fresh[k].fill(1), range(count))
+
+    return rates._best(work)[0]
+
+
 def main(templates: str, train: str, model: str, test: str, count: str) -> dict[str, float]:
     """All parts, each the best of a few."""
     threads.set_threads(int(count))
@@ -62,6 +81,8 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
         "certificate": certificate(oracle.folded(spare=False)),
         "likelihood": likelihood(oracle),
         "predict": rates._best(lambda: tagger.predict(text))[0],
+        "copy": copy(int(count)),
+        "touch": touch(int(count)),
     }
 
 

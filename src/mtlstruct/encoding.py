@@ -29,6 +29,7 @@ from .corpus import Corpus
 from .linear import LOOKAHEAD, Design, score
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .openings import Entries, Found, Shape, check_alone, design_of, find, is_open, learn_strings
+from .plain import Plain
 from .plan import Join, Plan, Stream, Use, make_plan
 from .sharing import Known, joint_numbers, widened
 from .structures.base import Parts, Sites
@@ -133,12 +134,7 @@ class FeatureIndex:
                 self.plan.streams, self._functions, self.vocabularies, strict=True
             )
         ]
-        values = list(cells)
-        for join, table in zip(self.plan.joins, self.tables, strict=True):
-            left, right = values[join.left], cells[join.stream]
-            assert not isinstance(left, Entries)
-            assert not isinstance(right, Entries)  # check_alone
-            values.append(table.lookup(left, grid.shifted(right, join)))
+        values = _joined(self.plan, grid, cells, lambda number, *pairs: self.tables[number].lookup(*pairs))
         encoded = _assemble(self, grid, values, sites)
         if self.support is None:
             return encoded
@@ -258,8 +254,9 @@ class Observed:
     def counts(self, r: int, size: int) -> Int64:
         """How often a reading sees each value of its node, of which there are `size`."""
         found = self.at(r)
-        ids = found.ids if isinstance(found, Entries) else found
-        return np.bincount(ids[ids != ABSENT], minlength=size).astype(np.int64)
+        if isinstance(found, Plain):
+            return found.counts(size)
+        return np.bincount(found.ids[found.ids != ABSENT], minlength=size).astype(np.int64)
 
     def encoded(self, index: FeatureIndex) -> Encoded:
         """The corpus in the attributes of an index whose maps are for these values."""
@@ -375,24 +372,36 @@ def _marks(vocabulary: Vocabulary, marks: list[int]) -> dict[int, int]:
 
 
 def _build_joins(plan: Plan, grid: _Grid, cells: list[Node]) -> tuple[tuple[PairTable, ...], list[Node]]:
-    """All joins, in waves: a join waits only for its left side."""
-    values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
+    """All joins, and the tables that find them again."""
     tables: list[PairTable | None] = [None] * len(plan.joins)
+
+    def build(number: int, left: Int32, right: Int32) -> Int32:
+        tables[number], ids = PairTable.build(left, right)
+        return ids
+
+    values = _joined(plan, grid, cells, build)
+    return tuple(t for t in tables if t is not None), values
+
+
+def _joined(
+    plan: Plan, grid: _Grid, cells: list[Node], numbers: Callable[[int, Int32, Int32], Int32]
+) -> list[Node]:
+    """The cells, then all joins in waves: a join, numbers(join, left, right), waits only for its left side."""
+    values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
 
     def work(number: int) -> None:
         join = plan.joins[number]
         left, right = values[join.left], cells[join.stream]
         assert isinstance(left, np.ndarray)
         assert isinstance(right, np.ndarray)  # check_alone
-        table, ids = PairTable.build(left, grid.shifted(right, join))
-        tables[number], values[len(cells) + number] = table, ids
+        values[len(cells) + number] = numbers(number, left, grid.shifted(right, join))
 
     waiting = list(range(len(plan.joins)))
     while waiting:
         ready = [n for n in waiting if values[plan.joins[n].left] is not None]
         threads.in_order(work, ready)
         waiting = [n for n in waiting if n not in set(ready)]
-    return tuple(t for t in tables if t is not None), [v for v in values if v is not None]
+    return [v for v in values if v is not None]
 
 
 def number_attributes(
@@ -403,13 +412,12 @@ def number_attributes(
     def work(j: int) -> tuple[list[Int32], int]:
         readings = plan.readings(j)
         numbers = joint_numbers(templates[j], plan, readings, known)
+        if len(readings) == 1:
+            ranks, kept = rank_by_count(count(readings[0], len(numbers[0])), min_count)
+            return [np.append(ranks, np.int32(ABSENT))], kept
         counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
         for r, number in zip(readings, numbers, strict=True):
-            found = count(r, len(number))
-            if len(readings) > 1:
-                np.add.at(counts, number, found)
-            else:
-                counts += found
+            np.add.at(counts, number, count(r, len(number)))
         ranks, kept = rank_by_count(counts, min_count)
         return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], kept
 
@@ -422,12 +430,11 @@ def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | No
     """The value of a template's node at each site."""
     places = grid.place if tokens is None else grid.place[tokens]
     if use.node == ABSENT:
-        return np.zeros(len(places), np.int32)
+        return Plain(np.zeros(1, np.int32), np.zeros_like(places), 0)
     node = values[use.node]
     if isinstance(node, Entries):
         return node.at(grid.ptr, use.anchor, tokens)
-    seen: Int32 = node[places + use.anchor]
-    return seen
+    return Plain(node, places, use.anchor)
 
 
 def _unit_factors(seen: Observed) -> NDArray[np.float64]:
@@ -470,12 +477,10 @@ def _design(
     count = len(grid.place) if site.tokens is None else len(site.tokens)
 
     def attributes(r: int) -> Found:
-        found = _values_at(index.plan.uses[r], grid, values, site.tokens)
-        if isinstance(found, Entries):
-            factor = 1.0 if factors is None else float(factors[index.plan.owners[r]])
-            return found.mapped(index.maps[r]).scaled(factor)
-        local: Int32 = index.maps[r][found]
-        return local
+        found = _values_at(index.plan.uses[r], grid, values, site.tokens).mapped(index.maps[r])
+        if isinstance(found, Plain):
+            return found
+        return found.scaled(1.0 if factors is None else float(factors[index.plan.owners[r]]))
 
     open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
     shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None

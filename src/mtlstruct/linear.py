@@ -144,7 +144,18 @@ class Design:
     def entries_below(self) -> NDArray[np.int64]:
         """How many entries have an attribute below each."""
         count = np.bincount(self.ids[: self.ptr[-1]], minlength=self.attributes + 1)
-        return np.append(0, np.cumsum(count[:-1])).astype(np.int64)
+        return np.append(0, np.cumsum(count)).astype(np.int64)
+
+    @cached_property
+    def entry_rows(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The row and the value of each entry, by attribute: those of attribute a begin at entries_below[a].
+
+        As large as A itself: for learners that go over the data many times.
+        """
+        rows = np.zeros(len(self.ids), np.int32)
+        values = np.empty_like(self.values)
+        _sort_by_attribute(self.ids, self.ptr, self.values, self.entries_below.copy(), rows, values)
+        return rows, values
 
     @property
     def ragged(self) -> bool:
@@ -214,10 +225,16 @@ def padded(width: int) -> int:
     return -8 * (-width // 8) if width <= 8 else -16 * (-width // 16)
 
 
+PIECE = 1 << 24
+"""Bytes that a thread clears at a time."""
+
+
 def aligned_zeros(rows: int, width: int) -> NDArray[np.float32]:
     """float32[rows, width] that starts on a cache line, so that a padded row of weights touches as few as it can."""
     size = rows * width * 4
-    raw = np.zeros(size + 64, np.uint8)
+    raw = np.empty(size + 64, np.uint8)
+    # the system hands out memory when it is first written to, which takes as long as to work with it: by all threads
+    threads.in_order(lambda start: raw[start : start + PIECE].fill(0), range(0, len(raw), PIECE))
     start = -raw.ctypes.data % 64
     return raw[start : start + size].view(np.float32).reshape(rows, width)
 
@@ -280,22 +297,23 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
 
 def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> None:
-    """Rows are sorted, so a thread finds its range of attributes in each; ranges have about as many entries each.
+    """A thread has a range of attributes, with about as many entries as others; each sums its rows in order.
 
     A weight has one writer, so bits do not depend on how many there are.
     """
+    below, every = design.entries_below, design.attributes + 1
     shares = np.linspace(0, int(design.ptr[-1]), threads.get_threads() + 1)[1:-1]
-    cuts = np.unique(
-        np.concatenate([[0], np.searchsorted(design.entries_below, shares), [design.attributes + 1]])
-    )
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(below, shares), [every]]))
     rows = (design.ids, design.ptr, design.values)
 
     def work(span: tuple[int, int]) -> None:
         if design.support is None:
-            _count_range(*span, *rows, z, out)
+            _sum_rows_of(*span, below, *design.entry_rows, z, out)
         else:
             supported.count((0, 0), span, *rows, design.support, z, out, LOOKAHEAD)
 
+    if design.support is None:
+        _ = design.entry_rows  # by one thread, before all want it
     threads.in_order(work, list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
 
 
@@ -424,31 +442,28 @@ def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyp
 
 
 @fast_kernel
-def _count_range(first, last, ids, ptr, values, z, out):  # type: ignore[no-untyped-def]
+def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
-    for row in range(len(ptr) - 1):
-        some = False
-        for y in range(width):
-            some |= z[row, y] != 0
-        if not some:
-            continue
-        low, high = ptr[row], ptr[row + 1]
-        while low < high:  # the first entry that is not below `first`
-            middle = (low + high) // 2
-            if ids[middle] < first:
-                low = middle + 1
-            else:
-                high = middle
-        entry = ids[low : ptr[row + 1] + LOOKAHEAD]
-        for k in range(ptr[row + 1] - low):
-            if entry[k] >= last:
-                break
-            prefetch(out, np.int64(entry[k + LOOKAHEAD]))
-            u = out[np.uint64(entry[k])]
-            x = values[low + k] if real else np.float32(1)
+    for a in range(first, last):
+        u = out[a]
+        for k in range(below[a], below[a + 1]):
+            prefetch(z, np.int64(rows[k + LOOKAHEAD]))
+            x = values[k] if real else np.float32(1)
+            v = z[np.uint64(rows[k])]
             for y in range(width):
-                u[y] += x * z[row, y]
+                u[y] += x * v[y]
+
+
+@kernel
+def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: ignore[no-untyped-def]
+    for row in range(len(ptr) - 1):
+        for k in range(ptr[row], ptr[row + 1]):
+            place = at[ids[k]]
+            at[ids[k]] += 1
+            rows[place] = row
+            if len(values) > 0:
+                sorted_values[place] = values[k]
 
 
 @kernel

@@ -91,18 +91,21 @@ class PairTable:
         return np.asarray(self.pairs & 0xFFFFFFFF)
 
 
+HUGE = 0xFFFF
+"""Counts from here on are sorted by themselves: there are few."""
+
+
 def rank_by_count(counts: NDArray[np.int64], min_count: int) -> tuple[NDArray[np.int32], int]:
     """Numbers values by falling count (ties by value), leaving out those below min_count.
 
     Frequent features then lie together at the head of their block, where the cache keeps them.
     """
-    clipped = np.minimum(counts, 0xFFFF).astype(np.uint16)
-    order = np.argsort(np.uint16(0xFFFF) - clipped, kind="stable")  # 16 bits: numpy sorts by radix
-    huge = int(np.count_nonzero(clipped == 0xFFFF))
-    order[:huge] = order[:huge][np.argsort(-counts[order[:huge]], kind="stable")]
-    kept = int(np.count_nonzero(counts >= max(1, min_count)))
-    ranks = np.full(len(counts), ABSENT, np.int32)
-    ranks[order[:kept]] = np.arange(kept, dtype=np.int32)
+    ranks = np.empty(len(counts), np.int32)
+    kept = int(_rank(counts, max(1, min_count), ranks))
+    huge = np.flatnonzero(counts >= HUGE)  # they have the first ranks, in order of value so far
+    ranks[huge[np.argsort(-counts[huge], kind="stable")]] = np.arange(len(huge), dtype=np.int32)
+    if min_count > HUGE:
+        ranks[counts < min_count] = ABSENT
     return ranks, kept
 
 
@@ -112,9 +115,9 @@ def capacity(entries: int) -> int:
 
 
 def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    encoded = [s.encode() for s in strings]
+    encoded = list(map(str.encode, strings))
     ptr = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(e) for e in encoded], out=ptr[1:])
+    np.cumsum(list(map(len, encoded)), out=ptr[1:])
     return np.frombuffer(b"".join(encoded), np.uint8), ptr
 
 
@@ -227,3 +230,20 @@ def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
                 out[i] = slots[h]
                 break
             h = (h + np.uint64(1)) & mask
+
+
+@kernel
+def _rank(counts, min_count, ranks):  # type: ignore[no-untyped-def]
+    """ranks by falling count, where counts of HUGE and more are taken for equal. Returns how many are kept."""
+    first = np.zeros(HUGE + 2, np.int32)  # how many there are that come before those with count HUGE - k
+    kept = 0
+    for count in counts:
+        first[HUGE - min(count, HUGE) + 1] += 1
+        kept += count >= min_count
+    for k in range(HUGE):
+        first[k + 1] += first[k]
+    for i in range(len(counts)):
+        k = HUGE - min(counts[i], HUGE)
+        ranks[i] = first[k] if counts[i] >= min_count else -1
+        first[k] += 1
+    return kept

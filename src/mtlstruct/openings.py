@@ -23,6 +23,7 @@ from .corpus import Column, Corpus, entries
 from .errors import IncompatibleError
 from .linear import LOOKAHEAD, Design
 from .numbering import ABSENT, Vocabulary
+from .plain import Plain, turn
 from .plan import Stream
 from .templates import TemplateSet
 from .templates.functions import VALUE
@@ -41,6 +42,10 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
+
+
+SPAN = 2048
+"""Sites whose rows are written together, so that they stay in the cache until they are full."""
 
 
 @dataclass(frozen=True)
@@ -202,7 +207,7 @@ def _bad_number(
 # ---------------------------------------------------------------- rows of A
 
 
-Found = Int32 | Entries
+Found = Plain | Entries
 """What a reading finds at each site: an attribute within its template, ABSENT if none; or entries of such."""
 
 Find = Callable[[int], Found]
@@ -222,7 +227,7 @@ class Shape:
         """The shape of what was found."""
         if isinstance(found, Entries):
             return cls(found.width, int(np.count_nonzero(found.ids != ABSENT)), found.real)
-        return cls(1, int(np.count_nonzero(found != ABSENT)), False)
+        return cls(1, int(np.count_nonzero(found.ids() != ABSENT)), False)
 
 
 def design_of(
@@ -282,19 +287,35 @@ def _uniform(
     """Each reading has as many slots as it has entries at a site."""
     ends = np.cumsum(widths).tolist()
     slots = ends[-1] if ends else 0
-    ids: NDArray[np.integer] = np.full(sites * slots + LOOKAHEAD, null, dtype)
+    ids: NDArray[np.integer] = np.empty(sites * slots + LOOKAHEAD, dtype)
+    ids[sites * slots :] = null
     table = ids[: sites * slots].reshape(sites, slots)
     values = np.ones((sites, slots) if real else (0, 0), np.float32)
 
-    def work(number: int) -> None:
+    def open_(number: int) -> tuple[int, _Job, Plain] | None:
+        """Writes what an open reading has found; a plain one is left for later."""
         job, width = jobs[number], widths[number]
         some, own = attributes(job.reading), slice(ends[number] - width, ends[number])
-        local = some.ids.reshape(sites, width) if isinstance(some, Entries) else some[:, None]
+        if isinstance(some, Plain):
+            return ends[number] - 1, job, some
+        local = some.ids.reshape(sites, width)
         table[:, own] = np.where(local == ABSENT, null, local + dtype(job.offset))
-        if real and isinstance(some, Entries) and some.values is not None:
+        if real and some.values is not None:
             values[:, own] = some.values.reshape(sites, width)
+        return None
 
-    threads.in_order(work, range(len(jobs)))
+    left = [plain for plain in threads.in_order(open_, range(len(jobs))) if plain is not None]
+
+    where = np.array([column for column, _, _ in left], np.int64)
+
+    def plain(first: int) -> None:
+        rows = table[first : first + SPAN]
+        columns: NDArray[np.integer] = np.empty((len(left), len(rows)), dtype)
+        for column, (_, job, some) in zip(columns, left, strict=True):
+            some.write(column, job.offset, null, first)
+        turn(columns, where, rows)
+
+    threads.in_order(plain, range(0, sites, SPAN))
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)
     _sort_within(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()
@@ -337,8 +358,9 @@ def _ragged(
             if real and known.values is not None:
                 values[at] = known.values
         else:
-            firing = np.flatnonzero(some != ABSENT)
-            local, at = some[firing], cursor[firing]
+            local = some.ids()
+            firing = np.flatnonzero(local != ABSENT)
+            local, at = local[firing], cursor[firing]
             cursor[firing] += 1
         ids[at] = local + dtype(job.offset)
         blocks[at] = job.block
@@ -348,7 +370,7 @@ def _ragged(
 def _counts(found: Found) -> Int64:
     """How many entries each site has that are known."""
     if not isinstance(found, Entries):
-        firing: Int64 = (found != ABSENT).astype(np.int64)
+        firing: Int64 = (found.ids() != ABSENT).astype(np.int64)
         return firing
     site = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr))
     counts: Int64 = np.bincount(site[found.ids != ABSENT], minlength=len(found.ptr) - 1)

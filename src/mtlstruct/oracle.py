@@ -140,16 +140,25 @@ class Oracle:
         encoded, structure = self.encoded, self.structure
         log_partition = np.zeros(self.sentences)
 
-        def work(first: int, last: int) -> tuple[RowCounts, ...]:
-            span = (first, last)
-            return structure.marginals(parts, encoded.rows, encoded.ptr, span, log_partition, gold=self.gold)
-
         counts: list[NDArray[np.floating]] = [
             np.zeros(part.shape, np.float32 if rows is None else np.float64)
             for part, rows in zip(parts, encoded.rows, strict=True)
         ]
+
+        def work(first: int, last: int) -> list[tuple[RowCounts, NDArray[np.floating]]]:
+            """Adds what is of rows of these sentences alone; the rest, with where it belongs, is left."""
+            span = (first, last)
+            found = structure.marginals(parts, encoded.rows, encoded.ptr, span, log_partition, gold=self.gold)
+            shared = []
+            for some, table, rows in zip(found, counts, encoded.rows, strict=True):
+                if rows is None:
+                    some.add_to(table)
+                else:
+                    shared.append((some, table))
+            return shared
+
         for chunk in threads.over_sentences(work, encoded.ptr):  # in order, so that bits do not vary
-            for some, table in zip(chunk, counts, strict=True):
+            for some, table in chunk:
                 some.add_to(table)
         slope = self.inner(counts, parts)
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)

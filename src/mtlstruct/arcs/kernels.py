@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel, kernel
+from .._kernels import fast_kernel, inner_kernel, kernel
 from ..linear import prefetch
 
 MASK_BITS = 16
@@ -379,7 +379,7 @@ def score_arcs(program, table, tags, words, ptr, span, work, weights, out):  # t
                 arc += 1
 
 
-@fast_kernel
+@inner_kernel
 def _score_alone(alone, record, block, classes, table, weights, n, rows, alone_score):  # type: ignore[no-untyped-def]
     """What bases of one word give to arcs of each class, as the arc's head and as its modifier."""
     count = classes.shape[1]

@@ -45,9 +45,9 @@ class Triplets:
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Counts over all parts of a few rows of one kind: int32 row (distinct), floats [rows, width]."""
+    """Counts over all parts of a few rows of one kind: distinct int32 rows or a run of them, floats [rows, width]."""
 
-    row: NDArray[np.int32]
+    row: NDArray[np.int32] | slice
     count: NDArray[np.floating]
 
     def add_to(self, table: NDArray[np.floating]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel
+from .._kernels import fast_kernel, inner_kernel
 from ..linear import LOOKAHEAD, Design, prefetch
 
 DEAD = 1e-8
@@ -91,7 +91,7 @@ def _add_scores(ids, ptr, ragged, values, V, scales, width, seats, vectors, valu
         value[k] += total
 
 
-@fast_kernel
+@inner_kernel
 def _compare_slots(ids, ptr, values, null, scales, rows, count, out):  # type: ignore[no-untyped-def]
     """out[r, q] = Σ_j mu_j ⟨x_rj, x_qj⟩ for all pairs of rows, slot by slot in one run through memory."""
     column = np.zeros(count, ids.dtype)
@@ -112,7 +112,7 @@ def _compare_slots(ids, ptr, values, null, scales, rows, count, out):  # type: i
                     out[r, q] += scale * x[r] * x[q] if column[q] == here else np.float32(0)
 
 
-@fast_kernel
+@inner_kernel
 def _inner_product(ids, ragged, values, null, scales, a0, a1, b0, b1):  # type: ignore[no-untyped-def]
     """Σ_j mu_j ⟨x_aj, x_bj⟩ of two rows of A, sorted but for null attributes, in which ids may repeat."""
     total = np.float32(0)

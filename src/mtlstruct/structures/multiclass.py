@@ -119,7 +119,7 @@ class MulticlassStructure:
         share /= total[:, None]
         if gold is not None:
             share[np.arange(stop - start), gold[start:stop]] -= 1
-        return (RowCounts(np.arange(start, stop, dtype=np.int32), share),)
+        return (RowCounts(slice(start, stop), share),)
 
     def nbest(
         self,

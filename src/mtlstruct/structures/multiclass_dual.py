@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel
+from .._kernels import fast_kernel, inner_kernel
 from ..keeping import Kept
 from ..linear import LOOKAHEAD, padded, prefetch
 from ..support import lists
@@ -114,7 +114,7 @@ def _expected_cost(counts, gold, cost):  # type: ignore[no-untyped-def]
     return total
 
 
-@fast_kernel
+@inner_kernel
 def _load(entry, size, x, real, scales, V, own, of, out):  # type: ignore[no-untyped-def]
     """out = −Σ_j mu_j v_j of one row of A; `own` and `of` as in sequence_visit."""
     W = len(out)
@@ -139,7 +139,7 @@ def _load(entry, size, x, real, scales, V, own, of, out):  # type: ignore[no-unt
             out[y] -= s * v[y]
 
 
-@fast_kernel
+@inner_kernel
 def _square(entry, size, x, real, slotwise, scales, null):  # type: ignore[no-untyped-def]
     """Σ_j mu_j‖x_j‖² of one row of A; where a template may speak twice, equal ids are neighbours."""
     total = 0.0
@@ -161,7 +161,7 @@ def _square(entry, size, x, real, slotwise, scales, null):  # type: ignore[no-un
     return total
 
 
-@fast_kernel
+@inner_kernel
 def _project(alpha, e, step, fresh, support):  # type: ignore[no-untyped-def]
     """fresh := the point of the simplex nearest to z = alpha + step·e; support int64[L] is room to work in.
 
@@ -199,7 +199,7 @@ def _project(alpha, e, step, fresh, support):  # type: ignore[no-untyped-def]
         fresh[y] = alpha[y] + step * e[y] - top - threshold
 
 
-@fast_kernel
+@inner_kernel
 def _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, count, V, N):  # type: ignore[no-untyped-def]
     """V[id, y] += x·change on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖²."""
     square = 0.0
@@ -217,7 +217,7 @@ def _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, 
         N[blocks[start + k] if ragged else blocks[k]] += 2.0 * value * dot + value * value * square
 
 
-@fast_kernel
+@inner_kernel
 def _add_listed(entry, size, x, real, ragged, blocks, start, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """The same where attributes have features with some labels only; d float32[L] is the change of each label."""
     for k in range(size):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel
+from .._kernels import fast_kernel, kernel
 from ..constraints import Constraints
 from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
 from .sequence_marginals import marginals
@@ -82,10 +82,9 @@ class SequenceStructure:
         self, parts: Parts, rows: Rows, ptr: NDArray[np.int64], outputs: NDArray[np.int32]
     ) -> NDArray[np.float64]:
         """Sum of the node and edge scores on the path."""
-        each = parts[0][np.arange(len(outputs)), outputs].astype(np.float64)
-        tokens, row, pair = self._edges(outputs, rows, ptr)
-        each[tokens] += parts[1][row, pair]
-        return np.add.reduceat(each, ptr[:-1]) if len(each) else np.zeros(0)
+        totals = np.zeros(len(ptr) - 1)
+        _path_scores(*parts, edge_rows(rows), ptr, outputs, self.labels, totals)
+        return totals
 
     def indicator(
         self,
@@ -195,6 +194,15 @@ def edge_rows(rows: Rows) -> NDArray[np.int32]:
 
 
 # ---------------------------------------------------------------- kernels
+
+
+@kernel
+def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type: ignore[no-untyped-def]
+    for i in range(len(totals)):
+        for t in range(ptr[i], ptr[i + 1]):
+            totals[i] += nodes[t, outputs[t]]
+            if t > ptr[i]:
+                totals[i] += edges[edge_row[t - i - 1], outputs[t - 1] * labels + outputs[t]]
 
 
 @fast_kernel

@@ -46,7 +46,7 @@ def marginals(
     if gold is not None:
         _less_gold(bounds, gold[start:stop], site_row.astype(np.int64), node, edge)
     return (
-        RowCounts(np.arange(start, stop, dtype=np.int32), node),
+        RowCounts(slice(start, stop), node),
         RowCounts(rows.astype(np.int32), edge.reshape(len(rows), labels * labels)),
     )
 

@@ -794,7 +794,22 @@ def _visit(  # type: ignore[no-untyped-def]
                 if role != _BOTH:
                     wait(meeting, _DONE, late + 1)
                 start, n = spans[late, 0], spans[late, 1] - spans[late, 0]
-                _commit(start, n, all_delta[late % 2], ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
+                _commit(
+                    start,
+                    n,
+                    all_delta[late % 2],
+                    ids,
+                    ptr,
+                    ragged,
+                    blocks,
+                    values,
+                    V,
+                    null,
+                    alone,
+                    own,
+                    of,
+                    N,
+                )
             if s < len(spans):
                 start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
                 _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
@@ -813,9 +828,9 @@ def _visit(  # type: ignore[no-untyped-def]
                 _catch_up(start, n, before, done, ids, slots, scales, null, mine, em)
             gaps[s], change, moves = _improve(
                 start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
-                em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
-                rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
-                moved, high, low, back, now, best, arg,
+                em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu,
+                N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
+                local, moved, high, low, back, now, best, arg,
             )  # fmt: skip
             loss += change
             steps += moves

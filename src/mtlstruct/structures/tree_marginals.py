@@ -43,7 +43,7 @@ def marginals(
     run = _inside_outside if projective else _matrix_tree
     scores = parts[0][first_row : first_row + rows]
     run(first, last, ptr, scores, float(scale), right, single_root, out, log_partition)
-    return (RowCounts(np.arange(first_row, first_row + rows, dtype=np.int32), out.astype(np.float32)),)
+    return (RowCounts(slice(first_row, first_row + rows), out.astype(np.float32)),)
 
 
 # ---------------------------------------------------------------- kernels

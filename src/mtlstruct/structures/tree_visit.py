@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel, kernel
+from .._kernels import fast_kernel, inner_kernel, kernel
 from ..linear import LOOKAHEAD, prefetch
 
 FORGET = 3
@@ -90,7 +90,7 @@ def premultiply(block_ptr, templates, V, mu, product):  # type: ignore[no-untype
             product[a] = scale * V[a, 0]
 
 
-@fast_kernel
+@inner_kernel
 def _score(ids, ptr, row, product):  # type: ignore[no-untyped-def]
     entry = ids[ptr[row] : ptr[row + 1]]
     total = np.float32(0)
@@ -223,7 +223,7 @@ def _list_arcs(i, start, n, loose, forest, first_row, work):  # type: ignore[no-
     return count
 
 
-@fast_kernel
+@inner_kernel
 def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped-def]
     """K[a, b] = Σ mu over the features that arcs a and b share. Entries of the same feature are chained by marks."""
     K = np.zeros((count, count))
@@ -264,7 +264,7 @@ def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped
     return K
 
 
-@fast_kernel
+@inner_kernel
 def _commit(count, coefficient, arcs, mu, primal, work):  # type: ignore[no-untyped-def]
     """V += coefficient on the features of each arc; N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖², and the product."""
     null = len(primal.product) - 1
@@ -313,7 +313,7 @@ def _choose(kept, mass, value):  # type: ignore[no-untyped-def]
     return high, low, light, current
 
 
-@fast_kernel
+@inner_kernel
 def _pull(high, low, loose, count, K, work, pull):  # type: ignore[no-untyped-def]
     """pull = K·(arcs of `high` − arcs of `low`); returns quad."""
     for a in range(count):
@@ -329,7 +329,7 @@ def _pull(high, low, loose, count, K, work, pull):  # type: ignore[no-untyped-de
     return quad
 
 
-@fast_kernel
+@inner_kernel
 def _ascend(  # type: ignore[no-untyped-def]
     i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough
 ):
