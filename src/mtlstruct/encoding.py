@@ -25,8 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import threads
+from ._kernels import kernel
 from .corpus import Corpus
 from .linear import LOOKAHEAD, Design, score
+from .normalizers import unchanged
 from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
 from .openings import Entries, Found, Shape, check_alone, design_of, find, is_open, learn_strings
 from .plain import Plain
@@ -337,15 +339,15 @@ class _Grid:
         """The cell `gap` to the right of each place, ABSENT where that leaves the sentence's stretch."""
         if join.gap == 0:
             return cells
-        out = np.full(len(cells), ABSENT, np.int32)
-        out[: -join.gap] = cells[join.gap :]
-        out[self.room < join.gap] = ABSENT
+        out = np.empty_like(cells)
+        _shift(cells, self.room, join.gap, out)
         return out
 
 
 def _strings(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
     """What the stream makes of each distinct value of its column."""
-    return [function(cell) for cell in corpus.columns[stream.column].strings]
+    strings = corpus.columns[stream.column].strings
+    return list(strings) if function is unchanged else [function(cell) for cell in strings]
 
 
 def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
@@ -503,3 +505,9 @@ def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int
         _, row = PairTable.build(row, ids.astype(np.int32))
     _, first = np.unique(row, return_index=True)
     return table[first], row
+
+
+@kernel
+def _shift(cells, room, gap, out):  # type: ignore[no-untyped-def]
+    for place in range(len(out)):
+        out[place] = cells[place + gap] if room[place] >= gap else -1

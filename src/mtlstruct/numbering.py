@@ -117,7 +117,7 @@ def capacity(entries: int) -> int:
 def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     encoded = list(map(str.encode, strings))
     ptr = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum(list(map(len, encoded)), out=ptr[1:])
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)), out=ptr[1:])
     return np.frombuffer(b"".join(encoded), np.uint8), ptr
 
 

@@ -44,8 +44,8 @@ SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
 
 
-SPAN = 2048
-"""Sites whose rows are written together, so that they stay in the cache until they are full."""
+SPAN = 16384
+"""Most sites whose rows are written together: few enough to stay in the cache until they are full."""
 
 
 @dataclass(frozen=True)
@@ -308,14 +308,16 @@ def _uniform(
 
     where = np.array([column for column, _, _ in left], np.int64)
 
-    def plain(first: int) -> None:
-        rows = table[first : first + SPAN]
-        columns: NDArray[np.integer] = np.empty((len(left), len(rows)), dtype)
-        for column, (_, job, some) in zip(columns, left, strict=True):
-            some.write(column, job.offset, null, first)
-        turn(columns, where, rows)
+    def plain(span: tuple[int, int]) -> None:
+        room: NDArray[np.integer] = np.empty((len(left), SPAN), dtype)
+        for first in range(*span, SPAN):
+            rows = table[first : min(first + SPAN, span[1])]
+            columns = room[:, : len(rows)]
+            for column, (_, job, some) in zip(columns, left, strict=True):
+                some.write(column, job.offset, null, first)
+            turn(columns, where, rows)
 
-    threads.in_order(plain, range(0, sites, SPAN))
+    threads.in_order(plain, threads.shares(sites))
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)
     _sort_within(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()

@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -79,6 +80,12 @@ def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]
     goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, count, dtype=np.int64) // count
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]]))
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def shares(size: int) -> list[tuple[int, int]]:
+    """Cuts 0..size into an equal run for each thread: for work in which it does not matter where the cuts are."""
+    cuts = np.linspace(0, size, _threads + 1).astype(np.int64).tolist()
+    return [(first, last) for first, last in pairwise(cuts) if first < last]
 
 
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
