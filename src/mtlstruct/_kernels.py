@@ -34,11 +34,12 @@ def fast_kernel(function: Kernel) -> Kernel:
 
 
 def inner_kernel(function: Kernel) -> Kernel:
-    """A fast kernel that becomes part of each kernel which calls it; Python cannot call it.
+    """A fast kernel that becomes part of each kernel of its file which calls it; Python cannot call it.
 
     A caller that is loaded from the cache has its own copy of what it calls, optimised with it; one that was
     just compiled would use the copy which stands by itself. Both are right, and sums may differ in their last
-    bits: with no copy by itself to call, they do not.
+    bits: with no copy by itself to call, they do not. Of its file, since the cache asks no more than whether the
+    file of the caller has changed.
     """
     from numba import njit
 

@@ -110,11 +110,6 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "sentences": len(corpus),
         "tokens": corpus.tokens,
         "sparse": regularizer(options.method, options.p).sparse,
-        "objective": fit.objective,
-        "dual": fit.dual,
-        "gap": fit.gap,
-        "epsilon": fit.epsilon,
-        "passes": fit.passes,
-        "converged": fit.converged,
+        **fit.figures(),
         **({"temperature": 1.0} if recipe(options.method).likelihood else {}),
     }

@@ -136,12 +136,7 @@ def _figures(training: Training) -> dict[str, Any]:
 
     fit = training.fit
     return {
-        "objective": fit.objective,
-        "dual": fit.dual,
-        "gap": fit.gap,
-        "epsilon": fit.epsilon,
-        "passes": fit.passes,
-        "converged": fit.converged,
+        **fit.figures(),
         "seconds": training.seconds,
         "encode_seconds": training.encode_seconds,
         "templates": len(training.model.templates),

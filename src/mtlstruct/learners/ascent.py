@@ -26,6 +26,10 @@ HOPE = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
 more work between full passes (large c) makes the estimate staler."""
 
+TRUST, PATIENCE = 1.15, 1.03
+"""After a certificate that was not enough, the next is tried when the estimate has fallen as far as that one lacked,
+or nearly; what is near grows with each cycle, since an estimate need not fall as the gap does."""
+
 WARMUP = 3
 """Full passes with plain multiplicative mu updates, before each template gets its own rate."""
 
@@ -50,10 +54,11 @@ class Ascent(Kept, ABC):
     V, N        V is only good after a certificate where sentences lie elsewhere
     left        what is still to be done of the present cycle, in order
     bounds      those of the last cycle, and whether they are proved
+    hope        how many times the gap asked for the estimate may be when a certificate is tried, at small c
     """
 
     kept: ClassVar[tuple[str, ...]] = (
-        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified"),
+        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified", "hope"),
     )
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop) -> None:
@@ -72,6 +77,7 @@ class Ascent(Kept, ABC):
         self.left: list[str] = []
         self.bounds = Bounds(np.inf, 0.0, np.inf)
         self.certified = False
+        self.hope = np.inf
 
     # ------------------------------------------------------------ what the learner asks
 
@@ -170,9 +176,13 @@ class Ascent(Kept, ABC):
         estimate = self.bounds
         self._sharpen(self.stop.asked(estimate.objective, self.C))
         self.mu.calm(relative(estimate.objective, estimate.dual))
-        near = self._reached(HOPE * 3**self.decades)
-        if near or self.passes == self.stop.max_passes:
+        stale = 3**self.decades
+        if self._reached(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
             self._certify()
+            proved = max(self.bounds.objective - self.bounds.dual, np.finfo(float).tiny)
+            self.hope = TRUST * (estimate.objective - estimate.dual) / proved
+        else:
+            self.hope *= PATIENCE
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
 
     def _sharpen(self, asked: float) -> None:

@@ -50,6 +50,9 @@ NOTHING = Keeper()
 """Of runs that are not kept."""
 
 
+FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged")
+
+
 @dataclass(frozen=True)
 class Fit:
     """w_j = scale_j · weights_j, in the layout of the oracle; the weight mu of each template, and the certificate."""
@@ -63,6 +66,10 @@ class Fit:
     epsilon: float
     passes: int
     converged: bool
+
+    def figures(self) -> dict[str, Any]:
+        """The certificate, and what it took: as models and reports have them."""
+        return {name: getattr(self, name) for name in FIGURES}
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class TemplateWeights(Kept):
     kept = ("mu", "adaptive", "rate", "fastest", "best", "previous")
 
     FLOOR = 1e-9
-    GROW, SHRINK, SLOWEST, FASTEST = 1.02, 0.5, 0.02, 4.0
+    GROW, SHRINK, SLOWEST, FASTEST = 1.02, 0.5, 0.02, 10.0
 
     def __init__(self, regularizer: Regularizer, m: int) -> None:
         self.regularizer = regularizer
