@@ -313,7 +313,7 @@ while True:
     at = max([at, *(number(line) for line in lines if line.startswith("pass "))])
     if os.WIFSIGNALED(status):
         kills += 1
-        assert Path("m.mtl").read_bytes() == b"an older model"
+        assert Path("m.mtl").read_bytes() in (b"an older model", whole)  # whole if all was done but to end
         continue
     assert os.WEXITSTATUS(status) == 0, lines
     assert Path("m.mtl").read_bytes() == whole, "other bits"

@@ -26,9 +26,10 @@ HOPE = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
 more work between full passes (large c) makes the estimate staler."""
 
-TRUST, PATIENCE = 1.15, 1.03
+TRUST, PATIENCE = 1.15, 1.15
 """After a certificate that was not enough, the next is tried when the estimate has fallen as far as that one lacked,
-or nearly; what is near grows with each cycle, since an estimate need not fall as the gap does."""
+or nearly; what is near grows with each cycle, since an estimate need not fall as the gap does. An estimate that is
+good enough is always tried: on small data it may be far below the gap."""
 
 WARMUP = 3
 """Full passes with plain multiplicative mu updates, before each template gets its own rate."""
@@ -180,7 +181,7 @@ class Ascent(Kept, ABC):
         if self._reached(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
             self._certify()
             proved = max(self.bounds.objective - self.bounds.dual, np.finfo(float).tiny)
-            self.hope = TRUST * (estimate.objective - estimate.dual) / proved
+            self.hope = max(1.0, TRUST * (estimate.objective - estimate.dual) / proved)
         else:
             self.hope *= PATIENCE
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
