@@ -178,7 +178,7 @@ class Ascent(Kept, ABC):
         self._sharpen(self.stop.asked(estimate.objective, self.C))
         self.mu.calm(relative(estimate.objective, estimate.dual))
         stale = 3**self.decades
-        if self._reached(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
+        if self._near(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
             self._certify()
             proved = max(self.bounds.objective - self.bounds.dual, np.finfo(float).tiny)
             self.hope = max(1.0, TRUST * (estimate.objective - estimate.dual) / proved)
@@ -190,8 +190,13 @@ class Ascent(Kept, ABC):
         """A sentence may stay this far from its optimum: a tenth of its share of the gap asked for."""
         self.tolerance = min(self.tolerance, 0.1 * asked / self.C)
 
-    def _reached(self, slack: float = 1.0) -> bool:
-        return self.stop.reached(self.bounds.objective, self.bounds.dual, self.C, slack)
+    def _reached(self) -> bool:
+        return self.stop.reached(self.bounds.objective, self.bounds.dual, self.C)
+
+    def _near(self, slack: float) -> bool:
+        """Whether the estimate is within so many times what is asked. By the lower bound: the upper one may be wild."""
+        bounds = self.bounds
+        return bounds.objective - bounds.dual <= slack * self.stop.asked(bounds.dual, self.C)
 
     # ------------------------------------------------------------ bounds
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from ..oracle import Oracle
 from ..regularizers import Regularizer
-from .ascent import ACTIVE, FULL, HOT, Ascent
+from ..structures.base import Joining
+from .ascent import ACTIVE, FULL, HOT, WARMUP, Ascent
 from .base import Stop
 
 ROUNDS = 5
@@ -41,7 +42,16 @@ class OwnAscent(Ascent):
         else:
             order, shift = self._due() if kind == FULL else (self._hot(), 0)
             self._remember(order, self._visit(kind, self.state.spans(order, shift)))
+            if kind == HOT and isinstance(self.state, Joining):
+                self.loss += self.state.joint(self.mu.mu, self.c)
         return float(self.gaps[np.isfinite(self.gaps)].sum())
+
+    def _schedule(self) -> list[str]:
+        """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work."""
+        if not isinstance(self.state, Joining):
+            return super()._schedule()
+        work = self.decades + (self.passes > WARMUP + 1)
+        return [FULL, *([ACTIVE, *[HOT] * round(2 * 2 ** min(work, 2.0))] * round(2 * 2 ** min(work, 1.0)))]
 
     def _due(self) -> tuple[NDArray[np.int64], int]:
         """The sentences that do not wait, in the order of their visits, and where long ones are cut."""
@@ -59,9 +69,11 @@ class OwnAscent(Ascent):
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
         every = self._stride(kind, len(spans))
+        noting = kind == HOT and isinstance(self.state, Joining)
+        visit = self.state.noted_visit if noting else self.state.visit
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
-            visits = self.state.visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
+            visits = visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss
             self.since += len(some)

@@ -115,6 +115,27 @@ class DualState(Protocol):
         ...
 
 
+@runtime_checkable
+class Joining(Protocol):
+    """A dual state that can move the variables of many sentences at once, where visits undo each other's steps."""
+
+    def noted_visit(
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
+    ) -> Visits:
+        """A visit that writes down what it moves."""
+        ...
+
+    def joint(self, mu: NDArray[np.float64], c: float) -> float:
+        """A step along all that was written down, whatever raises the dual most. Returns the change of the loss."""
+        ...
+
+
 @dataclass(frozen=True)
 class Sites:
     """The sites of one kind in a corpus.

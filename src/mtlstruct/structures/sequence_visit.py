@@ -35,6 +35,7 @@ from .._kernels import fast_kernel, inner_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence_flow import TINY, Flow
+from .sequence_segments import NOTHING, Segments
 
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
@@ -68,8 +69,12 @@ def visit(
     rounds: int,
     tolerance: float,
     enough: float,
+    notes: Segments = NOTHING,
 ) -> tuple[NDArray[np.float64], float, int]:
-    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps."""
+    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps.
+
+    What was moved is written down in `notes`, as far as it has room.
+    """
     flow.make_room(rounds)  # a round brings a token at most one edge
     lengths = spans[:, 1] - spans[:, 0]
     piped = node.slotwise and node.support is None and len(node.values) == 0 and len(node.blocks) >= MANY
@@ -95,7 +100,8 @@ def visit(
             node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
             own, of, em, delta, turned, turned_values, mark,
             edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.null, edge_row,
-            scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough), gaps,
+            scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough),
+            notes.rows, notes.gains, gaps,
         )  # fmt: skip
         return done
 
@@ -502,6 +508,21 @@ def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore
 
 
 @inner_kernel
+def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type: ignore[no-untyped-def]
+    """Writes a segment down, as sequence_segments.py has them, if there is room."""
+    size = e - a + 1
+    at = np.int64(gains[0])
+    if at >= len(segments) or 4 + 2 * size > segments.shape[1]:
+        return
+    row = segments[at]
+    row[0], row[1], row[2], row[3] = start + a, size, before, after
+    for t in range(size):
+        row[4 + 2 * t], row[5 + 2 * t] = high[a + t], low[a + t]
+    gains[at + 1] = gain
+    gains[0] += 1
+
+
+@inner_kernel
 def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     up = before
@@ -626,8 +647,8 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
 def _improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
     em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
-    rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er, local,
-    moved, high, low, back, now, best, arg,
+    rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
+    local, moved, high, low, back, now, best, arg,
 ):  # fmt: skip
     """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
     L = cost.shape[1]
@@ -707,6 +728,7 @@ def _improve(  # type: ignore[no-untyped-def]
             if step <= 1e-8:
                 continue
             moves += 1
+            _note(start, a, e, before, after, high, low, step * (df - 0.5 * c * quad * step), segments, gains)
             _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
             _shift_scores(
                 a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr,
@@ -761,7 +783,7 @@ def _visit(  # type: ignore[no-untyped-def]
     role, meeting, lag, spans, starts, gold, cost, count, tail, head, mass,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
     edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
-    scales, ahead, mu, N, c, rounds, tolerance, enough, gaps,
+    scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
 ):  # fmt: skip
     """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta."""
     L = cost.shape[1]
@@ -829,8 +851,8 @@ def _visit(  # type: ignore[no-untyped-def]
             gaps[s], change, moves = _improve(
                 start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
                 em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu,
-                N, c, rounds, tolerance, enough, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
-                local, moved, high, low, back, now, best, arg,
+                N, c, rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr,
+                edge_delta, edge_K, er, local, moved, high, low, back, now, best, arg,
             )  # fmt: skip
             loss += change
             steps += moves
