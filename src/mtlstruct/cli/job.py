@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mtlstruct.options import Options
     from mtlstruct.templates import TemplateSet
     from mtlstruct.train import Material, Prepared, Training
+    from mtlstruct.warming import Warming
 
 LOG_SUFFIX = ".log.jsonl"
 
@@ -41,6 +42,7 @@ class Data(NamedTuple):
     material    the corpus, if it is encoded already
     labels      templates for labels of arcs, if wanted
     team        who has read the data, if workers have: the corpus is then without its text
+    warming     who compiles kernels meanwhile
     """
 
     templates: TemplateSet
@@ -49,6 +51,7 @@ class Data(NamedTuple):
     material: Material | None = None
     labels: TemplateSet | None = None
     team: RayTeam | None = None
+    warming: Warming | None = None
 
 
 @dataclass(frozen=True)
@@ -89,9 +92,12 @@ class Job:
 
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
+        from mtlstruct.warming import begin
+
         with nullcontext() if self.folder is None else self.folder.at_work():
             if self.cluster is None:
-                return self._run(data or self.read(), quiet=quiet)
+                with closing(begin(self.options)) as warming:
+                    return self._run((data or self.read())._replace(warming=warming), quiet=quiet)
             with self.cluster.team(self.data, self.options, self.encoding) as team:
                 return self._run(self.read(team), quiet=quiet)
 
@@ -100,7 +106,7 @@ class Job:
         from mtlstruct.model import load
         from mtlstruct.selection import top
 
-        templates, corpus, valid, _, label_templates, team = data
+        templates, corpus, valid, _, label_templates, team, _ = data
         start = None if self.start is None else load(self.start)
         log = RunLog(self, corpus, templates)
         if team is not None:
@@ -140,6 +146,10 @@ class Job:
             def notify(ready: Prepared) -> None:
                 if data.material is None:
                     _say_prepared(shown, ready)
+                if data.warming is not None:
+                    if data.warming.at_work:
+                        shown.say("compiling, for the first training on this machine")
+                    data.warming.wait()
 
             watch = _watching(shown, log.add_pass)
             with self._kept(stage, log, shown) as keep:

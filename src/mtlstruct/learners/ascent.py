@@ -194,7 +194,7 @@ class Ascent(Kept, ABC):
         return self.stop.reached(self.bounds.objective, self.bounds.dual, self.C)
 
     def _near(self, slack: float) -> bool:
-        """Whether the estimate is within so many times what is asked. By the lower bound: the upper one may be wild."""
+        """Whether the estimate is within so many times what is asked, by the lower bound: the upper may be wild."""
         bounds = self.bounds
         return bounds.objective - bounds.dual <= slack * self.stop.asked(bounds.dual, self.C)
 

@@ -1,0 +1,77 @@
+"""Kernels compiled ahead are those that a training calls, and nothing depends on them."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from mtlstruct import warming
+from mtlstruct._kernels import COMPILED
+from mtlstruct.options import Options
+
+SAME_TYPES = """
+import numpy as np
+from mtlstruct import warming
+from mtlstruct.formats import columns
+from mtlstruct.linear import _count, _score, _squares
+from mtlstruct.structures import sequence, sequence_flow, sequence_segments, sequence_visit
+from mtlstruct.templates import TemplateSet
+from mtlstruct.train import train
+kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
+           sequence_segments._choose, sequence_segments._weigh, sequence_segments._climb, sequence_segments._move,
+           sequence_segments._commit, sequence._viterbi, sequence._path_scores, _score, _count, _squares]
+for part in warming.PARTS.values():
+    part()
+known = [set(map(str, kernel.signatures)) for kernel in kernels]
+assert all(known), known
+lines = [f"{word} {label}\\n" for word, label in zip("abcdefghabcd", "ABCABCBCAACB")]
+open("a.txt", "w").write("\\n".join("".join(lines[k : k + 3]) for k in range(0, 12, 3)))
+templates = TemplateSet.parse("U0:%x[0,0]\\nU1:%x[-1,0]/%x[0,0]\\nU2:%x[1,0]\\nB\\n")
+train(columns.read("a.txt"), templates, warming.Options(), lambda record: False)
+for kernel, before in zip(kernels, known):
+    new = set(map(str, kernel.signatures)) - before
+    assert not new, (kernel.py_func.__name__, new)
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_what_is_compiled_ahead_has_the_types_of_a_training(tmp_path):
+    """Else a training would compile it again, and the first run would be longer, not shorter."""
+    subprocess.run([sys.executable, "-c", SAME_TYPES], check=True, cwd=tmp_path)
+
+
+def test_nothing_is_started_where_all_is_compiled_or_nothing_would_be_won(monkeypatch):
+    monkeypatch.setattr(warming, "_compiled", lambda kernel: False)
+    monkeypatch.setattr(warming, "Warming", list)
+    wanted = list(warming.PARTS) if COMPILED and warming.threads.get_threads() > 1 else []
+    assert warming.begin(Options()) == wanted
+    for other in (
+        Options(task="dependency"),
+        Options(method="crf-l2"),
+        Options(solver="cutting-plane"),
+        Options(label_support="seen"),
+        Options(shards=2),
+    ):
+        assert warming.begin(other) == []
+    monkeypatch.setattr(warming, "_compiled", lambda kernel: True)
+    assert warming.begin(Options()) == []
+
+
+def test_a_training_that_fails_leaves_no_process_behind():
+    some = warming.Warming(["visits"])
+    running = list(some._running)
+    some.close()
+    assert all(process.returncode is not None for process in running)
+    assert not some.at_work
+
+
+def test_a_part_that_fails_is_not_waited_for_forever():
+    some = warming.Warming(["nothing"])
+    began = time.monotonic()
+    some.wait()
+    assert time.monotonic() - began < 60
+
+
+def test_another_numba_compiles_nothing_ahead():
+    assert warming._compiled(object())
