@@ -153,3 +153,28 @@ def test_a_forked_copy_has_threads_of_its_own(two):
             0 if threads.in_step(work) == threads.FIRST and sum(threads.in_order(abs, [-1, 2])) == 3 else 1
         )
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_items_are_done_once_each_and_a_fault_ends_the_rest(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", 3)
+    monkeypatch.setattr(threads, "_pool", None)
+    done = []
+    assert threads.in_order(lambda k: done.append(k) or 2 * k, range(100)) == list(range(0, 200, 2))
+    assert sorted(done) == list(range(100))
+
+    def faulty(k):
+        if k == 5:
+            raise ValueError("five")
+        done.append(k)
+
+    done.clear()
+    with pytest.raises(ValueError, match="five"):
+        threads.in_order(faulty, range(100_000))
+    assert len(done) < 100_000
+
+
+def test_work_within_work_does_not_lock_up(monkeypatch):
+    monkeypatch.setattr(threads, "_threads", 2)
+    monkeypatch.setattr(threads, "_pool", None)
+    found = threads.in_order(lambda k: sum(threads.in_order(lambda j: j * k, range(10))), range(20))
+    assert found == [45 * k for k in range(20)]

@@ -89,13 +89,37 @@ def shares(size: int) -> list[tuple[int, int]]:
 
 
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """[work(item) for item in items], on threads."""
+    """[work(item) for item in items], on threads: this one and others, each taking the next item when it is free."""
     global _pool
     if _threads == 1 or len(items) < 2:
         return [work(item) for item in items]
     if _pool is None:
-        _pool = ThreadPoolExecutor(_threads, "mtlstruct")
-    return list(_pool.map(work, items))
+        _pool = ThreadPoolExecutor(_threads - 1, "mtlstruct")
+    found: dict[int, Result] = {}
+    numbers, turn = iter(range(len(items))), threading.Lock()
+
+    def following() -> int | None:
+        with turn:
+            return next(numbers, None)
+
+    def take() -> None:
+        try:
+            while (k := following()) is not None:
+                found[k] = work(items[k])
+        except BaseException:
+            while following() is not None:  # nobody begins what will not be wanted
+                pass
+            raise
+
+    # a future for each item would cost more than a small item does
+    others = [_pool.submit(take) for _ in range(min(_threads, len(items)) - 1)]
+    try:
+        take()
+    finally:
+        for other in others:
+            if not other.cancel():  # else it has not begun, and there is nothing left for it
+                other.result()
+    return [found[k] for k in range(len(items))]
 
 
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
