@@ -43,6 +43,9 @@ DEAD = 1e-8
 FEW = 8
 """Spans for which a second thread is not worth waking."""
 
+CROWD = 24
+"""Labels from which on it pays to ask whether any edge out of a label can be the best, before looking at all."""
+
 MANY = 40
 """Templates from which on it pays to gather ahead: what has changed since then is found by comparing tokens."""
 
@@ -213,9 +216,37 @@ def _load_listed(  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, delta):  # type: ignore[no-untyped-def]
-    """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many."""
-    L = tr.shape[1]
+def _edge_scores(row, ids, ptr, blocks, V, null, mu, tr, most):  # type: ignore[no-untyped-def]
+    """tr[z, y] of an edge row, and most[y], the largest of each column."""
+    L = tr.shape[0]
+    for z in range(L):
+        for y in range(L):
+            tr[z, y] = 0
+    for q in range(ptr[row], ptr[row + 1]):
+        if ids[q] != null:
+            x = mu[blocks[q - ptr[row]]]
+            v = V[ids[q]]
+            for z in range(L):
+                for y in range(L):
+                    tr[z, y] -= np.float32(x * v[z * L + y])
+    for y in range(L):
+        most[y] = tr[0, y]
+    for z in range(1, L):
+        for y in range(L):
+            most[y] = max(most[y], tr[z, y])
+
+
+@inner_kernel
+def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
+    """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
+
+    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as they change V.
+    """
+    if len(ptr) == 2:
+        for t in range(n + 1):
+            er[t] = 0
+        local[0] = 0
+        return 1
     rows = 0
     for t in range(n + 1):
         if (t == 0 and left < 0) or (t == n and right < 0):
@@ -229,17 +260,7 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
             continue
         local[k] = row
         rows += 1
-        for z in range(L):
-            for y in range(L):
-                tr[k, z, y] = 0
-                delta[k, z * L + y] = 0
-        for q in range(ptr[row], ptr[row + 1]):
-            if ids[q] != null:
-                x = mu[blocks[q - ptr[row]]]
-                v = V[ids[q]]
-                for z in range(L):
-                    for y in range(L):
-                        tr[k, z, y] -= np.float32(x * v[z * L + y])
+        _edge_scores(row, ids, ptr, blocks, V, null, mu, tr[k], most[k])
     return rows
 
 
@@ -262,7 +283,8 @@ def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type
 
 
 @inner_kernel
-def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
+def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
+    """The best path and its score. With many labels, those are passed over from which no edge can be the best."""
     W = em.shape[1]
     for y in range(W):
         now[y] = em[0, y]
@@ -270,11 +292,21 @@ def _best_path(em, tr, er, n, L, left, right, back, now, best, arg, path):  # ty
             now[y] += tr[er[0], left, y]
     for t in range(1, n):
         e = tr[er[t]]
+        first = 0
+        limit = -_FAR
+        if L >= CROWD:
+            for z in range(1, L):
+                first = z if now[z] > now[first] else first
+            limit = _FAR
+            for y in range(L):
+                limit = min(limit, now[first] + e[first, y] - most[er[t], y])
         for y in range(W):
-            best[y] = now[0] + e[0, y]
-            arg[y] = 0
-        for z in range(1, L):
+            best[y] = now[first] + e[first, y]
+            arg[y] = first
+        for z in range(L):
             dz = now[z]
+            if z == first or dz < limit:
+                continue
             for y in range(W):
                 v = dz + e[z, y]
                 better = v > best[y]
@@ -552,9 +584,13 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
 
 @inner_kernel
 def _shift_scores(  # type: ignore[no-untyped-def]
-    a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, delta, edge_delta
-):
-    """What the step does to the scores of the span, and to the marginals that will be committed."""
+    a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, most, delta, edge_delta, touched,
+    many,
+):  # fmt: skip
+    """What the step does to the scores of the span, and to the marginals that will be committed.
+
+    touched lists (edge row, pair) of edge_delta, the first `many` of it; returns how many there are now.
+    """
     L = tr.shape[1]
     theta = np.float32(step)
     for t in range(a, e + 1):
@@ -569,8 +605,13 @@ def _shift_scores(  # type: ignore[no-untyped-def]
     for i in range(count):
         row, pair, sign = moved[i, 0], moved[i, 1], moved[i, 2]
         edge_delta[row, pair] += step * sign
+        touched[many, 0], touched[many, 1] = row, pair
+        many += 1
+        z, y = pair // L, pair % L
         for k in range(rows):
-            tr[k, pair // L, pair % L] -= push * sign * edge_K[row, k]
+            tr[k, z, y] -= push * sign * edge_K[row, k]
+            most[k, y] = max(most[k, y], tr[k, z, y])
+    return many
 
 
 @inner_kernel
@@ -621,17 +662,13 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
 
 
 @inner_kernel
-def _add_edges(ids, start, stop, blocks, null, d, V, N):  # type: ignore[no-untyped-def]
-    """The same for an edge row; edge weights are few and heavy, so they are doubles."""
+def _add_edge(ids, start, stop, blocks, null, pair, d, V, N):  # type: ignore[no-untyped-def]
+    """The same for one pair of an edge row; edge weights are few and heavy, so they are doubles."""
     for k in range(stop - start):
         a = ids[start + k]
-        if a == null:
-            continue
-        change = 0.0
-        for y in range(V.shape[1]):
-            change += d[y] * (2.0 * V[a, y] + d[y])
-            V[a, y] += d[y]
-        N[blocks[k]] += change
+        if a != null:
+            N[blocks[k]] += d * (2.0 * V[a, pair] + d)
+            V[a, pair] += d
 
 
 @inner_kernel
@@ -647,8 +684,8 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
 def _improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
     em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
-    rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr, edge_delta, edge_K, er,
-    local, moved, high, low, back, now, best, arg,
+    rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr, most, edge_delta,
+    touched, edge_K, er, local, moved, high, low, back, now, best, arg,
 ):  # fmt: skip
     """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
     L = cost.shape[1]
@@ -658,8 +695,9 @@ def _improve(  # type: ignore[no-untyped-def]
     right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
     rows = _load_edges(
         start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
-        edge_delta,
+        most,
     )  # fmt: skip
+    many = 0
     known = 0
     for t in range(n):
         for y in range(place.shape[1]):
@@ -667,7 +705,7 @@ def _improve(  # type: ignore[no-untyped-def]
     prepared = False
     gap = -1.0
     for _ in range(rounds):
-        top = _best_path(em, tr, er, n, L, left, right, back, now, best, arg, high)
+        top = _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, high)
         current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
         g = top * entered - current
         if gap < 0:
@@ -730,20 +768,20 @@ def _improve(  # type: ignore[no-untyped-def]
             moves += 1
             _note(start, a, e, before, after, high, low, step * (df - 0.5 * c * quad * step), segments, gains)
             _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
-            _shift_scores(
-                a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr,
-                delta, edge_delta,
+            many = _shift_scores(
+                a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr, most,
+                delta, edge_delta, touched, many,
             )  # fmt: skip
         steps += moves
         if moves == 0:
             break
     if not prepared:
         return gap, 0.0, steps
-    for k in range(rows):
-        for y in range(L * L):
-            edge_delta[k, y] *= c
+    for i in range(many):
+        k, pair = touched[i, 0], touched[i, 1]
         first, last = edge_ptr[local[k]], edge_ptr[local[k] + 1]
-        _add_edges(edge_ids, first, last, edge_blocks, edge_null, edge_delta[k], edge_V, N)
+        _add_edge(edge_ids, first, last, edge_blocks, edge_null, pair, c * edge_delta[k, pair], edge_V, N)
+        edge_delta[k, pair] = 0
     return gap, _settle(start, n, c, gold, cost, delta), steps
 
 
@@ -796,7 +834,9 @@ def _visit(  # type: ignore[no-untyped-def]
     place = np.zeros((longest, 1 if own is None else W), np.int64)
     mine = np.zeros(slots, np.float32)
     tr = np.zeros((room, L, W), np.float32)
+    most = np.zeros((room, L), np.float32)
     edge_delta = np.zeros((room, L * L))
+    touched = np.zeros((rounds * (2 * longest + 4), 2), np.int64)
     edge_K = np.zeros((room, room), np.float32)
     er = np.zeros(longest + 1, np.int64)
     local = np.zeros(longest + 1, np.int64)
@@ -807,6 +847,8 @@ def _visit(  # type: ignore[no-untyped-def]
     now = np.zeros(W, np.float32)
     best = np.zeros(W, np.float32)
     arg = np.zeros(W, np.int32)
+    if room == 1 and role <= _STEPS:
+        _edge_scores(0, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, tr[0], most[0])
     loss = 0.0
     steps = 0
     for s in range(len(spans) + 1 + lag):
@@ -852,7 +894,7 @@ def _visit(  # type: ignore[no-untyped-def]
                 start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
                 em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu,
                 N, c, rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr,
-                edge_delta, edge_K, er, local, moved, high, low, back, now, best, arg,
+                most, edge_delta, touched, edge_K, er, local, moved, high, low, back, now, best, arg,
             )  # fmt: skip
             loss += change
             steps += moves
