@@ -8,6 +8,8 @@ from naive import all_labelings, best_path, path_score
 
 from mtlstruct.losses import Hamming
 from mtlstruct.structures import SequenceStructure
+from mtlstruct.structures.base import FORBIDDEN
+from mtlstruct.structures.sequence import CROWD
 
 pytestmark = pytest.mark.jitless
 
@@ -164,3 +166,31 @@ def test_ties_go_to_the_smaller_label():
 
 def test_enumerators_enumerate():
     assert len(list(all_labelings(3, 4))) == 64
+
+
+@pytest.mark.parametrize("integers", [True, False])
+@pytest.mark.parametrize("forbidden", [True, False])
+def test_many_labels_are_searched_as_few_are(integers, forbidden):
+    """Labels that are passed over could not have won; of equal paths it is the same one, too."""
+    L, n = CROWD + 7, 40
+    rng = np.random.default_rng(4)
+    nodes, edges = rng.normal(scale=4, size=(n, L)), rng.normal(size=(L, L))
+    if integers:
+        nodes, edges = nodes.round(), edges.round()
+    if forbidden:
+        edges[rng.random((L, L)) < 0.2] = FORBIDDEN
+    nodes, edges = nodes.astype(np.float32), edges.astype(np.float32)
+    outputs, values = np.zeros(n, np.int32), np.zeros(1)
+    rows = (None, np.zeros(n - 1, np.int32))
+    ptr = np.array([0, n])
+    SequenceStructure(L).decode((nodes, edges.reshape(1, -1)), rows, ptr, (0, 1), outputs, values)
+    best, back = nodes[0].astype(float), []
+    for t in range(1, n):
+        table = best[:, None] + edges
+        back.append(table.argmax(axis=0))
+        best = table.max(axis=0) + nodes[t]
+    path = [int(best.argmax())]
+    for arg in reversed(back):
+        path.append(int(arg[path[-1]]))
+    assert values[0] == pytest.approx(best.max(), rel=1e-5)
+    assert outputs.tolist() == path[::-1]

@@ -2,7 +2,8 @@
 
 Node templates (U) score a label at a token, edge templates (B) a pair of labels at a token and its left
 neighbour; they fire from the second token on. The best sequence is Viterbi's, eq. (op:1-inference) with the
-cost added, in O(l·L²). Ties go to the label with the smaller number.
+cost added, in O(l·L²), or less with many labels: of these most are passed over, since none of their edges can be the
+best. Ties go to the label with the smaller number.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from .sequence_marginals import marginals
 from .sequence_nbest import nbest
 
 Rows = Sequence[NDArray[np.int32] | None]
+
+CROWD = 24
+"""Labels from which on it pays to ask whether any edge out of a label can be the best, before looking at all."""
+
+_FAR = np.float32(3e38)
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,11 @@ def _viterbi(  # type: ignore[no-untyped-def]
     now = np.empty(L, np.float32)
     best = np.empty(L, np.float32)
     arg = np.empty(L, np.int32)
+    most = np.empty(L, np.float32)
+    crowded = L >= CROWD and len(edges) == 1
+    if crowded:
+        for y in range(L):
+            most[y] = edges[0, :, y].max()
     augmented = len(gold) > 0
     right = 0
     for i in range(first, last):
@@ -231,10 +242,28 @@ def _viterbi(  # type: ignore[no-untyped-def]
                     best[y] = 0
             else:
                 e = edges[edge_row[start + t - i - 1]]
+                top = 0
+                limit = -_FAR
+                if crowded:  # no edge out of a label below the limit can be the best
+                    for z in range(1, L):
+                        top = z if now[z] > now[top] else top
+                    limit = _FAR
+                    for y in range(L):
+                        limit = min(limit, now[top] + scale * (e[top, y] - most[y]))
                 for y in range(L):
-                    best[y] = now[0] + scale * e[0, y]
-                    arg[y] = 0
-                for z in range(1, L):
+                    best[y] = now[top] + scale * e[top, y]
+                    arg[y] = top
+                for z in range(top - 1, -1, -1):  # of equal ones the smallest wins
+                    if now[z] < limit:
+                        continue
+                    for y in range(L):
+                        v = now[z] + scale * e[z, y]
+                        better = v >= best[y]
+                        best[y] = v if better else best[y]
+                        arg[y] = z if better else arg[y]
+                for z in range(top + 1, L):
+                    if now[z] < limit:
+                        continue
                     for y in range(L):
                         v = now[z] + scale * e[z, y]
                         better = v > best[y]

@@ -34,6 +34,7 @@ from .. import threads
 from .._kernels import fast_kernel, inner_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
+from .sequence import CROWD
 from .sequence_flow import TINY, Flow
 from .sequence_segments import NOTHING, Segments
 
@@ -42,9 +43,6 @@ DEAD = 1e-8
 
 FEW = 8
 """Spans for which a second thread is not worth waking."""
-
-CROWD = 24
-"""Labels from which on it pays to ask whether any edge out of a label can be the best, before looking at all."""
 
 MANY = 40
 """Templates from which on it pays to gather ahead: what has changed since then is found by comparing tokens."""
