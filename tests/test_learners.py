@@ -4,6 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from naive import corpus, objective, random_corpus
 
 from mtlstruct import demo
@@ -11,6 +13,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.errors import SolverError
 from mtlstruct.formats import columns
 from mtlstruct.learners import Coordinate, CuttingPlane, Stop
+from mtlstruct.learners.ascent import FARTHEST, NEAREST, minimise_over_scale
 from mtlstruct.learners.template_weights import TemplateWeights
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
@@ -240,3 +243,20 @@ def test_rates_of_mu_fall_while_the_gap_grows():
     for _ in range(20):
         weights.calm(0.2)
     assert weights.fastest == TemplateWeights.SLOWEST
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-3]))
+def test_the_best_scale_is_found_to_within_what_is_asked(seed, enough):
+    """Kinks, as separable data have them, and a bowl; the best may lie at either end or between."""
+    rng = np.random.default_rng(seed)
+    kinks, weights, bowl = rng.uniform(0.6, 1.6, 5), rng.uniform(0, 50, 5), rng.uniform(0.1, 2)
+
+    def primal(scale):
+        violated = scale < kinks
+        value = 0.5 * bowl * scale**2 + float(weights @ np.maximum(0, kinks - scale))
+        return value, bowl * scale - float(weights @ violated)
+
+    value, scale = minimise_over_scale(primal, enough, steps=60)
+    assert primal(scale)[0] == value
+    least = min(primal(x)[0] for x in np.linspace(NEAREST, FARTHEST, 4001))
+    assert value <= least + enough + 1e-6

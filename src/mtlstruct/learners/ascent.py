@@ -8,8 +8,9 @@ loss up to date; everything else is the same for all and is here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,12 @@ TRUST, PATIENCE = 1.15, 1.15
 """After a certificate that was not enough, the next is tried when the estimate has fallen as far as that one lacked,
 or nearly; what is near grows with each cycle, since an estimate need not fall as the gap does. An estimate that is
 good enough is always tried: on small data it may be far below the gap."""
+
+SHARE = 0.05
+"""How far from its best value, as a part of the gap asked for, the scale of w may leave the upper bound."""
+
+NEAREST, FARTHEST = 0.7, 1.5
+"""Scales of w that are tried."""
 
 WARMUP = 3
 """Full passes with plain multiplicative mu updates, before each template gets its own rate."""
@@ -212,7 +219,7 @@ class Ascent(Kept, ABC):
             own = self.regularizer.value(scale * norms)
             return own + self.c * hinge.total, self.regularizer.degree * own / scale + self.c * hinge.slope
 
-        objective, scale = minimise_over_scale(primal)
+        objective, scale = minimise_over_scale(primal, SHARE * self.stop.asked(self.bounds.dual, self.C))
         self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
         self.bounds = Bounds(objective, self.bound, self._risk(objective, scale), scale)
         self.certified = True
@@ -246,21 +253,35 @@ class Ascent(Kept, ABC):
         return max(0.0, objective - value) / self.C
 
 
-def minimise_over_scale(primal: Any, steps: int = 8) -> tuple[float, float]:
-    """The least value of a convex function of the scale of w, near 1: (value, scale).
+def minimise_over_scale(
+    primal: Callable[[float], tuple[float, float]], enough: float, steps: int = 16
+) -> tuple[float, float]:
+    """The least value of a convex function of the scale of w, near 1, to within `enough`: (value, scale).
 
-    primal(scale) gives value and slope. Any scale gives a valid upper bound, so it need not be exact; but where the
-    data can be separated the function has a sharp kink, and a poor scale would hide that all is well.
+    primal(scale) gives value and slope. Tangents from both sides meet below the least value, which says how near it
+    is, and where to look next: where the data can be separated the function has a sharp kink, and a poor scale would
+    hide that all is well. Any scale gives a valid upper bound, so it need not be exact.
     """
-    value, slope = primal(1.0)
-    best = (value, 1.0)
-    low, high = (1.0, 1.5) if slope < 0 else (0.7, 1.0)
-    scale = 1.03 if slope < 0 else 0.97
+    scale, stride = 1.0, 0.03
+    best = (np.inf, 1.0)
+    falling: tuple[float, float, float] | None = None
+    rising: tuple[float, float, float] | None = None
     for _ in range(steps):
         value, slope = primal(scale)
         best = min(best, (value, scale))
-        low, high = (scale, high) if slope < 0 else (low, scale)
-        if high - low < 0.002:
+        if slope < 0:
+            falling = (scale, value, slope)
+        else:
+            rising = (scale, value, slope)
+        if falling is None or rising is None:
+            end = NEAREST if falling is None else FARTHEST
+            if scale == end:
+                break
+            scale = float(np.clip(scale + (stride if rising is None else -stride), NEAREST, FARTHEST))
+            stride *= 4
+            continue
+        (x, f, down), (y, g, up) = falling, rising
+        scale = (g - f + down * x - up * y) / (down - up)
+        if best[0] - (f + down * (scale - x)) <= enough:
             break
-        scale = 0.5 * (low + high)
     return best

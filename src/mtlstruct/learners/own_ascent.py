@@ -50,8 +50,9 @@ class OwnAscent(Ascent):
         """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work."""
         if not isinstance(self.state, Joining):
             return super()._schedule()
-        work = self.decades + (self.passes > WARMUP + 1)
-        return [FULL, *([ACTIVE, *[HOT] * round(2 * 2 ** min(work, 2.0))] * round(2 * 2 ** min(work, 1.0)))]
+        active = round(2 * 2 ** min(self.decades + (self.passes > WARMUP + 1), 1.0))
+        hot = round(2 * 4 ** max(self.decades - 1, 0.0))
+        return [FULL, *([ACTIVE, *[HOT] * hot] * active)]
 
     def _due(self) -> tuple[NDArray[np.int64], int]:
         """The sentences that do not wait, in the order of their visits, and where long ones are cut."""
