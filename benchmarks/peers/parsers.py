@@ -15,7 +15,7 @@ from benchmarks.places import program
 
 @dataclass(frozen=True)
 class Mst:
-    """MSTParser 0.4, by a command `mstparser` that runs its class DependencyParser."""
+    """MSTParser 0.4 or 0.5, by a command `mstparser` that runs its class DependencyParser."""
 
     name: str = "MSTParser"
     settings: str = "first order, any tree, MIRA with k = 1, 10 iterations (its default)"

@@ -139,16 +139,19 @@ def _loose(count, head, mass, gold):  # type: ignore[no-untyped-def]
 
 @kernel
 def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
+    """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
     L = node.shape[1]
     for t in range(len(gold)):
         row = edge_row[t]
+        right = np.int64(gold[t - 1]) * L + gold[t] if row >= 0 else 0
         for k in range(count[t]):
-            node[t, head[t, k]] += mass[t, k]
-            if row >= 0:
-                edge[row, np.int64(tail[t, k]) * L + head[t, k]] += mass[t, k]
-        node[t, gold[t]] -= np.float32(1)
-        if row >= 0:
-            edge[row, np.int64(gold[t - 1]) * L + gold[t]] -= 1
+            if head[t, k] != gold[t]:
+                node[t, head[t, k]] += mass[t, k]
+                node[t, gold[t]] -= mass[t, k]
+            pair = np.int64(tail[t, k]) * L + head[t, k]
+            if row >= 0 and pair != right:
+                edge[row, pair] += mass[t, k]
+                edge[row, right] -= mass[t, k]
 
 
 @kernel
