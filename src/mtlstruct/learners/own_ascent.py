@@ -35,6 +35,11 @@ class OwnAscent(Ascent):
         self.wait = np.zeros(oracle.sentences, np.int64)
         self.since = 0
 
+    @property
+    def joins(self) -> bool:
+        """Whether hot passes end with a joint step."""
+        return isinstance(self.state, Joining) and self.state.joins
+
     def _pass(self, kind: str) -> float:
         if kind == ACTIVE:
             spans = self.state.active()
@@ -42,13 +47,13 @@ class OwnAscent(Ascent):
         else:
             order, shift = self._due() if kind == FULL else (self._hot(), 0)
             self._remember(order, self._visit(kind, self.state.spans(order, shift)))
-            if kind == HOT and isinstance(self.state, Joining):
+            if kind == HOT and self.joins:
                 self.loss += self.state.joint(self.mu.mu, self.c)
         return float(self.gaps[np.isfinite(self.gaps)].sum())
 
     def _schedule(self) -> list[str]:
         """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work."""
-        if not isinstance(self.state, Joining):
+        if not self.joins:
             return super()._schedule()
         active = round(2 * 2 ** min(self.decades + (self.passes > WARMUP + 1), 1.0))
         hot = round(2 * 4 ** max(self.decades - 1, 0.0))
@@ -70,8 +75,7 @@ class OwnAscent(Ascent):
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
         every = self._stride(kind, len(spans))
-        noting = kind == HOT and isinstance(self.state, Joining)
-        visit = self.state.noted_visit if noting else self.state.visit
+        visit = self.state.noted_visit if kind == HOT and self.joins else self.state.visit
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
             visits = visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)

@@ -119,6 +119,11 @@ class DualState(Protocol):
 class Joining(Protocol):
     """A dual state that can move the variables of many sentences at once, where visits undo each other's steps."""
 
+    @property
+    def joins(self) -> bool:
+        """Whether it can on these data."""
+        ...
+
     def noted_visit(
         self,
         spans: NDArray[np.int64],

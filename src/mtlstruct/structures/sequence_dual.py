@@ -97,6 +97,11 @@ class SequenceDual(Kept):
         )  # fmt: skip
         return Visits(gaps, loss, steps)
 
+    @property
+    def joins(self) -> bool:
+        """Whether there are joint steps: rows can be compared slot by slot."""
+        return len(self.segments.rows) > 0
+
     def joint(self, mu: NDArray[np.float64], c: float) -> float:
         """A joint step over what was written down; the change of the loss."""
         return joint_step(self.segments.chosen(), self.problem, self.flow, self.edge_row, mu, c)
