@@ -16,6 +16,13 @@ from .base import Stop
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
 
+HOT_ROUNDS = 2
+"""The same in hot passes that end with a joint step: sentences are hot because of others, so they come again soon."""
+
+FEW, FEW_ROUNDS = 40, {FULL: 2, ACTIVE: ROUNDS, HOT: 1}
+"""With fewer templates than this the scores of a sentence are gathered sooner than its paths are searched, so it is
+better to come again than to stay; active passes are over short spans, and may stay."""
+
 
 class OwnAscent(Ascent):
     """A run over sentences that are here: their dual state, and what is known about each.
@@ -57,7 +64,15 @@ class OwnAscent(Ascent):
             return super()._schedule()
         active = round(2 * 2 ** min(self.decades + (self.passes > WARMUP + 1), 1.0))
         hot = round(2 * 4 ** max(self.decades - 1, 0.0))
-        return [FULL, *([ACTIVE, *[HOT] * hot] * active)]
+        # what hot passes fit to the few is set right for all by the active one behind them, before bounds are taken
+        return [FULL, *([*[HOT] * hot, ACTIVE] * active)]
+
+    def _rounds(self, kind: str) -> int:
+        if not self.joins:
+            return ROUNDS
+        if self.oracle.templates < FEW:
+            return FEW_ROUNDS[kind]
+        return HOT_ROUNDS if kind == HOT else ROUNDS
 
     def _due(self) -> tuple[NDArray[np.int64], int]:
         """The sentences that do not wait, in the order of their visits, and where long ones are cut."""
@@ -74,11 +89,11 @@ class OwnAscent(Ascent):
     def _visit(self, kind: str, spans: NDArray[np.int64]) -> NDArray[np.float64]:
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
-        every = self._stride(kind, len(spans))
+        every, rounds = self._stride(kind, len(spans)), self._rounds(kind)
         visit = self.state.noted_visit if kind == HOT and self.joins else self.state.visit
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
-            visits = visit(some, self.mu.mu, self.c, ROUNDS, self.tolerance, self.enough)
+            visits = visit(some, self.mu.mu, self.c, rounds, self.tolerance, self.enough)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss
             self.since += len(some)
