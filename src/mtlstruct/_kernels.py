@@ -13,7 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from ._compiler import inner_options, quicken
+
 Kernel = Callable[..., Any]
+
+_FAST = {"fastmath": True, "error_model": "numpy"}
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; else they are plain Python, for debugging."""
@@ -21,16 +25,12 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 def kernel(function: Kernel) -> Kernel:
     """Compiles a kernel: cached on disk, without the GIL, IEEE arithmetic."""
-    from numba import njit
-
-    return cast(Kernel, njit(cache=True, nogil=True)(function))
+    return _compiled(function, cache=True)
 
 
 def fast_kernel(function: Kernel) -> Kernel:
     """The same, free to reorder sums and without checks for division by zero: for the inner loops of floats."""
-    from numba import njit
-
-    return cast(Kernel, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
+    return _compiled(function, cache=True, **_FAST)
 
 
 def inner_kernel(function: Kernel) -> Kernel:
@@ -41,10 +41,15 @@ def inner_kernel(function: Kernel) -> Kernel:
     bits: with no copy by itself to call, they do not. Of its file, since the cache asks no more than whether the
     file of the caller has changed.
     """
+    alone = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _compiled(function, **_FAST, **alone, **(inner_options() if COMPILED else {}))
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
     from numba import njit
 
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options = {"fastmath": True, "error_model": "numpy", "forceinline": True, **alone}
+    if COMPILED:
+        quicken()
     return cast(Kernel, njit(nogil=True, **options)(function))
 
 
