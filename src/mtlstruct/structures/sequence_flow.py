@@ -8,6 +8,7 @@ entered from label 0. All tokens have room for the same number of entries, which
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ ROOM = 8
 def flow_bytes(tokens: int) -> int:
     """Memory of a flow, before some token needs more room."""
     return tokens * (4 + ROOM * 8)
+
+
+class FlowArrays(NamedTuple):
+    """The arrays of a flow, in the order in which kernels take them."""
+
+    counts: NDArray[np.int32]
+    tail: NDArray[np.int16]
+    head: NDArray[np.int16]
+    mass: NDArray[np.float32]
 
 
 @dataclass
@@ -51,9 +61,9 @@ class Flow:
         return cls(np.ones(tokens, np.int32), tail, head, mass)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int16], NDArray[np.float32]]:
+    def arrays(self) -> FlowArrays:
         """What kernels take."""
-        return self.count, self.tail, self.head, self.mass
+        return FlowArrays(self.count, self.tail, self.head, self.mass)
 
     def dense(self, labels: int) -> NDArray[np.float32]:
         """float32[T, L, L]: for small data."""

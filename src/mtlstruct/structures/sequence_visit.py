@@ -25,7 +25,7 @@ gathered ahead, `mark` the room that rows need in which an attribute may stand a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,40 @@ _FAR = np.float32(1e30)
 tell, wait = make_meeting()
 _BOTH, _STEPS = threads.BOTH, threads.FIRST
 _GATHERED, _DONE = 0, 1
+
+
+class Edges(NamedTuple):
+    """What kernels know of edges: the row of each token, −1 where a sentence begins, and the Design of the rows."""
+
+    row: NDArray[np.int32]
+    ids: NDArray[Any]
+    ptr: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    slotwise: bool
+    null: int
+    V: NDArray[np.float64]
+
+
+class Room(NamedTuple):
+    """Where kernels work. Python makes it: each way to make an array in a kernel takes a while to compile."""
+
+    K: NDArray[np.float32]
+    place: NDArray[np.int64]
+    mine: NDArray[np.float32]
+    tr: NDArray[np.float32]
+    most: NDArray[np.float32]
+    edge_delta: NDArray[np.float64]
+    edge_K: NDArray[np.float32]
+    touched: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    er: NDArray[np.int64]
+    local: NDArray[np.int64]
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+    back: NDArray[np.int32]
+    now: NDArray[np.float32]
+    best: NDArray[np.float32]
+    arg: NDArray[np.int32]
 
 
 def visit(
@@ -94,13 +128,15 @@ def visit(
     turned = np.zeros((len(node.blocks) if node.slotwise else 0, places[1]), node.ids.dtype)
     turned_values = None if values is None else np.zeros(turned.shape, np.float32)
     mark = None if node.slotwise else np.zeros(node.null + 1, np.float32)
+    edges = Edges(edge_row, edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge.null, edge_V)
 
     def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
+        longest = places[1] if role <= _STEPS else 1
+        room = _make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
         done: tuple[float, int] = _visit(
-            role, meeting, int(piped), spans, starts, gold, cost, *flow.arrays,
+            role, meeting, int(piped), spans, starts, gold, cost, flow.arrays,
             node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
-            own, of, em, delta, turned, turned_values, mark,
-            edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.null, edge_row,
+            own, of, em, delta, turned, turned_values, mark, edges, room,
             scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough),
             notes.rows, notes.gains, gaps,
         )  # fmt: skip
@@ -115,12 +151,44 @@ def visit(
     return found, float(loss), int(steps)
 
 
+def _make_room(longest: int, labels: int, slots: int, rounds: int, edge_rows: int, every_label: bool) -> Room:
+    """For spans of so many tokens at most."""
+    wide = padded(labels)
+    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
+    seats = 1 if every_label else 2 * rounds  # a round moves a token from one label to another
+    changes = 2 * longest + 4
+
+    def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
+        return np.zeros(shape, kind)
+
+    return Room(
+        K=zeros(longest * seats, longest),
+        place=zeros(longest, 1 if every_label else wide, kind=np.int64),
+        mine=zeros(slots),
+        tr=zeros(rows, labels, wide),
+        most=zeros(rows, labels),
+        edge_delta=zeros(rows, labels * labels, kind=np.float64),
+        edge_K=zeros(rows, rows),
+        touched=zeros(rounds * changes, 2, kind=np.int64),
+        moved=zeros(changes, 3, kind=np.int64),
+        er=zeros(longest + 1, kind=np.int64),
+        local=zeros(longest + 1, kind=np.int64),
+        high=zeros(longest, kind=np.int64),
+        low=zeros(longest, kind=np.int64),
+        back=zeros(longest, wide, kind=np.int32),
+        now=zeros(wide),
+        best=zeros(wide),
+        arg=zeros(wide, kind=np.int32),
+    )
+
+
 # ---------------------------------------------------------------- kernels
 
 
 @inner_kernel
-def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
+def _held_label(flow, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
+    count, _, head, mass = flow
     for y in range(len(now)):
         now[y] = 0
     best = head[t, 0]
@@ -133,8 +201,9 @@ def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
+def _find(flow, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1."""
+    count, tail, head, _ = flow
     for k in range(count[t]):
         if head[t, k] == y and tail[t, k] == z:
             return k
@@ -214,8 +283,9 @@ def _load_listed(  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _edge_scores(row, ids, ptr, blocks, V, null, mu, tr, most):  # type: ignore[no-untyped-def]
+def _edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
     """tr[z, y] of an edge row, and most[y], the largest of each column."""
+    _, ids, ptr, blocks, _, null, V = edges
     L = tr.shape[0]
     for z in range(L):
         for y in range(L):
@@ -235,12 +305,12 @@ def _edge_scores(row, ids, ptr, blocks, V, null, mu, tr, most):  # type: ignore[
 
 
 @inner_kernel
-def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
+def _load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
     """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
 
     Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as they change V.
     """
-    if len(ptr) == 2:
+    if len(edges.ptr) == 2:
         for t in range(n + 1):
             er[t] = 0
         local[0] = 0
@@ -249,7 +319,7 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
     for t in range(n + 1):
         if (t == 0 and left < 0) or (t == n and right < 0):
             continue
-        row = edge_row[start + t]
+        row = np.int64(edges.row[start + t])
         k = 0
         while k < rows and local[k] != row:
             k += 1
@@ -258,13 +328,14 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
             continue
         local[k] = row
         rows += 1
-        _edge_scores(row, ids, ptr, blocks, V, null, mu, tr[k], most[k])
+        _edge_scores(row, edges, mu, tr[k], most[k])
     return rows
 
 
 @inner_kernel
-def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type: ignore[no-untyped-def]
+def _edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
     """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
+    _, ids, ptr, blocks, slotwise, null, _ = edges
     slots = len(blocks)
     for k in range(rows):
         for q in range(k + 1):
@@ -330,8 +401,9 @@ def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
 
 
 @inner_kernel
-def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
+def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
+    count, tail, head, mass = flow
     enter = max(left, 0)
     for y in range(L):
         now[y] = _FAR
@@ -379,8 +451,9 @@ def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, b
 
 
 @inner_kernel
-def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # type: ignore[no-untyped-def]
+def _expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
+    count, tail, head, mass = flow
     total = 0.0
     entered = 0.0
     enter = max(left, 0)
@@ -480,8 +553,9 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, la
 
 
 @inner_kernel
-def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved):  # type: ignore[no-untyped-def]
+def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
+    mass = flow.mass
     L = tr.shape[1]
     df = 0.0
     bottleneck = np.float32(2)
@@ -496,7 +570,7 @@ def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass
             break
         else:
             y, z = after, after
-        k = _find(count, tail, head, start + t, max(down, 0), z)
+        k = _find(flow, start + t, max(down, 0), z)
         bottleneck = min(bottleneck, mass[start + t, k] if k >= 0 else np.float32(0))
         if up >= 0:
             df += tr[er[t], up, y] - tr[er[t], down, z]
@@ -553,8 +627,9 @@ def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type
 
 
 @inner_kernel
-def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, theta):  # type: ignore[no-untyped-def]
+def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
+    count, tail, head, mass = flow
     up = before
     down = before
     for t in range(a, e + 2):
@@ -565,13 +640,13 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
         else:
             y, z = after, after
         s = start + t
-        k = _find(count, tail, head, s, max(down, 0), z)
+        k = _find(flow, s, max(down, 0), z)
         mass[s, k] -= theta
         if mass[s, k] <= 0:
             count[s] -= 1
             end = count[s]
             tail[s, k], head[s, k], mass[s, k] = tail[s, end], head[s, end], mass[s, end]
-        k = _find(count, tail, head, s, max(up, 0), y)
+        k = _find(flow, s, max(up, 0), y)
         if k < 0:
             k = count[s]
             count[s] += 1
@@ -660,8 +735,10 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
 
 
 @inner_kernel
-def _add_edge(ids, start, stop, blocks, null, pair, d, V, N):  # type: ignore[no-untyped-def]
+def _add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
     """The same for one pair of an edge row; edge weights are few and heavy, so they are doubles."""
+    _, ids, ptr, blocks, _, null, V = edges
+    start, stop = ptr[row], ptr[row + 1]
     for k in range(stop - start):
         a = ids[start + k]
         if a != null:
@@ -680,22 +757,20 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
 
 @inner_kernel
 def _improve(  # type: ignore[no-untyped-def]
-    start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
-    em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
-    rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr, most, edge_delta,
-    touched, edge_K, er, local, moved, high, low, back, now, best, arg,
+    start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
+    mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
 ):  # fmt: skip
     """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
+    K, place, _, tr, most, edge_delta, edge_K, touched, moved, er, local, high, low, back, now, best, arg = (
+        room
+    )
     L = cost.shape[1]
     slots = len(turned)
     steps = 0
-    left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
-    right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
-    rows = _load_edges(
-        start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
-        most,
-    )  # fmt: skip
-    many = 0
+    left = -1 if starts[start] else _held_label(flow, start - 1, now)
+    right = -1 if starts[start + n] else _held_label(flow, start + n, now)
+    rows = _load_edges(start, n, left, right, edges, mu, er, local, tr, most)
+    many = np.int64(0)  # as what it becomes: else kernels are compiled for a literal 0, too
     known = 0
     for t in range(n):
         for y in range(place.shape[1]):
@@ -704,16 +779,14 @@ def _improve(  # type: ignore[no-untyped-def]
     gap = -1.0
     for _ in range(rounds):
         top = _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, high)
-        current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
+        current, entered = _expected(em, tr, er, flow, start, n, left, right)
         g = top * entered - current
         if gap < 0:
             gap = max(g, 0.0)
         # inside a long sentence mass may enter the span by other labels too: there only paths count
         if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
             break
-        bottom = _worst_path(
-            em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, low
-        )
+        bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, low)
         if bottom >= _FAR or top - bottom < tolerance:
             break
         moves = 0
@@ -729,16 +802,12 @@ def _improve(  # type: ignore[no-untyped-def]
                 e += 1
             before = high[a - 1] if a > 0 else left
             after = high[e + 1] if e + 1 < n else right
-            df, bottleneck, edges = _measure(
-                a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved
-            )
+            df, bottleneck, changes = _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved)
             if df <= 0.1 * tolerance or bottleneck <= 0:
                 continue
             if not prepared:
                 prepared = True
-                _edge_kernels(
-                    rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
-                )
+                _edge_kernels(rows, local, edges, mu, edge_K)
                 if mark is None:
                     _transpose(ids, ptr[start], slots, n, turned)
                     if values is not None:
@@ -757,7 +826,7 @@ def _improve(  # type: ignore[no-untyped-def]
                         _ragged_row(
                             start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row
                         )
-            quad = _curvature(a, e, high, low, K, place, edges, moved, edge_K)
+            quad = _curvature(a, e, high, low, K, place, changes, moved, edge_K)
             step = np.float64(bottleneck)
             if quad > 0 and df / (c * quad) < step:
                 step = df / (c * quad)
@@ -765,9 +834,9 @@ def _improve(  # type: ignore[no-untyped-def]
                 continue
             moves += 1
             _note(start, a, e, before, after, high, low, step * (df - 0.5 * c * quad * step), segments, gains)
-            _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
+            _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
             many = _shift_scores(
-                a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr, most,
+                a, e, n, rows, high, low, K, place, changes, moved, edge_K, step, np.float32(c * step), em, tr, most,
                 delta, edge_delta, touched, many,
             )  # fmt: skip
         steps += moves
@@ -777,8 +846,7 @@ def _improve(  # type: ignore[no-untyped-def]
         return gap, 0.0, steps
     for i in range(many):
         k, pair = touched[i, 0], touched[i, 1]
-        first, last = edge_ptr[local[k]], edge_ptr[local[k] + 1]
-        _add_edge(edge_ids, first, last, edge_blocks, edge_null, pair, c * edge_delta[k, pair], edge_V, N)
+        _add_edge(local[k], pair, c * edge_delta[k, pair], edges, N)
         edge_delta[k, pair] = 0
     return gap, _settle(start, n, c, gold, cost, delta), steps
 
@@ -816,37 +884,13 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
 
 @fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
-    role, meeting, lag, spans, starts, gold, cost, count, tail, head, mass,
+    role, meeting, lag, spans, starts, gold, cost, flow,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
-    edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
-    scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
+    edges, room, scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
 ):  # fmt: skip
     """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta."""
-    L = cost.shape[1]
-    W = all_em.shape[2]
-    longest = all_em.shape[1] if role <= _STEPS else 1
-    slots = len(turned)
-    room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
-    # a round moves a token from one label to another
-    K = np.zeros((longest * (1 if own is None else 2 * rounds), longest), np.float32)
-    place = np.zeros((longest, 1 if own is None else W), np.int64)
-    mine = np.zeros(slots, np.float32)
-    tr = np.zeros((room, L, W), np.float32)
-    most = np.zeros((room, L), np.float32)
-    edge_delta = np.zeros((room, L * L))
-    touched = np.zeros((rounds * (2 * longest + 4), 2), np.int64)
-    edge_K = np.zeros((room, room), np.float32)
-    er = np.zeros(longest + 1, np.int64)
-    local = np.zeros(longest + 1, np.int64)
-    moved = np.zeros((2 * longest + 4, 3), np.int64)
-    high = np.zeros(longest, np.int64)
-    low = np.zeros(longest, np.int64)
-    back = np.zeros((longest, W), np.int32)
-    now = np.zeros(W, np.float32)
-    best = np.zeros(W, np.float32)
-    arg = np.zeros(W, np.int32)
-    if room == 1 and role <= _STEPS:
-        _edge_scores(0, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, tr[0], most[0])
+    if len(edges.ptr) == 2 and role <= _STEPS:
+        _edge_scores(np.int64(0), edges, mu, room.tr[0], room.most[0])
     loss = 0.0
     steps = 0
     for s in range(len(spans) + 1 + lag):
@@ -856,22 +900,8 @@ def _visit(  # type: ignore[no-untyped-def]
                 if role != _BOTH:
                     wait(meeting, _DONE, late + 1)
                 start, n = spans[late, 0], spans[late, 1] - spans[late, 0]
-                _commit(
-                    start,
-                    n,
-                    all_delta[late % 2],
-                    ids,
-                    ptr,
-                    ragged,
-                    blocks,
-                    values,
-                    V,
-                    null,
-                    alone,
-                    own,
-                    of,
-                    N,
-                )
+                late_delta = all_delta[late % 2]
+                _commit(start, n, late_delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
             if s < len(spans):
                 start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
                 _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
@@ -887,12 +917,10 @@ def _visit(  # type: ignore[no-untyped-def]
             if lag > 0 and s > 0:
                 before = spans[s - 1, 0]
                 done = all_delta[(s - 1) % 2, : spans[s - 1, 1] - before]
-                _catch_up(start, n, before, done, ids, slots, scales, null, mine, em)
+                _catch_up(start, n, before, done, ids, len(turned), scales, null, room.mine, em)
             gaps[s], change, moves = _improve(
-                start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
-                em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu,
-                N, c, rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr,
-                most, edge_delta, touched, edge_K, er, local, moved, high, low, back, now, best, arg,
+                start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned,
+                turned_values, mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
             )  # fmt: skip
             loss += change
             steps += moves
