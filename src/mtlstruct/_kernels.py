@@ -87,7 +87,7 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
     be read after waiting.
     """
     from llvmlite import ir
-    from numba import config, njit, types
+    from numba import config, types
     from numba.core import cgutils
     from numba.extending import intrinsic
 
@@ -125,11 +125,11 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
 
     told, known, give_way = (intrinsic(function) for function in (store, load, rest))
 
-    @njit(nogil=True)
+    @inner_kernel
     def tell(meeting, k, value):  # type: ignore[no-untyped-def]
         told(meeting, 8 * k, value)
 
-    @njit(nogil=True)
+    @inner_kernel
     def wait(meeting, k, value):  # type: ignore[no-untyped-def]
         turns = 0
         while known(meeting, 8 * k) < value:

@@ -245,12 +245,13 @@ def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDAr
         _score_scaled(design, weights, scale, out)
         return
     scales = design.scales(scale)
-
     rows = (design.ids, design.ptr, design.ragged, design.values)
+    if design.support is None:
+        weights = np.asarray(weights, np.float32)  # as they are used: a kernel for doubles would be one more
 
     def work(span: tuple[int, int]) -> None:
         if design.support is None:
-            _score(*span, *rows, scales, weights, out)
+            _score(*span, *rows, scales, weights, np.empty(weights.shape[1], np.float32), out)
         else:
             supported.score(span, *rows, scales, design.support, weights, out, LOOKAHEAD)
 
@@ -383,17 +384,17 @@ prefetch = make_prefetch()
 
 
 @fast_kernel
-def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type: ignore[no-untyped-def]
+def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
     scaled = len(scales) > 0
-    total = np.zeros(width, np.float32)
     for row in range(first, last):
         start = ptr[row]
         size = ptr[row + 1] - start
         entry = ids[start : start + size + LOOKAHEAD]
         at = start if ragged else 0
-        total[:] = 0
+        for y in range(width):
+            total[y] = 0
         for k in range(size):
             prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
             u = weights[np.uint64(entry[k])]

@@ -51,7 +51,7 @@ class Plain(NamedTuple):
 
 
 def turn(columns: NDArray[np.integer], where: Int64, table: NDArray[np.integer]) -> None:
-    """table[s, where[k]] = columns[k, s]."""
+    """table[s, where[k]] = columns[k, s], as far as the table goes."""
     _turn(columns, where, table)
 
 

@@ -93,7 +93,9 @@ class Flow:
 
     def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The tokens whose mass has left gold."""
-        return _loose(self.count, self.head, self.mass, gold)  # type: ignore[no-any-return]
+        found = np.zeros(len(gold), np.bool_)
+        _loose(self.count, self.head, self.mass, gold, found)
+        return found
 
     def marginals(
         self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
@@ -108,7 +110,7 @@ class Flow:
         """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
 
         def work(first: int, last: int) -> None:
-            _repair(first, last, ptr, *self.arrays, gold, labels)
+            _repair(first, last, ptr, *self.arrays, gold, np.zeros(labels), np.zeros(labels))
 
         threads.over_sentences(work, ptr)
 
@@ -136,15 +138,13 @@ def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, shar
 
 
 @kernel
-def _loose(count, head, mass, gold):  # type: ignore[no-untyped-def]
-    out = np.zeros(len(count), np.bool_)
+def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         off = np.float32(0)
         for k in range(count[t]):
             if head[t, k] != gold[t]:
                 off += mass[t, k]
         out[t] = off > TINY
-    return out
 
 
 @kernel
@@ -165,16 +165,19 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
 
 
 @kernel
-def _repair(first, last, ptr, count, tail, head, mass, gold, L):  # type: ignore[no-untyped-def]
-    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold."""
-    arrived = np.zeros(L)
-    left = np.zeros(L)
+def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
+    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
+
+    Loops clear arrays: `arrived[:] = 0` takes a second to compile.
+    """
+    L = len(arrived)
     for i in range(first, last):
         for t in range(ptr[i], ptr[i + 1]):
             if t == ptr[i]:
-                arrived[:] = 0
-                arrived[0] = 1  # the first token is entered from label 0
-            left[:] = 0
+                for z in range(L):
+                    arrived[z] = z == 0  # the first token is entered from label 0
+            for z in range(L):
+                left[z] = 0
             for k in range(count[t]):
                 if mass[t, k] > DUST:
                     left[tail[t, k]] += mass[t, k]
@@ -190,7 +193,8 @@ def _repair(first, last, ptr, count, tail, head, mass, gold, L):  # type: ignore
                     tail[t, kept], head[t, kept], mass[t, kept] = z, gold[t], arrived[z]
                     kept += 1
             count[t] = kept
-            arrived[:] = 0
+            for y in range(L):
+                arrived[y] = 0
             total = 0.0
             for k in range(kept):
                 arrived[head[t, k]] += mass[t, k]

@@ -34,6 +34,8 @@ MOST = 128
 ROOM = 4096
 """Segments that are written down between two joint steps."""
 
+_HIGH, _LOW = np.int64(0), np.int64(1)  # not 0 and 1: numba would compile kernels for each of them
+
 _SHAKY = 1e-7
 """What is added to the diagonal of `gram`, as a share of it: segments may depend on each other."""
 
@@ -52,9 +54,11 @@ class Segments:
 
     def chosen(self) -> NDArray[np.int32]:
         """The rows that gained most, no two with an edge in common; forgets all."""
-        found = self.rows[_choose(self.rows, self.gains, MOST)]
+        order = np.argsort(-self.gains[1 : 1 + int(self.gains[0])], kind="stable")
+        found = np.zeros(MOST, np.int64)
+        kept = _choose(self.rows, order, found)
         self.gains[0] = 0
-        return found
+        return self.rows[found[:kept]]
 
 
 NOTHING = Segments(0)
@@ -82,12 +86,14 @@ def joint_step(
     x = (node.ids, values, len(node.blocks), node.null)
     edges = (edge_row, edge.ids, edge.ptr, edge.blocks, edge.null)
     costs = (problem.gold, problem.cost)
-    low, high, slope, loss, gram = _weigh(
-        rows, *flow.arrays, *x, *edges, *problem.V, *costs, node.scales(mu), mu, float(c)
-    )
+    some = len(rows)
+    low, high, slope, loss, moved = np.zeros((5, some))
+    gram = np.zeros((some, some))
+    weighed = (low, high, slope, loss, gram)
+    _weigh(rows, *flow.arrays, *x, *edges, *problem.V, *costs, node.scales(mu), mu, float(c), *weighed)
     theta = best_in_box(gram, slope, low, high)
     flow.make_room(1)
-    moved = _move(rows, theta, *flow.arrays)
+    _move(rows, theta, *flow.arrays, moved)
     _commit(rows, moved, *x, node.own, node.blocks, *edges, *problem.V, problem.N, float(c))
     return float(moved @ loss)
 
@@ -96,24 +102,28 @@ def best_in_box(
     gram: NDArray[Any], slope: NDArray[Any], low: NDArray[Any], high: NDArray[Any]
 ) -> NDArray[np.float64]:
     """The θ that maximises slope·θ − ½ θᵀ·gram·θ between low ≤ 0 and high ≥ 0, by an active set, from θ = 0."""
-    found: NDArray[np.float64] = _climb(
+    some = len(slope)
+    theta, step = np.zeros(some), np.zeros(some)
+    free, held, factor = np.zeros(some, np.int64), np.zeros(some, np.bool_), np.zeros((some, some))
+    _climb(
         np.asarray(gram, np.float64),
         np.asarray(slope, np.float64),
         np.asarray(low, np.float64),
         np.asarray(high, np.float64),
-    )
-    return found
+        theta, step, np.array(slope, np.float64), free, held, factor,
+    )  # fmt: skip
+    return theta
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @fast_kernel
-def _choose(rows, gains, most):  # type: ignore[no-untyped-def]
-    found = np.zeros(most, np.int64)
+def _choose(rows, order, found):  # type: ignore[no-untyped-def]
+    """Takes rows in this order, if they fit to those before. Returns how many were found."""
     kept = 0
-    for i in np.argsort(-gains[1 : 1 + int(gains[0])], kind="mergesort"):
-        if kept == most:
+    for i in order:
+        if kept == len(found):
             break
         apart = True
         for k in range(kept):
@@ -123,7 +133,7 @@ def _choose(rows, gains, most):  # type: ignore[no-untyped-def]
         if apart:
             found[kept] = i
             kept += 1
-    return found[:kept]
+    return kept
 
 
 @inner_kernel
@@ -151,7 +161,7 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
 
 @inner_kernel
 def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def]
-    """The mass that flows along the high (0) or low (1) path of a segment."""
+    """The mass that flows along the high or the low path of a segment."""
     least = np.float32(2)
     for t in range(row[1] + 1):
         if t == row[1] and row[3] < 0:
@@ -159,7 +169,7 @@ def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def
         up, y, down, z = _edges(row, t)
         k = (
             _find(count, tail, head, row[0] + t, up, y)
-            if side == 0
+            if side == _HIGH
             else _find(count, tail, head, row[0] + t, down, z)
         )
         least = min(least, mass[row[0] + t, k] if k >= 0 else np.float32(0))
@@ -169,16 +179,13 @@ def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def
 @fast_kernel
 def _weigh(  # type: ignore[no-untyped-def]
     rows, count, tail, head, mass, ids, values, slots, null, edge_row, edge_ids, edge_ptr, edge_blocks, edge_null,
-    V, edge_V, gold, cost, scales, mu, c,
+    V, edge_V, gold, cost, scales, mu, c, low, high, slope, loss, gram,
 ):  # fmt: skip
     """Of each segment the bounds of its step, the slope of the dual, the change of the loss; and all products."""
-    some = len(rows)
-    low, high, slope, loss = np.zeros(some), np.zeros(some), np.zeros(some), np.zeros(some)
-    gram = np.zeros((some, some))
-    for s in range(some):
+    for s in range(len(rows)):
         row = rows[s]
-        low[s] = -_on_path(row, 0, count, tail, head, mass)
-        high[s] = _on_path(row, 1, count, tail, head, mass)
+        low[s] = -_on_path(row, _HIGH, count, tail, head, mass)
+        high[s] = _on_path(row, _LOW, count, tail, head, mass)
         for t in range(row[1]):
             at, y, z = row[0] + t, row[4 + 2 * t], row[5 + 2 * t]
             loss[s] += np.float64(cost[gold[at], y]) - np.float64(cost[gold[at], z])
@@ -205,7 +212,6 @@ def _weigh(  # type: ignore[no-untyped-def]
             product = _nodes_alike(row, rows[r], ids, values, slots, null, scales)
             product += _edges_alike(row, rows[r], edge_row, edge_ids, edge_ptr, edge_blocks, edge_null, mu)
             gram[s, r] = gram[r, s] = c * c * product
-    return low, high, slope, loss, gram
 
 
 @inner_kernel
@@ -264,19 +270,13 @@ def _edges_alike(row, other, edge_row, ids, ptr, blocks, null, mu):  # type: ign
 
 
 @fast_kernel
-def _climb(gram, slope, low, high):  # type: ignore[no-untyped-def]
+def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # type: ignore[no-untyped-def]
     """Newton steps on those that are free; one that meets its bound is held there, until it wants back."""
     some = len(slope)
-    theta = np.zeros(some)
-    step = np.zeros(some)
-    rest = slope.copy()
-    free = np.zeros(some, np.int64)
-    factor = np.zeros((some, some))
-    held = np.zeros(some, np.bool_)
     for i in range(some):
         held[i] = gram[i, i] <= 0 or (low[i] >= 0 and rest[i] <= 0) or (high[i] <= 0 and rest[i] >= 0)
     for _ in range(3 * some):
-        n = 0
+        n = np.int64(0)
         for i in range(some):
             if not held[i]:
                 free[n] = i
@@ -313,7 +313,6 @@ def _climb(gram, slope, low, high):  # type: ignore[no-untyped-def]
             if wants < 0:
                 break
             held[wants] = False
-    return theta
 
 
 @inner_kernel
@@ -341,12 +340,11 @@ def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _move(rows, theta, count, tail, head, mass):  # type: ignore[no-untyped-def]
-    """Moves mass along the segments in turn, as far as there is some. Returns how much was moved on each."""
-    moved = np.zeros(len(rows))
+def _move(rows, theta, count, tail, head, mass, moved):  # type: ignore[no-untyped-def]
+    """Moves mass along the segments in turn, as far as there is some: `moved` on each."""
     for s in range(len(rows)):
         row = rows[s]
-        most = _on_path(row, 1 if theta[s] > 0 else 0, count, tail, head, mass)
+        most = _on_path(row, _LOW if theta[s] > 0 else _HIGH, count, tail, head, mass)
         step = np.float32(min(max(theta[s], -most), most))
         moved[s] = step
         if step == 0:
@@ -357,7 +355,6 @@ def _move(rows, theta, count, tail, head, mass):  # type: ignore[no-untyped-def]
             up, y, down, z = _edges(row, t)
             _add_mass(count, tail, head, mass, row[0] + t, up, y, step)
             _add_mass(count, tail, head, mass, row[0] + t, down, z, -step)
-    return moved
 
 
 @inner_kernel

@@ -50,7 +50,7 @@ MANY = 40
 _FAR = np.float32(1e30)
 tell, wait = make_meeting()
 _BOTH, _STEPS = threads.BOTH, threads.FIRST
-_GATHERED, _DONE = 0, 1
+_GATHERED, _DONE = np.int64(0), np.int64(1)
 
 
 class Edges(NamedTuple):
