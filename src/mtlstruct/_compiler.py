@@ -6,7 +6,9 @@ and make machine code of it; here they are kept as they are written until a call
 Numba asks for all the options of a compilation, as a dict, each time it looks at an overload: tens of thousands of
 times for a large kernel. The same dict can be had without asking for options one by one.
 
-Both look inside numba, so both first look whether it is as they know it. Where it is not, it does all its work.
+Numba counts who holds an array, in each kernel that is given one. One that makes no arrays need not.
+
+All three look inside numba, so they first look whether it is as they know it. Where it is not, it does all its work.
 """
 
 from __future__ import annotations
@@ -25,6 +27,17 @@ def inner_options() -> dict[str, Any]:
     """Options of numba.njit for kernels that are compiled into their callers only."""
     try:
         return {"pipeline_class": _inner_pipeline()}
+    except (ImportError, AttributeError):
+        return {}
+
+
+@cache
+def lean_options() -> dict[str, Any]:
+    """Options of numba.njit for kernels that neither make arrays nor return them."""
+    try:
+        from numba.core.options import DefaultOptions
+
+        return {"_nrt": False} if DefaultOptions._nrt is not None else {}
     except (ImportError, AttributeError):
         return {}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ._compiler import inner_options, quicken
+from ._compiler import inner_options, lean_options, quicken
 
 Kernel = Callable[..., Any]
 
@@ -33,6 +33,21 @@ def fast_kernel(function: Kernel) -> Kernel:
     return _compiled(function, cache=True, **_FAST)
 
 
+def lean_kernel(function: Kernel) -> Kernel:
+    """A kernel that makes no arrays and returns none: it need not count who holds them, which compiles sooner."""
+    return _compiled(function, cache=True, **_lean())
+
+
+def lean_fast_kernel(function: Kernel) -> Kernel:
+    """Both."""
+    return _compiled(function, cache=True, **_FAST, **_lean())
+
+
+def lean_inner_kernel(function: Kernel) -> Kernel:
+    """An inner kernel that makes no arrays and returns none."""
+    return _compiled(function, **_inner(), **_lean())
+
+
 def inner_kernel(function: Kernel) -> Kernel:
     """A fast kernel that becomes part of each kernel of its file which calls it; Python cannot call it.
 
@@ -41,8 +56,16 @@ def inner_kernel(function: Kernel) -> Kernel:
     bits: with no copy by itself to call, they do not. Of its file, since the cache asks no more than whether the
     file of the caller has changed.
     """
+    return _compiled(function, **_inner())
+
+
+def _inner() -> dict[str, Any]:
     alone = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return _compiled(function, **_FAST, **alone, **(inner_options() if COMPILED else {}))
+    return _FAST | alone | (inner_options() if COMPILED else {})
+
+
+def _lean() -> dict[str, Any]:
+    return lean_options() if COMPILED else {}
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
@@ -125,11 +148,11 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
 
     told, known, give_way = (intrinsic(function) for function in (store, load, rest))
 
-    @inner_kernel
+    @lean_inner_kernel
     def tell(meeting, k, value):  # type: ignore[no-untyped-def]
         told(meeting, 8 * k, value)
 
-    @inner_kernel
+    @lean_inner_kernel
     def wait(meeting, k, value):  # type: ignore[no-untyped-def]
         turns = 0
         while known(meeting, 8 * k) < value:

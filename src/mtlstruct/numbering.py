@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import inner_kernel, kernel
+from ._kernels import lean_inner_kernel, lean_kernel
 from .corpus import ABSENT as ABSENT
 
 
@@ -134,7 +134,7 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 # ---------------------------------------------------------------- kernels
 
 
-@inner_kernel
+@lean_inner_kernel
 def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)  # FNV-1a
     for i in range(start, stop):
@@ -142,7 +142,7 @@ def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-@inner_kernel
+@lean_inner_kernel
 def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     if a1 - a0 != b1 - b0:
         return False
@@ -152,7 +152,7 @@ def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@lean_kernel
 def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(ptr) - 1):
@@ -162,7 +162,7 @@ def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@kernel
+@lean_kernel
 def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -176,14 +176,14 @@ def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-u
             h = (h + np.uint64(1)) & mask
 
 
-@inner_kernel
+@lean_inner_kernel
 def _pair_hash(pair):  # type: ignore[no-untyped-def]
     h = np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(16)
 
 
-@kernel
+@lean_kernel
 def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(pairs)):
@@ -193,7 +193,7 @@ def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@kernel
+@lean_kernel
 def _number_pairs(left, right, first, count, pairs, slots, numbers):  # type: ignore[no-untyped-def]
     """From the first on, until there is no room. Returns where it stopped, and how many pairs there are."""
     mask = np.uint64(len(slots) - 1)
@@ -215,7 +215,7 @@ def _number_pairs(left, right, first, count, pairs, slots, numbers):  # type: ig
     return len(left), count
 
 
-@kernel
+@lean_kernel
 def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -231,7 +231,7 @@ def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
             h = (h + np.uint64(1)) & mask
 
 
-@kernel
+@lean_kernel
 def _rank(counts, min_count, first, ranks):  # type: ignore[no-untyped-def]
     """ranks by falling count, where counts of HUGE and more are taken for equal. Returns how many are kept.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import kernel
+from .._kernels import lean_kernel
 
 TINY = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
@@ -118,7 +118,7 @@ class Flow:
 # ---------------------------------------------------------------- kernels
 
 
-@kernel
+@lean_kernel
 def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, share):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         own = count[t]
@@ -137,7 +137,7 @@ def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, shar
             mass[t, at] += share * mass_to[t, e]
 
 
-@kernel
+@lean_kernel
 def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         off = np.float32(0)
@@ -147,7 +147,7 @@ def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
         out[t] = off > TINY
 
 
-@kernel
+@lean_kernel
 def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
     """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
     L = node.shape[1]
@@ -164,7 +164,7 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
                 edge[row, right] -= mass[t, k]
 
 
-@kernel
+@lean_kernel
 def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
     """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel, inner_kernel
+from .._kernels import lean_fast_kernel, lean_inner_kernel
 from ..linear import Design
 from .base import DualProblem
 from .sequence_flow import TINY, Flow
@@ -118,7 +118,7 @@ def best_in_box(
 # ---------------------------------------------------------------- kernels
 
 
-@fast_kernel
+@lean_fast_kernel
 def _choose(rows, order, found):  # type: ignore[no-untyped-def]
     """Takes rows in this order, if they fit to those before. Returns how many were found."""
     kept = 0
@@ -136,13 +136,13 @@ def _choose(rows, order, found):  # type: ignore[no-untyped-def]
     return kept
 
 
-@inner_kernel
+@lean_inner_kernel
 def _apart(a, b):  # type: ignore[no-untyped-def]
     """Whether two segments share no edge."""
     return a[0] + a[1] < b[0] or b[0] + b[1] < a[0]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edges(row, t):  # type: ignore[no-untyped-def]
     """The edges of the high and of the low path into position t of a segment, or out of it behind the last."""
     up, down = (row[2], row[2]) if t == 0 else (row[2 + 2 * t], row[3 + 2 * t])
@@ -150,7 +150,7 @@ def _edges(row, t):  # type: ignore[no-untyped-def]
     return up, y, down, z
 
 
-@inner_kernel
+@lean_inner_kernel
 def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1; a sentence is entered from label 0."""
     for k in range(count[t]):
@@ -159,7 +159,7 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     return -1
 
 
-@inner_kernel
+@lean_inner_kernel
 def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def]
     """The mass that flows along the high or the low path of a segment."""
     least = np.float32(2)
@@ -176,7 +176,7 @@ def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def
     return least if least > TINY else np.float32(0)
 
 
-@fast_kernel
+@lean_fast_kernel
 def _weigh(  # type: ignore[no-untyped-def]
     rows, count, tail, head, mass, ids, values, slots, null, edge_row, edge_ids, edge_ptr, edge_blocks, edge_null,
     V, edge_V, gold, cost, scales, mu, c, low, high, slope, loss, gram,
@@ -214,7 +214,7 @@ def _weigh(  # type: ignore[no-untyped-def]
             gram[s, r] = gram[r, s] = c * c * product
 
 
-@inner_kernel
+@lean_inner_kernel
 def _nodes_alike(row, other, ids, values, slots, null, scales):  # type: ignore[no-untyped-def]
     """The product of what two segments change at tokens, for mass one on each."""
     total = 0.0
@@ -241,7 +241,7 @@ def _nodes_alike(row, other, ids, values, slots, null, scales):  # type: ignore[
     return total
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edges_alike(row, other, edge_row, ids, ptr, blocks, null, mu):  # type: ignore[no-untyped-def]
     """The same of what they change at edges."""
     total = 0.0
@@ -269,7 +269,7 @@ def _edges_alike(row, other, edge_row, ids, ptr, blocks, null, mu):  # type: ign
     return total
 
 
-@fast_kernel
+@lean_fast_kernel
 def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # type: ignore[no-untyped-def]
     """Newton steps on those that are free; one that meets its bound is held there, until it wants back."""
     some = len(slope)
@@ -315,7 +315,7 @@ def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # ty
             held[wants] = False
 
 
-@inner_kernel
+@lean_inner_kernel
 def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
     """gram·step = rest on the first n of `free`, by Cholesky."""
     for i in range(n):
@@ -339,7 +339,7 @@ def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
         step[i] = value / factor[i, i]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _move(rows, theta, count, tail, head, mass, moved):  # type: ignore[no-untyped-def]
     """Moves mass along the segments in turn, as far as there is some: `moved` on each."""
     for s in range(len(rows)):
@@ -357,7 +357,7 @@ def _move(rows, theta, count, tail, head, mass, moved):  # type: ignore[no-untyp
             _add_mass(count, tail, head, mass, row[0] + t, down, z, -step)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_mass(count, tail, head, mass, t, z, y, step):  # type: ignore[no-untyped-def]
     k = _find(count, tail, head, t, z, y)
     if k < 0:
@@ -371,7 +371,7 @@ def _add_mass(count, tail, head, mass, t, z, y, step):  # type: ignore[no-untype
         tail[t, k], head[t, k], mass[t, k] = tail[t, end], head[t, end], mass[t, end]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _commit(  # type: ignore[no-untyped-def]
     rows, moved, ids, values, slots, null, alone, blocks, edge_row, edge_ids, edge_ptr, edge_blocks, edge_null,
     V, edge_V, N, c,

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import fast_kernel, inner_kernel, make_meeting
+from .._kernels import lean_fast_kernel, lean_inner_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence import CROWD
@@ -185,7 +185,7 @@ def _make_room(longest: int, labels: int, slots: int, rounds: int, edge_rows: in
 # ---------------------------------------------------------------- kernels
 
 
-@inner_kernel
+@lean_inner_kernel
 def _held_label(flow, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
     count, _, head, mass = flow
@@ -200,7 +200,7 @@ def _held_label(flow, t, now):  # type: ignore[no-untyped-def]
     return np.int64(best)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _find(flow, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1."""
     count, tail, head, _ = flow
@@ -210,7 +210,7 @@ def _find(flow, t, z, y):  # type: ignore[no-untyped-def]
     return -1
 
 
-@inner_kernel
+@lean_inner_kernel
 def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     """Whether attribute a has a feature with label y; its labels rise."""
     if own is None:
@@ -225,7 +225,7 @@ def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     return low < own[a + 1, 0] and of[low, 0] == y
 
 
-@inner_kernel
+@lean_inner_kernel
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
@@ -252,7 +252,7 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
             total[y] += cost[gold[start + t], y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _load_listed(  # type: ignore[no-untyped-def]
     start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
 ):
@@ -282,7 +282,7 @@ def _load_listed(  # type: ignore[no-untyped-def]
             total[y] += cost[gold[start + t], y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
     """tr[z, y] of an edge row, and most[y], the largest of each column."""
     _, ids, ptr, blocks, _, null, V = edges
@@ -304,7 +304,7 @@ def _edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
             most[y] = max(most[y], tr[z, y])
 
 
-@inner_kernel
+@lean_inner_kernel
 def _load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
     """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
 
@@ -332,7 +332,7 @@ def _load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type:
     return rows
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
     """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
     _, ids, ptr, blocks, slotwise, null, _ = edges
@@ -351,7 +351,7 @@ def _edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
             K[k, q] = K[q, k] = np.float32(total)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
     """The best path and its score. With many labels, those are passed over from which no edge can be the best."""
     W = em.shape[1]
@@ -400,7 +400,7 @@ def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
     return top
 
 
-@inner_kernel
+@lean_inner_kernel
 def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
     count, tail, head, mass = flow
@@ -450,7 +450,7 @@ def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, pat
     return low
 
 
-@inner_kernel
+@lean_inner_kernel
 def _expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
     count, tail, head, mass = flow
@@ -477,7 +477,7 @@ def _expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyp
     return total, entered
 
 
-@inner_kernel
+@lean_inner_kernel
 def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
     """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
     for t in range(n):
@@ -486,7 +486,7 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
             out[k, t] = row[k]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
     for u in range(n):
@@ -507,7 +507,7 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label
                 out[u] += s if row[u] == here else np.float32(0)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
     """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
     for t in range(len(delta)):
@@ -529,7 +529,7 @@ def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # t
                 em[u, y] -= alike * d[y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
@@ -552,7 +552,7 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, la
         room[np.uint64(ids[k])] = 0
 
 
-@inner_kernel
+@lean_inner_kernel
 def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
     mass = flow.mass
@@ -582,13 +582,13 @@ def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  #
     return df, bottleneck, edges
 
 
-@inner_kernel
+@lean_inner_kernel
 def _seat(place, t, y):  # type: ignore[no-untyped-def]
     """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
     return t, min(y, place.shape[1] - 1)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0
@@ -611,7 +611,7 @@ def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore
     return quad
 
 
-@inner_kernel
+@lean_inner_kernel
 def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type: ignore[no-untyped-def]
     """Writes a segment down, as sequence_segments.py has them, if there is room."""
     size = e - a + 1
@@ -626,7 +626,7 @@ def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type
     gains[0] += 1
 
 
-@inner_kernel
+@lean_inner_kernel
 def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     count, tail, head, mass = flow
@@ -655,7 +655,7 @@ def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ig
         up, down = y, z
 
 
-@inner_kernel
+@lean_inner_kernel
 def _shift_scores(  # type: ignore[no-untyped-def]
     a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, most, delta, edge_delta, touched,
     many,
@@ -687,7 +687,7 @@ def _shift_scores(  # type: ignore[no-untyped-def]
     return many
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """_add_row where attributes have features with some labels only."""
     entry = ids[start : stop + LOOKAHEAD]
@@ -706,7 +706,7 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
         N[blocks[start + k] if ragged else blocks[k]] += change
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N):  # type: ignore[no-untyped-def]
     """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
@@ -734,7 +734,7 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
             V[alone + row, y] += d[y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
     """The same for one pair of an edge row; edge weights are few and heavy, so they are doubles."""
     _, ids, ptr, blocks, _, null, V = edges
@@ -746,7 +746,7 @@ def _add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
             V[a, pair] += d
 
 
-@inner_kernel
+@lean_inner_kernel
 def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em):  # type: ignore[no-untyped-def]
     """em of a span."""
     if own is not None:
@@ -755,7 +755,7 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
     mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
@@ -851,7 +851,7 @@ def _improve(  # type: ignore[no-untyped-def]
     return gap, _settle(start, n, c, gold, cost, delta), steps
 
 
-@inner_kernel
+@lean_inner_kernel
 def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0
@@ -866,7 +866,7 @@ def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     return loss
 
 
-@inner_kernel
+@lean_inner_kernel
 def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N):  # type: ignore[no-untyped-def]
     """Adds delta to V, and follows N."""
     for t in range(n):
@@ -882,7 +882,7 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
             _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
 
 
-@fast_kernel
+@lean_fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
     role, meeting, lag, spans, starts, gold, cost, flow,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
