@@ -25,7 +25,7 @@ gathered ahead, `mark` the room that rows need in which an attribute may stand a
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,7 @@ from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence import CROWD
 from .sequence_flow import TINY, Flow
+from .sequence_room import Edges, make_room
 from .sequence_segments import NOTHING, Segments
 
 DEAD = 1e-8
@@ -51,40 +52,6 @@ _FAR = np.float32(1e30)
 tell, wait = make_meeting()
 _BOTH, _STEPS = threads.BOTH, threads.FIRST
 _GATHERED, _DONE = np.int64(0), np.int64(1)
-
-
-class Edges(NamedTuple):
-    """What kernels know of edges: the row of each token, −1 where a sentence begins, and the Design of the rows."""
-
-    row: NDArray[np.int32]
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    blocks: NDArray[np.int32]
-    slotwise: bool
-    null: int
-    V: NDArray[np.float64]
-
-
-class Room(NamedTuple):
-    """Where kernels work. Python makes it: each way to make an array in a kernel takes a while to compile."""
-
-    K: NDArray[np.float32]
-    place: NDArray[np.int64]
-    mine: NDArray[np.float32]
-    tr: NDArray[np.float32]
-    most: NDArray[np.float32]
-    edge_delta: NDArray[np.float64]
-    edge_K: NDArray[np.float32]
-    touched: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    er: NDArray[np.int64]
-    local: NDArray[np.int64]
-    high: NDArray[np.int64]
-    low: NDArray[np.int64]
-    back: NDArray[np.int32]
-    now: NDArray[np.float32]
-    best: NDArray[np.float32]
-    arg: NDArray[np.int32]
 
 
 def visit(
@@ -132,7 +99,7 @@ def visit(
 
     def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
         longest = places[1] if role <= _STEPS else 1
-        room = _make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
+        room = make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
         done: tuple[float, int] = _visit(
             role, meeting, int(piped), spans, starts, gold, cost, flow.arrays,
             node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
@@ -149,37 +116,6 @@ def visit(
     found = np.empty_like(gaps)
     found[order] = gaps
     return found, float(loss), int(steps)
-
-
-def _make_room(longest: int, labels: int, slots: int, rounds: int, edge_rows: int, every_label: bool) -> Room:
-    """For spans of so many tokens at most."""
-    wide = padded(labels)
-    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
-    seats = 1 if every_label else 2 * rounds  # a round moves a token from one label to another
-    changes = 2 * longest + 4
-
-    def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
-        return np.zeros(shape, kind)
-
-    return Room(
-        K=zeros(longest * seats, longest),
-        place=zeros(longest, 1 if every_label else wide, kind=np.int64),
-        mine=zeros(slots),
-        tr=zeros(rows, labels, wide),
-        most=zeros(rows, labels),
-        edge_delta=zeros(rows, labels * labels, kind=np.float64),
-        edge_K=zeros(rows, rows),
-        touched=zeros(rounds * changes, 2, kind=np.int64),
-        moved=zeros(changes, 3, kind=np.int64),
-        er=zeros(longest + 1, kind=np.int64),
-        local=zeros(longest + 1, kind=np.int64),
-        high=zeros(longest, kind=np.int64),
-        low=zeros(longest, kind=np.int64),
-        back=zeros(longest, wide, kind=np.int32),
-        now=zeros(wide),
-        best=zeros(wide),
-        arg=zeros(wide, kind=np.int32),
-    )
 
 
 # ---------------------------------------------------------------- kernels
