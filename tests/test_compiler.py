@@ -1,10 +1,12 @@
 """What numba is spared: the kernels and the options are the same as without."""
 
+import sys
+
 import numpy as np
 import pytest
 
 from mtlstruct import _compiler
-from mtlstruct._kernels import COMPILED, fast_kernel, inner_kernel
+from mtlstruct._kernels import COMPILED, fast_kernel, inner_kernel, lean_fast_kernel
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 
@@ -38,6 +40,32 @@ def test_inner_kernels_have_no_machine_code():
     assert type(made.library).__name__ == "InnerLibrary"
 
 
+@lean_fast_kernel
+def _twice(a, out):
+    for k in range(len(a)):
+        out[k] = 2 * a[k]
+
+
+def test_lean_kernels_hold_nothing():
+    a, out = np.arange(3.0), np.zeros(3)
+    before = sys.getrefcount(a), sys.getrefcount(out)
+    for _ in range(10):
+        _twice(a, out)
+    assert out.tolist() == [0, 2, 4]
+    assert (sys.getrefcount(a), sys.getrefcount(out)) == before
+
+
+def test_lean_kernels_that_make_arrays_are_refused():
+    from numba.core.errors import NumbaError
+
+    with pytest.raises(NumbaError, match="zeros"):
+        lean_fast_kernel(_making)(3)
+
+
+def _making(n):
+    return np.zeros(n).sum()
+
+
 def test_options_at_once_are_those_numba_would_find_one_by_one():
     from numba.core.compiler import Flags
     from numba.core.targetconfig import TargetConfig
@@ -56,7 +84,7 @@ def test_options_at_once_are_those_numba_would_find_one_by_one():
 
 
 def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
-    from numba.core import codegen, targetconfig
+    from numba.core import codegen, options, targetconfig
 
     monkeypatch.setattr(targetconfig.TargetConfig, "values", lambda flags: {"foreign": 1})
     before = targetconfig.TargetConfig.values
@@ -64,3 +92,5 @@ def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
     assert targetconfig.TargetConfig.values is before
     monkeypatch.setattr(codegen, "JITCodeLibrary", object)
     assert _compiler.inner_options.__wrapped__() == {}
+    monkeypatch.setattr(options, "DefaultOptions", object)
+    assert _compiler.lean_options.__wrapped__() == {}
