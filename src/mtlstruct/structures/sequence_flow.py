@@ -168,7 +168,7 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
 def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
     """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
 
-    Loops clear arrays: `arrived[:] = 0` takes a second to compile.
+    Loops clear arrays: `arrived[:] = 0` would be more to compile.
     """
     L = len(arrived)
     for i in range(first, last):
