@@ -69,8 +69,11 @@ def test_slopes_and_products_are_those_of_the_features():
     node, edge = oracle.encoded.designs
     x = (node.ids, None, len(node.blocks), node.null)
     edges = (state.edge_row, edge.ids, edge.ptr, edge.blocks, edge.null)
-    *_, slope, loss, gram = sequence_segments._weigh(
-        rows, *state.flow.arrays, *x, *edges, *V, oracle.gold, state.problem.cost, node.scales(mu), mu, c
+    low, high, slope, loss = np.zeros((4, len(rows)))
+    gram = np.zeros((len(rows), len(rows)))
+    costs, weighed = (oracle.gold, state.problem.cost), (low, high, slope, loss, gram)
+    sequence_segments._weigh(
+        rows, *state.flow.arrays, *x, *edges, *V, *costs, node.scales(mu), mu, c, *weighed
     )
 
     def dual(steps):

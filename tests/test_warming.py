@@ -14,17 +14,21 @@ SAME_TYPES = """
 import numpy as np
 from mtlstruct import warming
 from mtlstruct.formats import columns
+from mtlstruct import folding
 from mtlstruct.linear import _count, _score, _squares
 from mtlstruct.structures import sequence, sequence_flow, sequence_segments, sequence_visit
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import train
 kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
            sequence_segments._choose, sequence_segments._weigh, sequence_segments._climb, sequence_segments._move,
-           sequence_segments._commit, sequence._viterbi, sequence._path_scores, _score, _count, _squares]
+           sequence_segments._commit, sequence._viterbi, sequence._path_scores, _score, _count, _squares,
+           folding._squares]
 for part in warming.PARTS.values():
     part()
 known = [set(map(str, kernel.signatures)) for kernel in kernels]
 assert all(known), known
+for made in (made for kernel in kernels for made in kernel.overloads.values()):
+    assert "array" not in str(made.signature.return_type), "a lean kernel returns no array"
 lines = [f"{word} {label}\\n" for word, label in zip("abcdefghabcd", "ABCABCBCAACB")]
 open("a.txt", "w").write("\\n".join("".join(lines[k : k + 3]) for k in range(0, 12, 3)))
 templates = TemplateSet.parse("U0:%x[0,0]\\nU1:%x[-1,0]/%x[0,0]\\nU2:%x[1,0]\\nB\\n")

@@ -13,7 +13,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from ._compiler import inner_options, lean_options, quicken
+
 Kernel = Callable[..., Any]
+
+_FAST = {"fastmath": True, "error_model": "numpy"}
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; else they are plain Python, for debugging."""
@@ -21,16 +25,27 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 def kernel(function: Kernel) -> Kernel:
     """Compiles a kernel: cached on disk, without the GIL, IEEE arithmetic."""
-    from numba import njit
-
-    return cast(Kernel, njit(cache=True, nogil=True)(function))
+    return _compiled(function, cache=True)
 
 
 def fast_kernel(function: Kernel) -> Kernel:
     """The same, free to reorder sums and without checks for division by zero: for the inner loops of floats."""
-    from numba import njit
+    return _compiled(function, cache=True, **_FAST)
 
-    return cast(Kernel, njit(cache=True, nogil=True, fastmath=True, error_model="numpy")(function))
+
+def lean_kernel(function: Kernel) -> Kernel:
+    """A kernel that makes no arrays and returns none: it need not count who holds them, which compiles sooner."""
+    return _compiled(function, cache=True, **_lean())
+
+
+def lean_fast_kernel(function: Kernel) -> Kernel:
+    """Both."""
+    return _compiled(function, cache=True, **_FAST, **_lean())
+
+
+def lean_inner_kernel(function: Kernel) -> Kernel:
+    """An inner kernel that makes no arrays and returns none."""
+    return _compiled(function, **_inner(), **_lean())
 
 
 def inner_kernel(function: Kernel) -> Kernel:
@@ -41,10 +56,23 @@ def inner_kernel(function: Kernel) -> Kernel:
     bits: with no copy by itself to call, they do not. Of its file, since the cache asks no more than whether the
     file of the caller has changed.
     """
+    return _compiled(function, **_inner())
+
+
+def _inner() -> dict[str, Any]:
+    alone = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return _FAST | alone | (inner_options() if COMPILED else {})
+
+
+def _lean() -> dict[str, Any]:
+    return lean_options() if COMPILED else {}
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
     from numba import njit
 
-    alone = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    options = {"fastmath": True, "error_model": "numpy", "forceinline": True, **alone}
+    if COMPILED:
+        quicken()
     return cast(Kernel, njit(nogil=True, **options)(function))
 
 
@@ -82,7 +110,7 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
     be read after waiting.
     """
     from llvmlite import ir
-    from numba import config, njit, types
+    from numba import config, types
     from numba.core import cgutils
     from numba.extending import intrinsic
 
@@ -120,11 +148,11 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
 
     told, known, give_way = (intrinsic(function) for function in (store, load, rest))
 
-    @njit(nogil=True)
+    @lean_inner_kernel
     def tell(meeting, k, value):  # type: ignore[no-untyped-def]
         told(meeting, 8 * k, value)
 
-    @njit(nogil=True)
+    @lean_inner_kernel
     def wait(meeting, k, value):  # type: ignore[no-untyped-def]
         turns = 0
         while known(meeting, 8 * k) < value:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import threads
-from ._kernels import kernel
+from ._kernels import lean_kernel
 from .corpus import Corpus
 from .linear import LOOKAHEAD, Design, score
 from .normalizers import unchanged
@@ -507,7 +507,7 @@ def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int
     return table[first], row
 
 
-@kernel
+@lean_kernel
 def _shift(cells, room, gap, out):  # type: ignore[no-untyped-def]
     for place in range(len(out)):
         out[place] = cells[place + gap] if room[place] >= gap else -1

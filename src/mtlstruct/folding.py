@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import kernel, make_prefetch
+from ._kernels import lean_kernel, make_prefetch
 
 AHEAD = 24
 """How many attributes ahead their weights are fetched."""
@@ -64,7 +64,7 @@ def squares(weights: NDArray[np.floating], number: NDArray[np.int32]) -> float:
 prefetch = make_prefetch()
 
 
-@kernel
+@lean_kernel
 def _look(ids, rows, slots, times, last):  # type: ignore[no-untyped-def]
     """How often each attribute fires, up to twice, and at which row at last."""
     for row in range(rows):
@@ -73,7 +73,7 @@ def _look(ids, rows, slots, times, last):  # type: ignore[no-untyped-def]
             last[a] = row
 
 
-@kernel
+@lean_kernel
 def _number(times, number, own, null):  # type: ignore[no-untyped-def]
     """number, which has the row where each attribute fires, becomes its row of weights."""
     seen = 0
@@ -86,13 +86,13 @@ def _number(times, number, own, null):  # type: ignore[no-untyped-def]
     number[-1] = null
 
 
-@kernel
+@lean_kernel
 def _rename(ids, number):  # type: ignore[no-untyped-def]
     for k in range(len(ids)):
         ids[k] = number[ids[k]]
 
 
-@kernel
+@lean_kernel
 def _squares(weights, number):  # type: ignore[no-untyped-def]
     total = 0.0
     for k in range(len(number)):

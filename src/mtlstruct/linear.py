@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from . import support as supported
 from . import threads
-from ._kernels import fast_kernel, kernel, make_prefetch
+from ._kernels import lean_fast_kernel, lean_kernel, make_prefetch
 from .corpus import entries
 from .folding import Fold, fold, rename, squares
 from .support import Support
@@ -245,12 +245,13 @@ def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDAr
         _score_scaled(design, weights, scale, out)
         return
     scales = design.scales(scale)
-
     rows = (design.ids, design.ptr, design.ragged, design.values)
+    if design.support is None:
+        weights = np.asarray(weights, np.float32)  # as they are used: a kernel for doubles would be one more
 
     def work(span: tuple[int, int]) -> None:
         if design.support is None:
-            _score(*span, *rows, scales, weights, out)
+            _score(*span, *rows, scales, weights, np.empty(weights.shape[1], np.float32), out)
         else:
             supported.score(span, *rows, scales, design.support, weights, out, LOOKAHEAD)
 
@@ -382,18 +383,18 @@ def _row_chunks(rows: int) -> list[tuple[int, int]]:
 prefetch = make_prefetch()
 
 
-@fast_kernel
-def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type: ignore[no-untyped-def]
+@lean_fast_kernel
+def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
     scaled = len(scales) > 0
-    total = np.zeros(width, np.float32)
     for row in range(first, last):
         start = ptr[row]
         size = ptr[row + 1] - start
         entry = ids[start : start + size + LOOKAHEAD]
         at = start if ragged else 0
-        total[:] = 0
+        for y in range(width):
+            total[y] = 0
         for k in range(size):
             prefetch(weights, np.int64(entry[k + LOOKAHEAD]))
             u = weights[np.uint64(entry[k])]
@@ -406,7 +407,7 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, out):  # type
             out[row, y] = total[y]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
     for row in range(first, last):
         entry = ids[ptr[row] : ptr[row + 1]]
@@ -417,7 +418,7 @@ def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
             out[row, y] = total
 
 
-@fast_kernel
+@lean_fast_kernel
 def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -441,7 +442,7 @@ def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyp
                 u[y] += x * z[row, y]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -455,7 +456,7 @@ def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-u
                 u[y] += x * v[y]
 
 
-@kernel
+@lean_kernel
 def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: ignore[no-untyped-def]
     for row in range(len(ptr) - 1):
         for k in range(ptr[row], ptr[row + 1]):
@@ -466,7 +467,7 @@ def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: igno
                 sorted_values[place] = values[k]
 
 
-@kernel
+@lean_kernel
 def _squares(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):
@@ -475,7 +476,7 @@ def _squares(block):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@lean_kernel
 def _absolutes(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):
@@ -484,7 +485,7 @@ def _absolutes(block):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel
+@lean_kernel
 def _product(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(a.shape[0]):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import kernel
+from ._kernels import lean_inner_kernel, lean_kernel
 from .corpus import ABSENT as ABSENT
 
 
@@ -63,8 +63,15 @@ class PairTable:
     def build(cls, left: NDArray[np.int32], right: NDArray[np.int32]) -> tuple[PairTable, NDArray[np.int32]]:
         """Numbers all pairs of two arrays of equal length (a pair with an ABSENT side is ABSENT)."""
         numbers = np.empty(len(left), np.int32)
-        pairs, slots = _number_pairs(left, right, numbers)
-        return cls(pairs, slots), numbers
+        pairs, slots = np.empty(FEW, np.int64), np.full(2 * FEW, ABSENT, np.int32)
+        done = count = 0
+        while True:
+            done, count = _number_pairs(left, right, done, count, pairs, slots, numbers)
+            if done == len(left):
+                return cls(pairs[:count].copy(), slots), numbers
+            pairs = np.concatenate([pairs, pairs])  # full: twice the room, all pairs put in anew
+            slots = np.full(2 * len(pairs), ABSENT, np.int32)
+            _hash_pairs(pairs[:count], slots)
 
     @classmethod
     def of(cls, pairs: NDArray[np.int64]) -> PairTable:
@@ -91,6 +98,9 @@ class PairTable:
         return np.asarray(self.pairs & 0xFFFFFFFF)
 
 
+FEW = 512
+"""Pairs for which there is room to begin with."""
+
 HUGE = 0xFFFF
 """Counts from here on are sorted by themselves: there are few."""
 
@@ -101,7 +111,7 @@ def rank_by_count(counts: NDArray[np.int64], min_count: int) -> tuple[NDArray[np
     Frequent features then lie together at the head of their block, where the cache keeps them.
     """
     ranks = np.empty(len(counts), np.int32)
-    kept = int(_rank(counts, max(1, min_count), ranks))
+    kept = int(_rank(counts, max(1, min_count), np.zeros(HUGE + 2, np.int32), ranks))
     huge = np.flatnonzero(counts >= HUGE)  # they have the first ranks, in order of value so far
     ranks[huge[np.argsort(-counts[huge], kind="stable")]] = np.arange(len(huge), dtype=np.int32)
     if min_count > HUGE:
@@ -124,7 +134,7 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 # ---------------------------------------------------------------- kernels
 
 
-@kernel
+@lean_inner_kernel
 def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)  # FNV-1a
     for i in range(start, stop):
@@ -132,7 +142,7 @@ def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-@kernel
+@lean_inner_kernel
 def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     if a1 - a0 != b1 - b0:
         return False
@@ -142,7 +152,7 @@ def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel
+@lean_kernel
 def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(ptr) - 1):
@@ -152,7 +162,7 @@ def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@kernel
+@lean_kernel
 def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -166,14 +176,14 @@ def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-u
             h = (h + np.uint64(1)) & mask
 
 
-@kernel
+@lean_inner_kernel
 def _pair_hash(pair):  # type: ignore[no-untyped-def]
     h = np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(16)
 
 
-@kernel
+@lean_kernel
 def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(pairs)):
@@ -183,13 +193,11 @@ def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@kernel
-def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
-    slots = np.full(1024, -1, np.int32)
-    pairs = np.empty(512, np.int64)
-    count = 0
+@lean_kernel
+def _number_pairs(left, right, first, count, pairs, slots, numbers):  # type: ignore[no-untyped-def]
+    """From the first on, until there is no room. Returns where it stopped, and how many pairs there are."""
     mask = np.uint64(len(slots) - 1)
-    for i in range(len(left)):
+    for i in range(first, len(left)):
         if left[i] < 0 or right[i] < 0:
             numbers[i] = -1
             continue
@@ -198,25 +206,16 @@ def _number_pairs(left, right, numbers):  # type: ignore[no-untyped-def]
         while slots[h] >= 0 and pairs[slots[h]] != pair:
             h = (h + np.uint64(1)) & mask
         if slots[h] < 0:
-            if count == len(pairs):  # full: twice the room, all pairs put in anew
-                grown = np.empty(2 * count, np.int64)
-                for k in range(count):  # grown[:count] = pairs takes seconds to compile
-                    grown[k] = pairs[k]
-                pairs = grown
-                slots = np.full(4 * count, -1, np.int32)
-                mask = np.uint64(len(slots) - 1)
-                _hash_pairs(pairs[:count], slots)
-                h = _pair_hash(pair) & mask
-                while slots[h] >= 0:
-                    h = (h + np.uint64(1)) & mask
+            if count == len(pairs):
+                return i, count
             pairs[count] = pair
             slots[h] = count
             count += 1
         numbers[i] = slots[h]
-    return pairs[:count].copy(), slots
+    return len(left), count
 
 
-@kernel
+@lean_kernel
 def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -232,10 +231,12 @@ def _find_pairs(left, right, pairs, slots, out):  # type: ignore[no-untyped-def]
             h = (h + np.uint64(1)) & mask
 
 
-@kernel
-def _rank(counts, min_count, ranks):  # type: ignore[no-untyped-def]
-    """ranks by falling count, where counts of HUGE and more are taken for equal. Returns how many are kept."""
-    first = np.zeros(HUGE + 2, np.int32)  # how many there are that come before those with count HUGE - k
+@lean_kernel
+def _rank(counts, min_count, first, ranks):  # type: ignore[no-untyped-def]
+    """ranks by falling count, where counts of HUGE and more are taken for equal. Returns how many are kept.
+
+    first int32[HUGE + 2], zeros: how many there are that come before those with count HUGE - k.
+    """
     kept = 0
     for count in counts:
         first[HUGE - min(count, HUGE) + 1] += 1

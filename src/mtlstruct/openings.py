@@ -312,10 +312,9 @@ def _uniform(
         room: NDArray[np.integer] = np.empty((len(left), SPAN), dtype)
         for first in range(*span, SPAN):
             rows = table[first : min(first + SPAN, span[1])]
-            columns = room[:, : len(rows)]
-            for column, (_, job, some) in zip(columns, left, strict=True):
-                some.write(column, job.offset, null, first)
-            turn(columns, where, rows)
+            for column, (_, job, some) in zip(room, left, strict=True):
+                some.write(column[: len(rows)], job.offset, null, first)
+            turn(room, where, rows)
 
     threads.in_order(plain, threads.shares(sites))
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)

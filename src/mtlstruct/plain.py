@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ._kernels import kernel
+from ._kernels import lean_kernel
 from .corpus import ABSENT
 
 Int32 = NDArray[np.int32]
@@ -51,11 +51,11 @@ class Plain(NamedTuple):
 
 
 def turn(columns: NDArray[np.integer], where: Int64, table: NDArray[np.integer]) -> None:
-    """table[s, where[k]] = columns[k, s]."""
+    """table[s, where[k]] = columns[k, s], as far as the table goes."""
     _turn(columns, where, table)
 
 
-@kernel
+@lean_kernel
 def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
     for place in places:
         value = node[place + shift]
@@ -63,7 +63,7 @@ def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
             counts[value] += 1
 
 
-@kernel
+@lean_kernel
 def _write(node, places, shift, numbers, out, offset, null):  # type: ignore[no-untyped-def]
     for s in range(len(out)):
         found = node[places[s] + shift]
@@ -72,7 +72,7 @@ def _write(node, places, shift, numbers, out, offset, null):  # type: ignore[no-
         out[s] = null if found < 0 else found + offset
 
 
-@kernel
+@lean_kernel
 def _turn(columns, where, table):  # type: ignore[no-untyped-def]
     """A few rows at a time, so that each cache line of either side is fetched once."""
     for first in range(0, len(table), 16):

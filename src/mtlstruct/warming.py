@@ -22,7 +22,8 @@ import numpy as np
 from . import threads
 from ._kernels import COMPILED
 from .encoding import Encoded
-from .linear import LOOKAHEAD, Design
+from .folding import squares
+from .linear import LOOKAHEAD, Design, squared_norms
 from .losses import Hamming
 from .options import Options
 from .oracle import Oracle
@@ -122,7 +123,8 @@ def compile_bounds() -> None:
     counts = state.counts()
     state.loss(counts[0])
     oracle.count(list(counts), V)
-    oracle.squared_norms(V)
+    squared_norms(oracle.encoded.designs[1:], V[1:], oracle.templates)
+    squares(V[0], np.zeros(1, np.int32))  # of nodes, which are folded
     oracle.hinge(oracle.score(V, -mu))
 
 

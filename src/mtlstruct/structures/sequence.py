@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel, kernel
+from .._kernels import lean_fast_kernel, lean_kernel
 from ..constraints import Constraints
 from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
 from .sequence_marginals import marginals
@@ -81,8 +81,16 @@ class SequenceStructure:
         """Viterbi, loss-augmented where gold and cost are given."""
         if gold is None or cost is None:
             gold, cost = np.zeros(0, np.int32), np.zeros((1, self.labels), np.float32)
-        edges = parts[1].reshape(-1, self.labels, self.labels)
-        _viterbi(*span, ptr, parts[0], edges, edge_rows(rows), np.float32(scale), gold, cost, outputs, values)
+        L = self.labels
+        edges = parts[1].reshape(-1, L, L)
+        longest = int(np.diff(ptr[span[0] : span[1] + 1]).max(initial=1))
+        crowded = len(edges) == 1 and L >= CROWD
+        most = edges[0].max(axis=0) if crowded else np.zeros(0, np.float32)
+        back, arg = np.empty((longest, L), np.int32), np.empty(L, np.int32)
+        now, best = np.empty(L, np.float32), np.empty(L, np.float32)
+        room = (most, back, now, best, arg)
+        nodes, row, factor = parts[0], edge_rows(rows), np.float32(scale)
+        _viterbi(*span, ptr, nodes, edges, row, factor, gold, cost, *room, outputs, values)
 
     def evaluate(
         self, parts: Parts, rows: Rows, ptr: NDArray[np.int64], outputs: NDArray[np.int32]
@@ -202,7 +210,7 @@ def edge_rows(rows: Rows) -> NDArray[np.int32]:
 # ---------------------------------------------------------------- kernels
 
 
-@kernel
+@lean_kernel
 def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type: ignore[no-untyped-def]
     for i in range(len(totals)):
         for t in range(ptr[i], ptr[i + 1]):
@@ -211,23 +219,13 @@ def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type:
                 totals[i] += edges[edge_row[t - i - 1], outputs[t - 1] * labels + outputs[t]]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _viterbi(  # type: ignore[no-untyped-def]
-    first, last, ptr, nodes, edges, edge_row, scale, gold, cost, outputs, values
+    first, last, ptr, nodes, edges, edge_row, scale, gold, cost, most, back, now, best, arg, outputs, values
 ):
+    """most: the largest edge into each label, where labels are so many that this is worth knowing; else empty."""
     L = edges.shape[1]
-    longest = 1
-    for i in range(first, last):
-        longest = max(longest, ptr[i + 1] - ptr[i])
-    back = np.empty((longest, L), np.int32)
-    now = np.empty(L, np.float32)
-    best = np.empty(L, np.float32)
-    arg = np.empty(L, np.int32)
-    most = np.empty(L, np.float32)
-    crowded = L >= CROWD and len(edges) == 1
-    if crowded:
-        for y in range(L):
-            most[y] = edges[0, :, y].max()
+    crowded = len(most) > 0
     augmented = len(gold) > 0
     right = 0
     for i in range(first, last):

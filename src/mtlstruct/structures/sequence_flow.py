@@ -8,12 +8,13 @@ entered from label 0. All tokens have room for the same number of entries, which
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import kernel
+from .._kernels import lean_kernel
 
 TINY = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
@@ -28,6 +29,15 @@ ROOM = 8
 def flow_bytes(tokens: int) -> int:
     """Memory of a flow, before some token needs more room."""
     return tokens * (4 + ROOM * 8)
+
+
+class FlowArrays(NamedTuple):
+    """The arrays of a flow, in the order in which kernels take them."""
+
+    counts: NDArray[np.int32]
+    tail: NDArray[np.int16]
+    head: NDArray[np.int16]
+    mass: NDArray[np.float32]
 
 
 @dataclass
@@ -51,9 +61,9 @@ class Flow:
         return cls(np.ones(tokens, np.int32), tail, head, mass)
 
     @property
-    def arrays(self) -> tuple[NDArray[np.int32], NDArray[np.int16], NDArray[np.int16], NDArray[np.float32]]:
+    def arrays(self) -> FlowArrays:
         """What kernels take."""
-        return self.count, self.tail, self.head, self.mass
+        return FlowArrays(self.count, self.tail, self.head, self.mass)
 
     def dense(self, labels: int) -> NDArray[np.float32]:
         """float32[T, L, L]: for small data."""
@@ -83,7 +93,9 @@ class Flow:
 
     def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The tokens whose mass has left gold."""
-        return _loose(self.count, self.head, self.mass, gold)  # type: ignore[no-any-return]
+        found = np.zeros(len(gold), np.bool_)
+        _loose(self.count, self.head, self.mass, gold, found)
+        return found
 
     def marginals(
         self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
@@ -98,7 +110,7 @@ class Flow:
         """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
 
         def work(first: int, last: int) -> None:
-            _repair(first, last, ptr, *self.arrays, gold, labels)
+            _repair(first, last, ptr, *self.arrays, gold, np.zeros(labels), np.zeros(labels))
 
         threads.over_sentences(work, ptr)
 
@@ -106,7 +118,7 @@ class Flow:
 # ---------------------------------------------------------------- kernels
 
 
-@kernel
+@lean_kernel
 def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, share):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         own = count[t]
@@ -125,19 +137,17 @@ def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, shar
             mass[t, at] += share * mass_to[t, e]
 
 
-@kernel
-def _loose(count, head, mass, gold):  # type: ignore[no-untyped-def]
-    out = np.zeros(len(count), np.bool_)
+@lean_kernel
+def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         off = np.float32(0)
         for k in range(count[t]):
             if head[t, k] != gold[t]:
                 off += mass[t, k]
         out[t] = off > TINY
-    return out
 
 
-@kernel
+@lean_kernel
 def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
     """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
     L = node.shape[1]
@@ -154,17 +164,20 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
                 edge[row, right] -= mass[t, k]
 
 
-@kernel
-def _repair(first, last, ptr, count, tail, head, mass, gold, L):  # type: ignore[no-untyped-def]
-    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold."""
-    arrived = np.zeros(L)
-    left = np.zeros(L)
+@lean_kernel
+def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
+    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
+
+    Loops clear arrays: `arrived[:] = 0` would be more to compile.
+    """
+    L = len(arrived)
     for i in range(first, last):
         for t in range(ptr[i], ptr[i + 1]):
             if t == ptr[i]:
-                arrived[:] = 0
-                arrived[0] = 1  # the first token is entered from label 0
-            left[:] = 0
+                for z in range(L):
+                    arrived[z] = z == 0  # the first token is entered from label 0
+            for z in range(L):
+                left[z] = 0
             for k in range(count[t]):
                 if mass[t, k] > DUST:
                     left[tail[t, k]] += mass[t, k]
@@ -180,7 +193,8 @@ def _repair(first, last, ptr, count, tail, head, mass, gold, L):  # type: ignore
                     tail[t, kept], head[t, kept], mass[t, kept] = z, gold[t], arrived[z]
                     kept += 1
             count[t] = kept
-            arrived[:] = 0
+            for y in range(L):
+                arrived[y] = 0
             total = 0.0
             for k in range(kept):
                 arrived[head[t, k]] += mass[t, k]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import fast_kernel, inner_kernel
+from .._kernels import lean_fast_kernel, lean_inner_kernel
 from ..linear import Design
 from .base import DualProblem
 from .sequence_flow import TINY, Flow
@@ -33,6 +33,8 @@ MOST = 128
 
 ROOM = 4096
 """Segments that are written down between two joint steps."""
+
+_HIGH, _LOW = np.int64(0), np.int64(1)  # not 0 and 1: numba would compile kernels for each of them
 
 _SHAKY = 1e-7
 """What is added to the diagonal of `gram`, as a share of it: segments may depend on each other."""
@@ -52,9 +54,11 @@ class Segments:
 
     def chosen(self) -> NDArray[np.int32]:
         """The rows that gained most, no two with an edge in common; forgets all."""
-        found = self.rows[_choose(self.rows, self.gains, MOST)]
+        order = np.argsort(-self.gains[1 : 1 + int(self.gains[0])], kind="stable")
+        found = np.zeros(MOST, np.int64)
+        kept = _choose(self.rows, order, found)
         self.gains[0] = 0
-        return found
+        return self.rows[found[:kept]]
 
 
 NOTHING = Segments(0)
@@ -82,12 +86,14 @@ def joint_step(
     x = (node.ids, values, len(node.blocks), node.null)
     edges = (edge_row, edge.ids, edge.ptr, edge.blocks, edge.null)
     costs = (problem.gold, problem.cost)
-    low, high, slope, loss, gram = _weigh(
-        rows, *flow.arrays, *x, *edges, *problem.V, *costs, node.scales(mu), mu, float(c)
-    )
+    some = len(rows)
+    low, high, slope, loss, moved = np.zeros((5, some))
+    gram = np.zeros((some, some))
+    weighed = (low, high, slope, loss, gram)
+    _weigh(rows, *flow.arrays, *x, *edges, *problem.V, *costs, node.scales(mu), mu, float(c), *weighed)
     theta = best_in_box(gram, slope, low, high)
     flow.make_room(1)
-    moved = _move(rows, theta, *flow.arrays)
+    _move(rows, theta, *flow.arrays, moved)
     _commit(rows, moved, *x, node.own, node.blocks, *edges, *problem.V, problem.N, float(c))
     return float(moved @ loss)
 
@@ -96,24 +102,28 @@ def best_in_box(
     gram: NDArray[Any], slope: NDArray[Any], low: NDArray[Any], high: NDArray[Any]
 ) -> NDArray[np.float64]:
     """The θ that maximises slope·θ − ½ θᵀ·gram·θ between low ≤ 0 and high ≥ 0, by an active set, from θ = 0."""
-    found: NDArray[np.float64] = _climb(
+    some = len(slope)
+    theta, step = np.zeros(some), np.zeros(some)
+    free, held, factor = np.zeros(some, np.int64), np.zeros(some, np.bool_), np.zeros((some, some))
+    _climb(
         np.asarray(gram, np.float64),
         np.asarray(slope, np.float64),
         np.asarray(low, np.float64),
         np.asarray(high, np.float64),
-    )
-    return found
+        theta, step, np.array(slope, np.float64), free, held, factor,
+    )  # fmt: skip
+    return theta
 
 
 # ---------------------------------------------------------------- kernels
 
 
-@fast_kernel
-def _choose(rows, gains, most):  # type: ignore[no-untyped-def]
-    found = np.zeros(most, np.int64)
+@lean_fast_kernel
+def _choose(rows, order, found):  # type: ignore[no-untyped-def]
+    """Takes rows in this order, if they fit to those before. Returns how many were found."""
     kept = 0
-    for i in np.argsort(-gains[1 : 1 + int(gains[0])], kind="mergesort"):
-        if kept == most:
+    for i in order:
+        if kept == len(found):
             break
         apart = True
         for k in range(kept):
@@ -123,16 +133,16 @@ def _choose(rows, gains, most):  # type: ignore[no-untyped-def]
         if apart:
             found[kept] = i
             kept += 1
-    return found[:kept]
+    return kept
 
 
-@inner_kernel
+@lean_inner_kernel
 def _apart(a, b):  # type: ignore[no-untyped-def]
     """Whether two segments share no edge."""
     return a[0] + a[1] < b[0] or b[0] + b[1] < a[0]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edges(row, t):  # type: ignore[no-untyped-def]
     """The edges of the high and of the low path into position t of a segment, or out of it behind the last."""
     up, down = (row[2], row[2]) if t == 0 else (row[2 + 2 * t], row[3 + 2 * t])
@@ -140,7 +150,7 @@ def _edges(row, t):  # type: ignore[no-untyped-def]
     return up, y, down, z
 
 
-@inner_kernel
+@lean_inner_kernel
 def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1; a sentence is entered from label 0."""
     for k in range(count[t]):
@@ -149,9 +159,9 @@ def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
     return -1
 
 
-@inner_kernel
+@lean_inner_kernel
 def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def]
-    """The mass that flows along the high (0) or low (1) path of a segment."""
+    """The mass that flows along the high or the low path of a segment."""
     least = np.float32(2)
     for t in range(row[1] + 1):
         if t == row[1] and row[3] < 0:
@@ -159,26 +169,23 @@ def _on_path(row, side, count, tail, head, mass):  # type: ignore[no-untyped-def
         up, y, down, z = _edges(row, t)
         k = (
             _find(count, tail, head, row[0] + t, up, y)
-            if side == 0
+            if side == _HIGH
             else _find(count, tail, head, row[0] + t, down, z)
         )
         least = min(least, mass[row[0] + t, k] if k >= 0 else np.float32(0))
     return least if least > TINY else np.float32(0)
 
 
-@fast_kernel
+@lean_fast_kernel
 def _weigh(  # type: ignore[no-untyped-def]
     rows, count, tail, head, mass, ids, values, slots, null, edge_row, edge_ids, edge_ptr, edge_blocks, edge_null,
-    V, edge_V, gold, cost, scales, mu, c,
+    V, edge_V, gold, cost, scales, mu, c, low, high, slope, loss, gram,
 ):  # fmt: skip
     """Of each segment the bounds of its step, the slope of the dual, the change of the loss; and all products."""
-    some = len(rows)
-    low, high, slope, loss = np.zeros(some), np.zeros(some), np.zeros(some), np.zeros(some)
-    gram = np.zeros((some, some))
-    for s in range(some):
+    for s in range(len(rows)):
         row = rows[s]
-        low[s] = -_on_path(row, 0, count, tail, head, mass)
-        high[s] = _on_path(row, 1, count, tail, head, mass)
+        low[s] = -_on_path(row, _HIGH, count, tail, head, mass)
+        high[s] = _on_path(row, _LOW, count, tail, head, mass)
         for t in range(row[1]):
             at, y, z = row[0] + t, row[4 + 2 * t], row[5 + 2 * t]
             loss[s] += np.float64(cost[gold[at], y]) - np.float64(cost[gold[at], z])
@@ -205,10 +212,9 @@ def _weigh(  # type: ignore[no-untyped-def]
             product = _nodes_alike(row, rows[r], ids, values, slots, null, scales)
             product += _edges_alike(row, rows[r], edge_row, edge_ids, edge_ptr, edge_blocks, edge_null, mu)
             gram[s, r] = gram[r, s] = c * c * product
-    return low, high, slope, loss, gram
 
 
-@inner_kernel
+@lean_inner_kernel
 def _nodes_alike(row, other, ids, values, slots, null, scales):  # type: ignore[no-untyped-def]
     """The product of what two segments change at tokens, for mass one on each."""
     total = 0.0
@@ -235,7 +241,7 @@ def _nodes_alike(row, other, ids, values, slots, null, scales):  # type: ignore[
     return total
 
 
-@inner_kernel
+@lean_inner_kernel
 def _edges_alike(row, other, edge_row, ids, ptr, blocks, null, mu):  # type: ignore[no-untyped-def]
     """The same of what they change at edges."""
     total = 0.0
@@ -263,20 +269,14 @@ def _edges_alike(row, other, edge_row, ids, ptr, blocks, null, mu):  # type: ign
     return total
 
 
-@fast_kernel
-def _climb(gram, slope, low, high):  # type: ignore[no-untyped-def]
+@lean_fast_kernel
+def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # type: ignore[no-untyped-def]
     """Newton steps on those that are free; one that meets its bound is held there, until it wants back."""
     some = len(slope)
-    theta = np.zeros(some)
-    step = np.zeros(some)
-    rest = slope.copy()
-    free = np.zeros(some, np.int64)
-    factor = np.zeros((some, some))
-    held = np.zeros(some, np.bool_)
     for i in range(some):
         held[i] = gram[i, i] <= 0 or (low[i] >= 0 and rest[i] <= 0) or (high[i] <= 0 and rest[i] >= 0)
     for _ in range(3 * some):
-        n = 0
+        n = np.int64(0)
         for i in range(some):
             if not held[i]:
                 free[n] = i
@@ -313,10 +313,9 @@ def _climb(gram, slope, low, high):  # type: ignore[no-untyped-def]
             if wants < 0:
                 break
             held[wants] = False
-    return theta
 
 
-@inner_kernel
+@lean_inner_kernel
 def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
     """gram·step = rest on the first n of `free`, by Cholesky."""
     for i in range(n):
@@ -340,13 +339,12 @@ def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
         step[i] = value / factor[i, i]
 
 
-@fast_kernel
-def _move(rows, theta, count, tail, head, mass):  # type: ignore[no-untyped-def]
-    """Moves mass along the segments in turn, as far as there is some. Returns how much was moved on each."""
-    moved = np.zeros(len(rows))
+@lean_fast_kernel
+def _move(rows, theta, count, tail, head, mass, moved):  # type: ignore[no-untyped-def]
+    """Moves mass along the segments in turn, as far as there is some: `moved` on each."""
     for s in range(len(rows)):
         row = rows[s]
-        most = _on_path(row, 1 if theta[s] > 0 else 0, count, tail, head, mass)
+        most = _on_path(row, _LOW if theta[s] > 0 else _HIGH, count, tail, head, mass)
         step = np.float32(min(max(theta[s], -most), most))
         moved[s] = step
         if step == 0:
@@ -357,10 +355,9 @@ def _move(rows, theta, count, tail, head, mass):  # type: ignore[no-untyped-def]
             up, y, down, z = _edges(row, t)
             _add_mass(count, tail, head, mass, row[0] + t, up, y, step)
             _add_mass(count, tail, head, mass, row[0] + t, down, z, -step)
-    return moved
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_mass(count, tail, head, mass, t, z, y, step):  # type: ignore[no-untyped-def]
     k = _find(count, tail, head, t, z, y)
     if k < 0:
@@ -374,7 +371,7 @@ def _add_mass(count, tail, head, mass, t, z, y, step):  # type: ignore[no-untype
         tail[t, k], head[t, k], mass[t, k] = tail[t, end], head[t, end], mass[t, end]
 
 
-@fast_kernel
+@lean_fast_kernel
 def _commit(  # type: ignore[no-untyped-def]
     rows, moved, ids, values, slots, null, alone, blocks, edge_row, edge_ids, edge_ptr, edge_blocks, edge_null,
     V, edge_V, N, c,

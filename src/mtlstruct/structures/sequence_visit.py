@@ -31,11 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import fast_kernel, inner_kernel, make_meeting
+from .._kernels import lean_fast_kernel, lean_inner_kernel, make_meeting
 from ..linear import LOOKAHEAD, Design, padded, prefetch
 from ..support import NEAR, lists
 from .sequence import CROWD
 from .sequence_flow import TINY, Flow
+from .sequence_room import Edges, make_room
 from .sequence_segments import NOTHING, Segments
 
 DEAD = 1e-8
@@ -50,7 +51,7 @@ MANY = 40
 _FAR = np.float32(1e30)
 tell, wait = make_meeting()
 _BOTH, _STEPS = threads.BOTH, threads.FIRST
-_GATHERED, _DONE = 0, 1
+_GATHERED, _DONE = np.int64(0), np.int64(1)
 
 
 def visit(
@@ -94,13 +95,15 @@ def visit(
     turned = np.zeros((len(node.blocks) if node.slotwise else 0, places[1]), node.ids.dtype)
     turned_values = None if values is None else np.zeros(turned.shape, np.float32)
     mark = None if node.slotwise else np.zeros(node.null + 1, np.float32)
+    edges = Edges(edge_row, edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge.null, edge_V)
 
     def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
+        longest = places[1] if role <= _STEPS else 1
+        room = make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
         done: tuple[float, int] = _visit(
-            role, meeting, int(piped), spans, starts, gold, cost, *flow.arrays,
+            role, meeting, int(piped), spans, starts, gold, cost, flow.arrays,
             node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
-            own, of, em, delta, turned, turned_values, mark,
-            edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge_V, edge.null, edge_row,
+            own, of, em, delta, turned, turned_values, mark, edges, room,
             scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough),
             notes.rows, notes.gains, gaps,
         )  # fmt: skip
@@ -118,9 +121,10 @@ def visit(
 # ---------------------------------------------------------------- kernels
 
 
-@inner_kernel
-def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _held_label(flow, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
+    count, _, head, mass = flow
     for y in range(len(now)):
         now[y] = 0
     best = head[t, 0]
@@ -132,16 +136,17 @@ def _held_label(count, head, mass, t, now):  # type: ignore[no-untyped-def]
     return np.int64(best)
 
 
-@inner_kernel
-def _find(count, tail, head, t, z, y):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _find(flow, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1."""
+    count, tail, head, _ = flow
     for k in range(count[t]):
         if head[t, k] == y and tail[t, k] == z:
             return k
     return -1
 
 
-@inner_kernel
+@lean_inner_kernel
 def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     """Whether attribute a has a feature with label y; its labels rise."""
     if own is None:
@@ -156,7 +161,7 @@ def _has(own, of, a, y):  # type: ignore[no-untyped-def]
     return low < own[a + 1, 0] and of[low, 0] == y
 
 
-@inner_kernel
+@lean_inner_kernel
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
@@ -183,7 +188,7 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
             total[y] += cost[gold[start + t], y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _load_listed(  # type: ignore[no-untyped-def]
     start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
 ):
@@ -213,9 +218,10 @@ def _load_listed(  # type: ignore[no-untyped-def]
             total[y] += cost[gold[start + t], y]
 
 
-@inner_kernel
-def _edge_scores(row, ids, ptr, blocks, V, null, mu, tr, most):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
     """tr[z, y] of an edge row, and most[y], the largest of each column."""
+    _, ids, ptr, blocks, _, null, V = edges
     L = tr.shape[0]
     for z in range(L):
         for y in range(L):
@@ -234,13 +240,13 @@ def _edge_scores(row, ids, ptr, blocks, V, null, mu, tr, most):  # type: ignore[
             most[y] = max(most[y], tr[z, y])
 
 
-@inner_kernel
-def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
     """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
 
     Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as they change V.
     """
-    if len(ptr) == 2:
+    if len(edges.ptr) == 2:
         for t in range(n + 1):
             er[t] = 0
         local[0] = 0
@@ -249,7 +255,7 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
     for t in range(n + 1):
         if (t == 0 and left < 0) or (t == n and right < 0):
             continue
-        row = edge_row[start + t]
+        row = np.int64(edges.row[start + t])
         k = 0
         while k < rows and local[k] != row:
             k += 1
@@ -258,13 +264,14 @@ def _load_edges(start, n, left, right, edge_row, ids, ptr, blocks, V, null, mu, 
             continue
         local[k] = row
         rows += 1
-        _edge_scores(row, ids, ptr, blocks, V, null, mu, tr[k], most[k])
+        _edge_scores(row, edges, mu, tr[k], most[k])
     return rows
 
 
-@inner_kernel
-def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
     """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
+    _, ids, ptr, blocks, slotwise, null, _ = edges
     slots = len(blocks)
     for k in range(rows):
         for q in range(k + 1):
@@ -280,7 +287,7 @@ def _edge_kernels(rows, local, ids, ptr, blocks, slotwise, null, mu, K):  # type
             K[k, q] = K[q, k] = np.float32(total)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
     """The best path and its score. With many labels, those are passed over from which no edge can be the best."""
     W = em.shape[1]
@@ -329,9 +336,10 @@ def _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
     return top
 
 
-@inner_kernel
-def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; _FAR if there is none."""
+    count, tail, head, mass = flow
     enter = max(left, 0)
     for y in range(L):
         now[y] = _FAR
@@ -378,9 +386,10 @@ def _worst_path(em, tr, er, count, tail, head, mass, start, n, L, left, right, b
     return low
 
 
-@inner_kernel
-def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
+    count, tail, head, mass = flow
     total = 0.0
     entered = 0.0
     enter = max(left, 0)
@@ -404,7 +413,7 @@ def _expected(em, tr, er, count, tail, head, mass, start, n, left, right):  # ty
     return total, entered
 
 
-@inner_kernel
+@lean_inner_kernel
 def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
     """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
     for t in range(n):
@@ -413,7 +422,7 @@ def _transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
             out[k, t] = row[k]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
     for u in range(n):
@@ -434,7 +443,7 @@ def _kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label
                 out[u] += s if row[u] == here else np.float32(0)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
     """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
     for t in range(len(delta)):
@@ -456,7 +465,7 @@ def _catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # t
                 em[u, y] -= alike * d[y]
 
 
-@inner_kernel
+@lean_inner_kernel
 def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
@@ -479,9 +488,10 @@ def _ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, la
         room[np.uint64(ids[k])] = 0
 
 
-@inner_kernel
-def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
+    mass = flow.mass
     L = tr.shape[1]
     df = 0.0
     bottleneck = np.float32(2)
@@ -496,7 +506,7 @@ def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass
             break
         else:
             y, z = after, after
-        k = _find(count, tail, head, start + t, max(down, 0), z)
+        k = _find(flow, start + t, max(down, 0), z)
         bottleneck = min(bottleneck, mass[start + t, k] if k >= 0 else np.float32(0))
         if up >= 0:
             df += tr[er[t], up, y] - tr[er[t], down, z]
@@ -508,13 +518,13 @@ def _measure(a, e, before, after, high, low, em, tr, er, count, tail, head, mass
     return df, bottleneck, edges
 
 
-@inner_kernel
+@lean_inner_kernel
 def _seat(place, t, y):  # type: ignore[no-untyped-def]
     """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
     return t, min(y, place.shape[1] - 1)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0
@@ -537,7 +547,7 @@ def _curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore
     return quad
 
 
-@inner_kernel
+@lean_inner_kernel
 def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type: ignore[no-untyped-def]
     """Writes a segment down, as sequence_segments.py has them, if there is room."""
     size = e - a + 1
@@ -552,9 +562,10 @@ def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type
     gains[0] += 1
 
 
-@inner_kernel
-def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, theta):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
+    count, tail, head, mass = flow
     up = before
     down = before
     for t in range(a, e + 2):
@@ -565,13 +576,13 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
         else:
             y, z = after, after
         s = start + t
-        k = _find(count, tail, head, s, max(down, 0), z)
+        k = _find(flow, s, max(down, 0), z)
         mass[s, k] -= theta
         if mass[s, k] <= 0:
             count[s] -= 1
             end = count[s]
             tail[s, k], head[s, k], mass[s, k] = tail[s, end], head[s, end], mass[s, end]
-        k = _find(count, tail, head, s, max(up, 0), y)
+        k = _find(flow, s, max(up, 0), y)
         if k < 0:
             k = count[s]
             count[s] += 1
@@ -580,7 +591,7 @@ def _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, 
         up, down = y, z
 
 
-@inner_kernel
+@lean_inner_kernel
 def _shift_scores(  # type: ignore[no-untyped-def]
     a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, most, delta, edge_delta, touched,
     many,
@@ -612,7 +623,7 @@ def _shift_scores(  # type: ignore[no-untyped-def]
     return many
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """_add_row where attributes have features with some labels only."""
     entry = ids[start : stop + LOOKAHEAD]
@@ -631,7 +642,7 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
         N[blocks[start + k] if ragged else blocks[k]] += change
 
 
-@inner_kernel
+@lean_inner_kernel
 def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N):  # type: ignore[no-untyped-def]
     """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
@@ -659,9 +670,11 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
             V[alone + row, y] += d[y]
 
 
-@inner_kernel
-def _add_edge(ids, start, stop, blocks, null, pair, d, V, N):  # type: ignore[no-untyped-def]
+@lean_inner_kernel
+def _add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
     """The same for one pair of an edge row; edge weights are few and heavy, so they are doubles."""
+    _, ids, ptr, blocks, _, null, V = edges
+    start, stop = ptr[row], ptr[row + 1]
     for k in range(stop - start):
         a = ids[start + k]
         if a != null:
@@ -669,7 +682,7 @@ def _add_edge(ids, start, stop, blocks, null, pair, d, V, N):  # type: ignore[no
             V[a, pair] += d
 
 
-@inner_kernel
+@lean_inner_kernel
 def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em):  # type: ignore[no-untyped-def]
     """em of a span."""
     if own is not None:
@@ -678,24 +691,22 @@ def _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold,
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
 
 
-@inner_kernel
+@lean_inner_kernel
 def _improve(  # type: ignore[no-untyped-def]
-    start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
-    em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu, N, c,
-    rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr, most, edge_delta,
-    touched, edge_K, er, local, moved, high, low, back, now, best, arg,
+    start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
+    mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
 ):  # fmt: skip
     """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
+    K, place, _, tr, most, edge_delta, edge_K, touched, moved, er, local, high, low, back, now, best, arg = (
+        room
+    )
     L = cost.shape[1]
     slots = len(turned)
     steps = 0
-    left = -1 if starts[start] else _held_label(count, head, mass, start - 1, now)
-    right = -1 if starts[start + n] else _held_label(count, head, mass, start + n, now)
-    rows = _load_edges(
-        start, n, left, right, edge_row, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, er, local, tr,
-        most,
-    )  # fmt: skip
-    many = 0
+    left = -1 if starts[start] else _held_label(flow, start - 1, now)
+    right = -1 if starts[start + n] else _held_label(flow, start + n, now)
+    rows = _load_edges(start, n, left, right, edges, mu, er, local, tr, most)
+    many = np.int64(0)  # as what it becomes: else kernels are compiled for a literal 0, too
     known = 0
     for t in range(n):
         for y in range(place.shape[1]):
@@ -704,16 +715,14 @@ def _improve(  # type: ignore[no-untyped-def]
     gap = -1.0
     for _ in range(rounds):
         top = _best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, high)
-        current, entered = _expected(em, tr, er, count, tail, head, mass, start, n, left, right)
+        current, entered = _expected(em, tr, er, flow, start, n, left, right)
         g = top * entered - current
         if gap < 0:
             gap = max(g, 0.0)
         # inside a long sentence mass may enter the span by other labels too: there only paths count
         if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
             break
-        bottom = _worst_path(
-            em, tr, er, count, tail, head, mass, start, n, L, left, right, back, now, best, low
-        )
+        bottom = _worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, low)
         if bottom >= _FAR or top - bottom < tolerance:
             break
         moves = 0
@@ -729,16 +738,12 @@ def _improve(  # type: ignore[no-untyped-def]
                 e += 1
             before = high[a - 1] if a > 0 else left
             after = high[e + 1] if e + 1 < n else right
-            df, bottleneck, edges = _measure(
-                a, e, before, after, high, low, em, tr, er, count, tail, head, mass, start, moved
-            )
+            df, bottleneck, changes = _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved)
             if df <= 0.1 * tolerance or bottleneck <= 0:
                 continue
             if not prepared:
                 prepared = True
-                _edge_kernels(
-                    rows, local, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_null, mu, edge_K
-                )
+                _edge_kernels(rows, local, edges, mu, edge_K)
                 if mark is None:
                     _transpose(ids, ptr[start], slots, n, turned)
                     if values is not None:
@@ -757,7 +762,7 @@ def _improve(  # type: ignore[no-untyped-def]
                         _ragged_row(
                             start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row
                         )
-            quad = _curvature(a, e, high, low, K, place, edges, moved, edge_K)
+            quad = _curvature(a, e, high, low, K, place, changes, moved, edge_K)
             step = np.float64(bottleneck)
             if quad > 0 and df / (c * quad) < step:
                 step = df / (c * quad)
@@ -765,9 +770,9 @@ def _improve(  # type: ignore[no-untyped-def]
                 continue
             moves += 1
             _note(start, a, e, before, after, high, low, step * (df - 0.5 * c * quad * step), segments, gains)
-            _shift_flow(a, e, before, after, high, low, count, tail, head, mass, start, np.float32(step))
+            _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
             many = _shift_scores(
-                a, e, n, rows, high, low, K, place, edges, moved, edge_K, step, np.float32(c * step), em, tr, most,
+                a, e, n, rows, high, low, K, place, changes, moved, edge_K, step, np.float32(c * step), em, tr, most,
                 delta, edge_delta, touched, many,
             )  # fmt: skip
         steps += moves
@@ -777,13 +782,12 @@ def _improve(  # type: ignore[no-untyped-def]
         return gap, 0.0, steps
     for i in range(many):
         k, pair = touched[i, 0], touched[i, 1]
-        first, last = edge_ptr[local[k]], edge_ptr[local[k] + 1]
-        _add_edge(edge_ids, first, last, edge_blocks, edge_null, pair, c * edge_delta[k, pair], edge_V, N)
+        _add_edge(local[k], pair, c * edge_delta[k, pair], edges, N)
         edge_delta[k, pair] = 0
     return gap, _settle(start, n, c, gold, cost, delta), steps
 
 
-@inner_kernel
+@lean_inner_kernel
 def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0
@@ -798,7 +802,7 @@ def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     return loss
 
 
-@inner_kernel
+@lean_inner_kernel
 def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N):  # type: ignore[no-untyped-def]
     """Adds delta to V, and follows N."""
     for t in range(n):
@@ -814,39 +818,15 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
             _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
 
 
-@fast_kernel
+@lean_fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
-    role, meeting, lag, spans, starts, gold, cost, count, tail, head, mass,
+    role, meeting, lag, spans, starts, gold, cost, flow,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
-    edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row,
-    scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
+    edges, room, scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
 ):  # fmt: skip
     """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta."""
-    L = cost.shape[1]
-    W = all_em.shape[2]
-    longest = all_em.shape[1] if role <= _STEPS else 1
-    slots = len(turned)
-    room = 1 if len(edge_ptr) == 2 else longest + 1  # with the bare transition alone there is one edge row
-    # a round moves a token from one label to another
-    K = np.zeros((longest * (1 if own is None else 2 * rounds), longest), np.float32)
-    place = np.zeros((longest, 1 if own is None else W), np.int64)
-    mine = np.zeros(slots, np.float32)
-    tr = np.zeros((room, L, W), np.float32)
-    most = np.zeros((room, L), np.float32)
-    edge_delta = np.zeros((room, L * L))
-    touched = np.zeros((rounds * (2 * longest + 4), 2), np.int64)
-    edge_K = np.zeros((room, room), np.float32)
-    er = np.zeros(longest + 1, np.int64)
-    local = np.zeros(longest + 1, np.int64)
-    moved = np.zeros((2 * longest + 4, 3), np.int64)
-    high = np.zeros(longest, np.int64)
-    low = np.zeros(longest, np.int64)
-    back = np.zeros((longest, W), np.int32)
-    now = np.zeros(W, np.float32)
-    best = np.zeros(W, np.float32)
-    arg = np.zeros(W, np.int32)
-    if room == 1 and role <= _STEPS:
-        _edge_scores(0, edge_ids, edge_ptr, edge_blocks, edge_V, edge_null, mu, tr[0], most[0])
+    if len(edges.ptr) == 2 and role <= _STEPS:
+        _edge_scores(np.int64(0), edges, mu, room.tr[0], room.most[0])
     loss = 0.0
     steps = 0
     for s in range(len(spans) + 1 + lag):
@@ -856,22 +836,8 @@ def _visit(  # type: ignore[no-untyped-def]
                 if role != _BOTH:
                     wait(meeting, _DONE, late + 1)
                 start, n = spans[late, 0], spans[late, 1] - spans[late, 0]
-                _commit(
-                    start,
-                    n,
-                    all_delta[late % 2],
-                    ids,
-                    ptr,
-                    ragged,
-                    blocks,
-                    values,
-                    V,
-                    null,
-                    alone,
-                    own,
-                    of,
-                    N,
-                )
+                late_delta = all_delta[late % 2]
+                _commit(start, n, late_delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
             if s < len(spans):
                 start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
                 _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
@@ -887,12 +853,10 @@ def _visit(  # type: ignore[no-untyped-def]
             if lag > 0 and s > 0:
                 before = spans[s - 1, 0]
                 done = all_delta[(s - 1) % 2, : spans[s - 1, 1] - before]
-                _catch_up(start, n, before, done, ids, slots, scales, null, mine, em)
+                _catch_up(start, n, before, done, ids, len(turned), scales, null, room.mine, em)
             gaps[s], change, moves = _improve(
-                start, n, starts, gold, cost, count, tail, head, mass, ids, ptr, ragged, values, null, own, of,
-                em, delta, edge_ids, edge_ptr, edge_blocks, edge_slotwise, edge_V, edge_null, edge_row, scales, mu,
-                N, c, rounds, tolerance, enough, segments, gains, K, place, turned, turned_values, mark, tr,
-                most, edge_delta, touched, edge_K, er, local, moved, high, low, back, now, best, arg,
+                start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned,
+                turned_values, mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
             )  # fmt: skip
             loss += change
             steps += moves

@@ -1,0 +1,96 @@
+"""What numba is spared: the kernels and the options are the same as without."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from mtlstruct import _compiler
+from mtlstruct._kernels import COMPILED, fast_kernel, inner_kernel, lean_fast_kernel
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+
+
+@inner_kernel
+def _dot(a, b):
+    total = 0.0
+    for k in range(len(a)):
+        total += a[k] * b[k]
+    return total
+
+
+@inner_kernel
+def _cosine(a, b):
+    return _dot(a, b) / np.sqrt(_dot(a, a) * _dot(b, b))
+
+
+@fast_kernel
+def _angle(a, b):
+    return np.arccos(_cosine(a, b))
+
+
+def test_inner_kernels_are_part_of_their_callers():
+    assert _angle(np.array([1.0, 0.0]), np.array([0.0, 2.0])) == pytest.approx(np.pi / 2)
+
+
+def test_inner_kernels_have_no_machine_code():
+    _dot.compile("float64(float64[::1], float64[::1])")
+    (made,) = _dot.overloads.values()
+    assert made.library.get_pointer_to_function(made.fndesc.llvm_func_name) == 0
+    assert type(made.library).__name__ == "InnerLibrary"
+
+
+@lean_fast_kernel
+def _twice(a, out):
+    for k in range(len(a)):
+        out[k] = 2 * a[k]
+
+
+def test_lean_kernels_hold_nothing():
+    a, out = np.arange(3.0), np.zeros(3)
+    before = sys.getrefcount(a), sys.getrefcount(out)
+    for _ in range(10):
+        _twice(a, out)
+    assert out.tolist() == [0, 2, 4]
+    assert (sys.getrefcount(a), sys.getrefcount(out)) == before
+
+
+def test_lean_kernels_that_make_arrays_are_refused():
+    from numba.core.errors import NumbaError
+
+    with pytest.raises(NumbaError, match="zeros"):
+        lean_fast_kernel(_making)(3)
+
+
+def _making(n):
+    return np.zeros(n).sum()
+
+
+def test_options_at_once_are_those_numba_would_find_one_by_one():
+    from numba.core.compiler import Flags
+    from numba.core.targetconfig import TargetConfig
+
+    assert _compiler.quicken()
+    assert TargetConfig.values is _compiler.values_at_once
+    flags = Flags()
+    for name in ("", "nrt", "release_gil", "forceinline"):
+        if name:
+            setattr(flags, name, True)
+        asked = {option: getattr(flags, option) for option in flags.options}
+        assert list(flags.values().items()) == list(asked.items())
+        assert flags == flags.copy()
+        assert hash(flags) == hash(flags.copy())
+    assert flags != Flags()
+
+
+def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
+    from numba.core import codegen, options, targetconfig
+
+    monkeypatch.setattr(targetconfig.TargetConfig, "values", lambda flags: {"foreign": 1})
+    before = targetconfig.TargetConfig.values
+    assert not _compiler.quicken.__wrapped__()
+    assert targetconfig.TargetConfig.values is before
+    monkeypatch.setattr(codegen, "JITCodeLibrary", object)
+    assert _compiler.inner_options.__wrapped__() == {}
+    monkeypatch.setattr(options, "DefaultOptions", object)
+    assert _compiler.lean_options.__wrapped__() == {}
