@@ -20,6 +20,11 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.train import encode, oracle_of
 
 
+def noted_visit(state, *arguments):
+    state.noting = True
+    return state.visit(*arguments)
+
+
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 12))
 def test_best_in_box_is_optimal(seed, size, rank):
     """By the conditions of the optimum: nothing that is free has a slope, nothing at a bound wants back."""
@@ -41,7 +46,7 @@ def test_best_in_box_is_optimal(seed, size, rank):
 def test_a_joint_step_raises_the_dual_and_keeps_the_books(templates, c):
     oracle, V, N, state = setting(1, templates)
     mu = np.random.default_rng(2).dirichlet(np.ones(oracle.templates))
-    loss = state.noted_visit(state.spans(np.arange(oracle.sentences), 0), mu, c, 5, 1e-6).loss
+    loss = noted_visit(state, state.spans(np.arange(oracle.sentences), 0), mu, c, 5, 1e-6).loss
     assert state.segments.gains[0] > 10
     for _ in range(4):
         before = c * loss - 0.5 * float(mu @ N)
@@ -49,7 +54,7 @@ def test_a_joint_step_raises_the_dual_and_keeps_the_books(templates, c):
         after = c * loss - 0.5 * float(mu @ N)
         assert after >= before - 1e-5 * abs(before)
         assert state.segments.gains[0] == 0
-        loss += state.noted_visit(state.spans(np.arange(oracle.sentences), 0), mu, c, 1, 1e-6).loss
+        loss += noted_visit(state, state.spans(np.arange(oracle.sentences), 0), mu, c, 1, 1e-6).loss
     loss += state.joint(mu, c)
     check_flow(state, oracle.encoded.ptr)
     fresh, squares, fresh_loss = rebuilt(oracle, state, c)
@@ -64,7 +69,7 @@ def test_slopes_and_products_are_those_of_the_features():
     c = 2.0
     oracle, V, N, state = setting(4, OBSERVED)
     mu = np.random.default_rng(3).dirichlet(np.ones(oracle.templates))
-    state.noted_visit(state.spans(np.arange(oracle.sentences), 0), mu, c, 2, 1e-6)
+    noted_visit(state, state.spans(np.arange(oracle.sentences), 0), mu, c, 2, 1e-6)
     rows = state.segments.chosen()[:12]
     node, edge = oracle.encoded.designs
     x = (node.ids, None, len(node.blocks), node.null)
@@ -96,7 +101,7 @@ def test_slopes_and_products_are_those_of_the_features():
 def test_chosen_segments_share_no_edge():
     _, _, _, state = setting(1, BARE)
     mu = np.ones(len(state.problem.N))
-    state.noted_visit(state.spans(np.arange(len(state.problem.encoded.ptr) - 1), 0), mu, 1.0, 5, 1e-6)
+    noted_visit(state, state.spans(np.arange(len(state.problem.encoded.ptr) - 1), 0), mu, 1.0, 5, 1e-6)
     gains = state.segments.gains[1 : 1 + int(state.segments.gains[0])].copy()
     rows = state.segments.chosen()
     ends = sorted((int(row[0]), int(row[0] + row[1])) for row in rows)
@@ -108,7 +113,7 @@ def test_chosen_segments_share_no_edge():
 def test_nothing_is_written_down_where_rows_cannot_be_compared():
     oracle, _, _, state = setting(1, SHARED)
     mu = np.full(oracle.templates, 0.25)
-    state.noted_visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-6)
+    noted_visit(state, state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-6)
     assert not state.joins
     assert state.joint(mu, 1.0) == 0.0
 
@@ -116,7 +121,7 @@ def test_nothing_is_written_down_where_rows_cannot_be_compared():
 def test_a_full_notebook_takes_no_more():
     oracle, _, _, state = setting(1, BARE)
     state.segments = Segments(3)
-    state.noted_visit(state.spans(np.arange(oracle.sentences), 0), np.ones(oracle.templates), 1.0, 5, 1e-6)
+    noted_visit(state, state.spans(np.arange(oracle.sentences), 0), np.ones(oracle.templates), 1.0, 5, 1e-6)
     assert state.segments.gains[0] == 3
     assert len(state.segments.chosen()) <= 3
 

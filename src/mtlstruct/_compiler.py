@@ -127,5 +127,5 @@ def values_at_once(flags: Any) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: type) -> dict[str, Any]:
-    options: Any = vars(kind)["options"]
-    return {name: option.default for name, option in options.items()}
+    known: Any = kind
+    return {name: option.default for name, option in known.options.items()}

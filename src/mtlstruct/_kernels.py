@@ -90,8 +90,8 @@ def make_prefetch() -> Callable[[Any, Any], None]:
         def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
             kind = signature.args[0]
             view = context.make_array(kind)(context, builder, args[0])
-            zero = context.get_constant(types.intp, 0)
-            at = cgutils.get_item_pointer(context, builder, kind, view, [args[1], zero], wraparound=False)
+            place = [args[1], *[context.get_constant(types.intp, 0)] * (kind.ndim - 1)]
+            at = cgutils.get_item_pointer(context, builder, kind, view, place, wraparound=False)
             byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
             hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
             call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")

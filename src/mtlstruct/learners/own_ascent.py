@@ -23,6 +23,9 @@ FEW, FEW_ROUNDS = 40, {FULL: 2, ACTIVE: ROUNDS, HOT: 1}
 """With fewer templates than this the scores of a sentence are gathered sooner than its paths are searched, so it is
 better to come again than to stay; active passes are over short spans, and may stay."""
 
+NEARLY = 1.4
+"""How many times the gap asked for is near."""
+
 
 class OwnAscent(Ascent):
     """A run over sentences that are here: their dual state, and what is known about each.
@@ -59,11 +62,16 @@ class OwnAscent(Ascent):
         return float(self.gaps[np.isfinite(self.gaps)].sum())
 
     def _schedule(self) -> list[str]:
-        """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work."""
+        """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work.
+
+        Behind a certificate that was nearly enough a short cycle will do.
+        """
         if not self.joins:
             return super()._schedule()
         active = round(2 * 2 ** min(self.decades + (self.passes > WARMUP + 1), 1.0))
         hot = round(2 * 4 ** max(self.decades - 1, 0.0))
+        if self.certified and self._near(NEARLY):
+            active = 1
         # what hot passes fit to the few is set right for all by the active one behind them, before bounds are taken
         return [FULL, *([*[HOT] * hot, ACTIVE] * active)]
 
@@ -90,10 +98,11 @@ class OwnAscent(Ascent):
         """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
         gaps = np.zeros(self.oracle.sentences)
         every, rounds = self._stride(kind, len(spans)), self._rounds(kind)
-        visit = self.state.noted_visit if kind == HOT and self.joins else self.state.visit
+        if self.joins:
+            self.state.noting = kind == HOT
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
-            visits = visit(some, self.mu.mu, self.c, rounds, self.tolerance, self.enough)
+            visits = self.state.visit(some, self.mu.mu, self.c, rounds, self.tolerance, self.enough)
             np.add.at(gaps, some[:, 2], visits.gaps)
             self.loss += visits.loss
             self.since += len(some)

@@ -117,23 +117,16 @@ class DualState(Protocol):
 
 @runtime_checkable
 class Joining(Protocol):
-    """A dual state that can move the variables of many sentences at once, where visits undo each other's steps."""
+    """A dual state that can move the variables of many sentences at once, where visits undo each other's steps.
+
+    noting    whether visits write down what they move
+    """
+
+    noting: bool
 
     @property
     def joins(self) -> bool:
         """Whether it can on these data."""
-        ...
-
-    def noted_visit(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
-    ) -> Visits:
-        """A visit that writes down what it moves."""
         ...
 
     def joint(self, mu: NDArray[np.float64], c: float) -> float:

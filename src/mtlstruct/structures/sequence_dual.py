@@ -38,6 +38,7 @@ class SequenceDual(Kept):
         self.edge_row[inner] = problem.encoded.rows[1]
         self.starts = np.zeros(tokens + 1, np.bool_)
         self.starts[problem.encoded.ptr] = True
+        self.noting = False
         self.segments = Segments(ROOM if joinable(*problem.encoded.designs) else 0)
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
@@ -65,35 +66,11 @@ class SequenceDual(Kept):
         enough: float = 0.0,
     ) -> Visits:
         """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
-        return self._visit(spans, mu, c, rounds, tolerance, enough, NOTHING)
-
-    def noted_visit(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
-    ) -> Visits:
-        """The same, and writes down what it moves."""
-        return self._visit(spans, mu, c, rounds, tolerance, enough, self.segments)
-
-    def _visit(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float,
-        notes: Segments,
-    ) -> Visits:
         p = self.problem
         node, edge = p.encoded.designs
         gaps, loss, steps = visit(
             spans, self.starts, p.gold, p.cost, self.flow, self.edge_row, node, edge, p.V[0], p.V[1], p.N, mu,
-            c, rounds, tolerance, enough, notes,
+            c, rounds, tolerance, enough, self.segments if self.noting else NOTHING,
         )  # fmt: skip
         return Visits(gaps, loss, steps)
 

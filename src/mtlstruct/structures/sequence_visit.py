@@ -818,6 +818,28 @@ def _commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, o
             _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
 
 
+@lean_inner_kernel
+def _look_ahead(s, spans, flow, ids, ptr, V, own):  # type: ignore[no-untyped-def]
+    """Asks the cache for what the next spans begin with, one stage a span: `ptr`, then `ids`, then weights and flow.
+
+    Gathering asks ahead within a span only, and active spans are short and lie anywhere.
+    """
+    if s + 3 < len(spans):
+        prefetch(ptr, spans[s + 3, 0])
+    if s + 2 < len(spans):
+        prefetch(ids, ptr[spans[s + 2, 0]])
+    if s + 1 < len(spans):
+        start = spans[s + 1, 0]
+        prefetch(flow.mass, start)
+        prefetch(flow.head, start)
+        prefetch(flow.tail, start)
+        for k in range(ptr[start], ptr[start] + LOOKAHEAD):
+            if own is None:
+                prefetch(V, np.int64(ids[k]))
+            else:
+                prefetch(own, np.int64(ids[k]))
+
+
 @lean_fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
     role, meeting, lag, spans, starts, gold, cost, flow,
@@ -841,6 +863,7 @@ def _visit(  # type: ignore[no-untyped-def]
             if s < len(spans):
                 start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
                 _gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
+                _look_ahead(s, spans, flow, ids, ptr, V, own)
                 if role != _BOTH:
                     tell(meeting, _GATHERED, s + 1)
         if role <= _STEPS and s < len(spans):
