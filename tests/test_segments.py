@@ -11,7 +11,9 @@ from test_dual import BARE, OBSERVED, SHARED, check_flow, rebuilt, setting
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats import columns
 from mtlstruct.learners import Stop
+from mtlstruct.learners.ascent import ACTIVE, FULL, Bounds
 from mtlstruct.learners.coordinate import Coordinate
+from mtlstruct.learners.own_ascent import OwnAscent
 from mtlstruct.options import Options
 from mtlstruct.recipes import regularizer
 from mtlstruct.structures import sequence_segments
@@ -124,6 +126,19 @@ def test_a_full_notebook_takes_no_more():
     noted_visit(state, state.spans(np.arange(oracle.sentences), 0), np.ones(oracle.templates), 1.0, 5, 1e-6)
     assert state.segments.gains[0] == 3
     assert len(state.segments.chosen()) <= 3
+
+
+def test_cycles_end_with_an_active_pass_and_are_short_when_near():
+    oracle, _, _, _ = setting(1, BARE)
+    ascent = OwnAscent(oracle, regularizer("mtl", None), 10.0, Stop(gap=0.01), 0)
+    long = ascent._schedule()
+    ascent.certified, ascent.bounds = True, Bounds(objective=1.013, dual=1.0, risk=0.0)
+    near = ascent._schedule()
+    ascent.bounds = Bounds(objective=1.1, dual=1.0, risk=0.0)
+    assert long[0] == near[0] == FULL
+    assert long[-1] == near[-1] == ACTIVE
+    assert long.count(ACTIVE) > near.count(ACTIVE) == 1
+    assert ascent._schedule() == long
 
 
 def quarrel(tmp_path) -> Corpus:
