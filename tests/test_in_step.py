@@ -3,6 +3,7 @@
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from duals import from_python, keep_books
 from naive import random_corpus
 
 from mtlstruct import threads
+from mtlstruct._kernels import COMPILED
 from mtlstruct.encoding import encode_training
 from mtlstruct.losses import Hamming, tabulate
 from mtlstruct.oracle import Oracle
@@ -23,7 +25,9 @@ TEMPLATES = TemplateSet.parse("\n".join([*LINES, *[f"U{line}" for line in PAIRS]
 
 
 @pytest.fixture
-def two():
+def two(monkeypatch):
+    monkeypatch.setattr(threads, "OWN", 0.0)  # a pair, however many tests run beside this one
+    monkeypatch.setattr(threads, "_alone", 0)
     before = threads.get_threads()
     yield threads.set_threads(2)
     threads.set_threads(before)
@@ -178,3 +182,22 @@ def test_work_within_work_does_not_lock_up(monkeypatch):
     monkeypatch.setattr(threads, "_pool", None)
     found = threads.in_order(lambda k: sum(threads.in_order(lambda j: j * k, range(10))), range(20))
     assert found == [45 * k for k in range(20)]
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python is never in step")
+def test_a_crowd_is_left_alone_for_longer_and_longer(monkeypatch):
+    """Where the cores are not ours one thread does the work, and a pair is tried again now and then."""
+    monkeypatch.setattr(threads, "_threads", 2)
+    monkeypatch.setattr(threads, "_alone", 0)
+    monkeypatch.setattr(threads, "_while", 1)
+    roles = []
+
+    def work(role, meeting):
+        if role != threads.SECOND:
+            roles.append(role)
+            sleep(0.01)  # a thread that sleeps does not have its core
+
+    for _ in range(16):
+        threads.in_step(work)
+    pairs = [k for k, role in enumerate(roles) if role == threads.FIRST]
+    assert pairs == [0, 3, 8]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -41,7 +42,16 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+OWN = 0.8
+"""Two threads in step wait for each other all the time. If one of them has its core for less than this share of its
+time, others want the cores too, and a pair would mostly wait for the one that is not running (on a machine with as
+many other programs as cores: 26 s in place of 1). Then one thread does the work by itself for a while."""
+
+LONGEST = 256
+"""The longest while, in calls; the first is two, and each that ends in a crowd is followed by one twice as long."""
+
 _threads = cores()
+_alone, _while = 0, 1
 _pool: ThreadPoolExecutor | None = None
 _partner: ThreadPoolExecutor | None = None
 
@@ -132,13 +142,17 @@ def in_step(work: Callable[[int, NDArray[np.int64]], Result]) -> Result:
 
     Threads that wait keep their cores, so there is one such pair: the main thread has it.
     """
-    global _partner
-    alone = _threads == 1 or threading.current_thread() is not threading.main_thread()
-    if alone or not COMPILED or os.name != "posix":
+    global _partner, _alone, _while
+    first = _threads > 1 and threading.current_thread() is threading.main_thread()
+    if not first or not COMPILED or os.name != "posix":
+        return work(BOTH, NO_MEETING)
+    if _alone > 0:
+        _alone -= 1
         return work(BOTH, NO_MEETING)
     if _partner is None:
         _partner = ThreadPoolExecutor(1, "partner")
     meeting = np.zeros_like(NO_MEETING)
+    began, used = time.perf_counter(), time.thread_time()
     second = _partner.submit(work, SECOND, meeting)
     try:
         return work(FIRST, meeting)
@@ -147,3 +161,6 @@ def in_step(work: Callable[[int, NDArray[np.int64]], Result]) -> Result:
         raise
     finally:
         second.result()
+        crowded = time.thread_time() - used < OWN * (time.perf_counter() - began) - 1e-3
+        _while = min(2 * _while, LONGEST) if crowded else 1
+        _alone = _while if crowded else 0
