@@ -117,7 +117,7 @@ def compile_bounds() -> None:
     state: Any = oracle.dual(V, N)
     state.segments.rows[:2, :6] = [[1, 1, 0, 2, 0, 1], [4, 1, 1, 0, 0, 2]]
     state.segments.gains[:3] = 2, 1, 1
-    state.joint(mu, 1.0)
+    state.joint(mu, 1.0, 1)
     state.active()
     state.repair()
     counts = state.counts()

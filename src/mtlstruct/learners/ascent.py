@@ -184,7 +184,7 @@ class Ascent(Kept, ABC):
         estimate = self.bounds
         self._sharpen(self.stop.asked(estimate.objective, self.C))
         self.mu.calm(relative(estimate.objective, estimate.dual))
-        stale = 3**self.decades
+        stale = 4**self.decades
         if self._near(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
             self._certify()
             proved = max(self.bounds.objective - self.bounds.dual, np.finfo(float).tiny)

@@ -4,9 +4,8 @@ The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …
 distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence is a small concave problem that the
 structure's dual state improves exactly (`visit`); mu then follows the norms. Passes come in three kinds: *full*
 ones over all sentences (those that had nothing to gain wait a while), *active* ones over the tokens whose mass
-has left gold, and *hot* ones over the sentences with the largest gaps, more of them for large c. What hot passes move
-is moved once more for many sentences together, if the structure can (`joint`): sentences that contradict each other
-undo each other's steps.
+has left gold, and *hot* ones where most was gained of late. What was moved is moved once more for several sentences
+together, if the structure can (`joint`): sentences that contradict each other undo each other's steps.
 
 Nothing is believed that is not certified: V is rebuilt from the dual state (which removes rounding), the lower
 bound is taken at the best shrinking of α towards gold, the upper bound at the best scale of w.

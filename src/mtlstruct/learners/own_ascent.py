@@ -10,18 +10,21 @@ from numpy.typing import NDArray
 from ..oracle import Oracle
 from ..regularizers import Regularizer
 from ..structures.base import Joining
-from .ascent import ACTIVE, FULL, HOT, WARMUP, Ascent
+from .ascent import ACTIVE, FULL, HOT, Ascent
 from .base import Stop
 
 ROUNDS = 5
 """Best-and-worst path rounds in one visit; more did not help."""
 
 HOT_ROUNDS = 2
-"""The same in hot passes that end with a joint step: sentences are hot because of others, so they come again soon."""
+"""The same in hot passes over spans: what is hot comes again soon."""
 
-FEW, FEW_ROUNDS = 40, {FULL: 2, ACTIVE: ROUNDS, HOT: 1}
-"""With fewer templates than this the scores of a sentence are gathered sooner than its paths are searched, so it is
-better to come again than to stay; active passes are over short spans, and may stay."""
+FEW, FEW_ROUNDS = 40, 2
+"""With fewer templates than this the scores of a sentence are gathered sooner than its paths are searched, so in a
+full pass it is better to come again than to stay."""
+
+BUSY, HOTTEST = 10.0, 8
+"""Hot are the spans that gained so many times the mean in their last visit; so many hot passes follow each other."""
 
 NEARLY = 1.4
 """How many times the gap asked for is near."""
@@ -30,10 +33,11 @@ NEARLY = 1.4
 class OwnAscent(Ascent):
     """A run over sentences that are here: their dual state, and what is known about each.
 
-    since    visits since the last update of mu
+    since           visits since the last update of mu
+    spans, gains    those of the last active pass, and what the last visit to each gained, where that is known
     """
 
-    kept = (*Ascent.kept, "V", "state", "random", "gaps", "rest", "wait", "since")
+    kept = (*Ascent.kept, "V", "state", "random", "gaps", "rest", "wait", "since", "spans", "gains")
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
         super().__init__(oracle, regularizer, c, stop)
@@ -44,43 +48,50 @@ class OwnAscent(Ascent):
         self.rest = np.zeros(oracle.sentences, np.int64)
         self.wait = np.zeros(oracle.sentences, np.int64)
         self.since = 0
+        self.spans, self.gains = np.zeros((0, 3), np.int64), np.zeros(0)
 
     @property
     def joins(self) -> bool:
-        """Whether hot passes end with a joint step."""
+        """Whether there are joint steps, and visits say what they gained."""
         return isinstance(self.state, Joining) and self.state.joins
 
     def _pass(self, kind: str) -> float:
         if kind == ACTIVE:
             spans = self.state.active()
-            self._visit(kind, spans[self.random.permutation(len(spans))])
+            self.spans = spans[self.random.permutation(len(spans))]
+            _, self.gains = self._visit(kind, self.spans)
+        elif kind == HOT and self.joins:
+            hot = self.random.permutation(np.flatnonzero(self.gains > BUSY * self.gains.mean()))
+            _, self.gains[hot] = self._visit(kind, self.spans[hot])
         else:
             order, shift = self._due() if kind == FULL else (self._hot(), 0)
-            self._remember(order, self._visit(kind, self.state.spans(order, shift)))
-            if kind == HOT and self.joins:
-                self.loss += self.state.joint(self.mu.mu, self.c)
+            spans = self.state.spans(order, shift)
+            self._remember(order, spans, self._visit(kind, spans)[0])
+        if self._noted(kind):
+            self.loss += self.state.joint(self.mu.mu, self.c, int(self.random.integers(1 << 62)))
         return float(self.gaps[np.isfinite(self.gaps)].sum())
 
-    def _schedule(self) -> list[str]:
-        """Joint steps do what many hot passes would; what the first cycles leave is slow, and wants more work.
+    def _noted(self, kind: str) -> bool:
+        """Whether a joint step follows. Not on the last pass of a cycle: the bounds that come then would suffer,
+        until others have been visited, from what is moved for some."""
+        return self.joins and kind != FULL and len(self.left) > 1
 
-        Behind a certificate that was nearly enough a short cycle will do.
-        """
+    def _schedule(self) -> list[str]:
+        """Active passes, with hot ones between them; behind a certificate that was nearly enough a short cycle."""
         if not self.joins:
             return super()._schedule()
-        active = round(2 * 2 ** min(self.decades + (self.passes > WARMUP + 1), 1.0))
-        hot = round(2 * 4 ** max(self.decades - 1, 0.0))
-        if self.certified and self._near(NEARLY):
-            active = 1
-        # what hot passes fit to the few is set right for all by the active one behind them, before bounds are taken
-        return [FULL, *([*[HOT] * hot, ACTIVE] * active)]
+        active = 2 if self.decades < 0.5 or (self.certified and self._near(NEARLY)) else 3
+        return [FULL, ACTIVE, *([*[HOT] * HOTTEST, ACTIVE] * (active - 1))]
+
+    def _stride(self, kind: str, visits: int) -> int:
+        """The larger c, the longer it takes until the dual has answered a change of mu."""
+        every = super()._stride(kind, visits)
+        return round(every * 10 ** (self.decades / 2)) if self.joins and kind != HOT else every
 
     def _rounds(self, kind: str) -> int:
-        if not self.joins:
-            return ROUNDS
-        if self.oracle.templates < FEW:
-            return FEW_ROUNDS[kind]
-        return HOT_ROUNDS if kind == HOT else ROUNDS
+        if self.joins and kind == HOT:
+            return HOT_ROUNDS
+        return FEW_ROUNDS if self.joins and kind == FULL and self.oracle.templates < FEW else ROUNDS
 
     def _due(self) -> tuple[NDArray[np.int64], int]:
         """The sentences that do not wait, in the order of their visits, and where long ones are cut."""
@@ -94,25 +105,29 @@ class OwnAscent(Ascent):
         limit = 2.5 * finite.mean() if len(finite) else np.inf
         return self.random.permutation(np.flatnonzero(self.gaps > limit))
 
-    def _visit(self, kind: str, spans: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Visits spans in order, with mu following every so often. Returns the gap of each sentence, summed."""
-        gaps = np.zeros(self.oracle.sentences)
+    def _visit(self, kind: str, spans: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Visits spans in order, with mu following every so often. Returns the gap and the gain of each."""
+        gaps, gains = np.zeros(len(spans)), np.zeros(len(spans))
         every, rounds = self._stride(kind, len(spans)), self._rounds(kind)
         if self.joins:
-            self.state.noting = kind == HOT
+            self.state.noting = self._noted(kind)
         for k in range(0, len(spans), every):
             some = spans[k : k + every]
             visits = self.state.visit(some, self.mu.mu, self.c, rounds, self.tolerance, self.enough)
-            np.add.at(gaps, some[:, 2], visits.gaps)
+            gaps[k : k + every] = visits.gaps
+            if visits.gains is not None:
+                gains[k : k + every] = visits.gains
             self.loss += visits.loss
             self.since += len(some)
             if kind != HOT or self.since >= every:  # a hot pass may be shorter than that
                 self.mu.follow(self.N)
                 self.since = 0
-        return gaps
+        return gaps, gains
 
-    def _remember(self, order: NDArray[np.int64], gaps: NDArray[np.float64]) -> None:
+    def _remember(self, order: NDArray[np.int64], spans: NDArray[np.int64], gap: NDArray[np.float64]) -> None:
         """A sentence without a gap waits, twice as long each time; one with a gap is due at once."""
+        gaps = np.zeros(self.oracle.sentences)
+        np.add.at(gaps, spans[:, 2], gap)
         self.gaps[order] = gaps[order]
         calm = order[gaps[order] < self.tolerance]
         self.rest[order] = np.where(gaps[order] < self.tolerance, self.rest[order], 0)

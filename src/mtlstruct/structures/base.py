@@ -68,11 +68,11 @@ class DualProblem(Protocol):
 
 @dataclass
 class Visits:
-    """What came of a round of visits: each span's gap before it, the change of the loss, steps taken."""
+    """What came of visits: the gap of each span before it, the change of the loss; what each gained, where known."""
 
     gaps: NDArray[np.float64]
     loss: float
-    steps: int
+    gains: NDArray[np.float64] | None = None
 
 
 class DualState(Protocol):
@@ -119,7 +119,7 @@ class DualState(Protocol):
 class Joining(Protocol):
     """A dual state that can move the variables of many sentences at once, where visits undo each other's steps.
 
-    noting    whether visits write down what they move
+    noting    whether visits write down what they move; they say what each gained, too
     """
 
     noting: bool
@@ -129,8 +129,11 @@ class Joining(Protocol):
         """Whether it can on these data."""
         ...
 
-    def joint(self, mu: NDArray[np.float64], c: float) -> float:
-        """A step along all that was written down, whatever raises the dual most. Returns the change of the loss."""
+    def joint(self, mu: NDArray[np.float64], c: float, salt: int) -> float:
+        """Steps along what was written down, as they raise the dual most; `salt` is for what is drawn by lot.
+
+        Returns the change of the loss.
+        """
         ...
 
 

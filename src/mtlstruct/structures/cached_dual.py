@@ -116,7 +116,7 @@ class CachedDual(Kept):
         self, spans: Ints, mu: Floats, c: float, rounds: int, tolerance: float, enough: float = 0.0
     ) -> Visits:
         """Improves the dual on each sentence in turn, until its gap is below tolerance or `enough` of what it was."""
-        visits = Visits(np.zeros(len(spans)), 0.0, 0)
+        visits = Visits(np.zeros(len(spans)), 0.0)
         scales = [kind.features.design.scales(mu) for kind in self.kinds]
         wanted = _Wanted(scales, float(c), tolerance, enough)
         for first in range(0, len(spans), BATCH):
@@ -148,7 +148,7 @@ class CachedDual(Kept):
             kind.features.add_products(scales, seats, vectors, products)
         before = cache.alpha.copy()
         left = max(wanted.tolerance, wanted.enough * gap)
-        visits.steps += ascend(value, products, cache.alpha, wanted.c, STEPS, left)
+        ascend(value, products, cache.alpha, wanted.c, STEPS, left)
         change = cache.alpha - before
         for kind, _, seats, vectors in kinds:
             kind.features.commit(wanted.c * change, seats, vectors, self.problem.N)

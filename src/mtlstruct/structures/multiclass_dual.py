@@ -64,13 +64,13 @@ class MulticlassDual(Kept):
         p = self.problem
         design = p.encoded.designs[0]
         gaps = np.zeros(len(spans))
-        loss, steps = _visit(
+        loss = _visit(
             spans, p.gold, p.cost, self.alpha,
             design.ids, design.ptr, design.ragged, design.slotwise, design.blocks, design.values,
             p.V[0], design.attributes, *lists(design.support), padded(self.alpha.shape[1]), design.scales(mu), p.N,
             float(c), float(tolerance), gaps,
         )  # fmt: skip
-        return Visits(gaps, float(loss), int(steps))
+        return Visits(gaps, float(loss))
 
     def remembered(self) -> NDArray[np.float32]:
         """The dual variables as they are now, for `approach`."""
@@ -262,7 +262,6 @@ def _visit(  # type: ignore[no-untyped-def]
     labels = np.zeros(L, np.int64)
     change = np.zeros(L, np.float32)
     loss = 0.0
-    steps = 0
     for s in range(len(spans)):
         for t in range(spans[s, 0], spans[s, 1]):
             start = ptr[t]
@@ -302,5 +301,4 @@ def _visit(  # type: ignore[no-untyped-def]
                 _add_listed(entry, size, x, real, ragged, blocks, start, fresh, V, own, of, N)
             else:
                 _add_row(entry, size, x, real, ragged, blocks, start, null, labels, change, moved, V, N)
-            steps += 1
-    return loss, steps
+    return loss

@@ -68,20 +68,20 @@ class SequenceDual(Kept):
         """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
         p = self.problem
         node, edge = p.encoded.designs
-        gaps, loss, steps = visit(
+        gaps, gains, loss = visit(
             spans, self.starts, p.gold, p.cost, self.flow, self.edge_row, node, edge, p.V[0], p.V[1], p.N, mu,
             c, rounds, tolerance, enough, self.segments if self.noting else NOTHING,
         )  # fmt: skip
-        return Visits(gaps, loss, steps)
+        return Visits(gaps, loss, gains)
 
     @property
     def joins(self) -> bool:
         """Whether there are joint steps: rows can be compared slot by slot."""
         return len(self.segments.rows) > 0
 
-    def joint(self, mu: NDArray[np.float64], c: float) -> float:
-        """A joint step over what was written down; the change of the loss."""
-        return joint_step(self.segments.chosen(), self.problem, self.flow, self.edge_row, mu, c)
+    def joint(self, mu: NDArray[np.float64], c: float, salt: int) -> float:
+        """Joint steps over what was written down; the change of the loss."""
+        return joint_step(self.segments.taken(), self.problem, self.flow, self.edge_row, mu, c, salt)
 
     def remembered(self) -> Flow:
         """The dual variables as they are now, for `approach`."""

@@ -72,8 +72,8 @@ def visit(
     tolerance: float,
     enough: float,
     notes: Segments = NOTHING,
-) -> tuple[NDArray[np.float64], float, int]:
-    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, change of the loss, steps.
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, gains, change of the loss.
 
     What was moved is written down in `notes`, as far as it has room.
     """
@@ -82,7 +82,7 @@ def visit(
     piped = node.slotwise and node.support is None and len(node.values) == 0 and len(node.blocks) >= MANY
     # spans of about the same length follow each other, so that two threads seldom wait
     order = np.argsort(lengths, kind="stable") if piped else np.arange(len(spans))
-    spans, gaps = spans[order], np.zeros(len(spans))
+    spans, came = spans[order], np.zeros((len(spans), 2))
     scales = node.scales(mu)
     alive = scales > DEAD
     far = LOOKAHEAD if node.support is None else NEAR
@@ -97,25 +97,23 @@ def visit(
     mark = None if node.slotwise else np.zeros(node.null + 1, np.float32)
     edges = Edges(edge_row, edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge.null, edge_V)
 
-    def work(role: int, meeting: NDArray[np.int64]) -> tuple[float, int]:
+    def work(role: int, meeting: NDArray[np.int64]) -> float:
         longest = places[1] if role <= _STEPS else 1
         room = make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
-        done: tuple[float, int] = _visit(
+        change: float = _visit(
             role, meeting, int(piped), spans, starts, gold, cost, flow.arrays,
             node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
             own, of, em, delta, turned, turned_values, mark, edges, room,
             scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough),
-            notes.rows, notes.gains, gaps,
+            notes.rows, notes.gains, came,
         )  # fmt: skip
-        return done
+        return change
 
-    if piped and len(spans) >= FEW:
-        loss, steps = threads.in_step(work)
-    else:
-        loss, steps = work(threads.BOTH, threads.NO_MEETING)
-    found = np.empty_like(gaps)
-    found[order] = gaps
-    return found, float(loss), int(steps)
+    shared = piped and len(spans) >= FEW
+    loss = threads.in_step(work) if shared else work(threads.BOTH, threads.NO_MEETING)
+    found = np.empty_like(came)
+    found[order] = came
+    return found[:, 0], found[:, 1], float(loss)
 
 
 # ---------------------------------------------------------------- kernels
@@ -696,13 +694,13 @@ def _improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
     mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
 ):  # fmt: skip
-    """Takes steps on a span; delta becomes the change of V. Returns the gap before, the change of the loss, steps."""
+    """Takes steps on a span; delta becomes the change of V. Returns the gap before, the gain, the change of loss."""
     K, place, _, tr, most, edge_delta, edge_K, touched, moved, er, local, high, low, back, now, best, arg = (
         room
     )
     L = cost.shape[1]
     slots = len(turned)
-    steps = 0
+    gained = 0.0
     left = -1 if starts[start] else _held_label(flow, start - 1, now)
     right = -1 if starts[start + n] else _held_label(flow, start + n, now)
     rows = _load_edges(start, n, left, right, edges, mu, er, local, tr, most)
@@ -769,22 +767,23 @@ def _improve(  # type: ignore[no-untyped-def]
             if step <= 1e-8:
                 continue
             moves += 1
-            _note(start, a, e, before, after, high, low, step * (df - 0.5 * c * quad * step), segments, gains)
+            gain = step * (df - 0.5 * c * quad * step)
+            gained += gain
+            _note(start, a, e, before, after, high, low, gain, segments, gains)
             _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
             many = _shift_scores(
                 a, e, n, rows, high, low, K, place, changes, moved, edge_K, step, np.float32(c * step), em, tr, most,
                 delta, edge_delta, touched, many,
             )  # fmt: skip
-        steps += moves
         if moves == 0:
             break
     if not prepared:
-        return gap, 0.0, steps
+        return gap, 0.0, 0.0
     for i in range(many):
         k, pair = touched[i, 0], touched[i, 1]
         _add_edge(local[k], pair, c * edge_delta[k, pair], edges, N)
         edge_delta[k, pair] = 0
-    return gap, _settle(start, n, c, gold, cost, delta), steps
+    return gap, gained, _settle(start, n, c, gold, cost, delta)
 
 
 @lean_inner_kernel
@@ -844,13 +843,15 @@ def _look_ahead(s, spans, flow, ids, ptr, V, own):  # type: ignore[no-untyped-de
 def _visit(  # type: ignore[no-untyped-def]
     role, meeting, lag, spans, starts, gold, cost, flow,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
-    edges, room, scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, gaps,
+    edges, room, scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, came,
 ):  # fmt: skip
-    """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta."""
+    """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta.
+
+    What came of each span, its gap before and its gain, goes to came[spans, 2]. Returns the change of the loss.
+    """
     if len(edges.ptr) == 2 and role <= _STEPS:
         _edge_scores(np.int64(0), edges, mu, room.tr[0], room.most[0])
     loss = 0.0
-    steps = 0
     for s in range(len(spans) + 1 + lag):
         if role != _STEPS:
             late = s - 1 - lag
@@ -877,12 +878,11 @@ def _visit(  # type: ignore[no-untyped-def]
                 before = spans[s - 1, 0]
                 done = all_delta[(s - 1) % 2, : spans[s - 1, 1] - before]
                 _catch_up(start, n, before, done, ids, len(turned), scales, null, room.mine, em)
-            gaps[s], change, moves = _improve(
+            came[s, 0], came[s, 1], change = _improve(
                 start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned,
                 turned_values, mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
             )  # fmt: skip
             loss += change
-            steps += moves
             if role == _STEPS:
                 tell(meeting, _DONE, s + 1)
-    return loss, steps
+    return loss

@@ -76,16 +76,15 @@ class TreeDual(Kept):
         premultiply(self.design.block_ptr, self.design.templates, self.primal.V, mu, self.primal.product)
         wrong = float(self.problem.cost[0, 1])
         gaps = np.zeros(len(spans))
-        loss, steps = 0.0, 0
+        loss = 0.0
         for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
             found = self._search(sentence, wrong) if search else _NONE
-            gaps[number], change, taken = improve(
+            gaps[number], change = improve(
                 sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c), STEPS * rounds,
                 float(tolerance), float(enough),
             )  # fmt: skip
             loss += change
-            steps += taken
-        return Visits(gaps, loss, steps)
+        return Visits(gaps, loss)
 
     def _search(self, sentence: int, wrong: float) -> NDArray[np.int32]:
         """The most violated tree of a sentence; leaves its arc scores in the scratch."""

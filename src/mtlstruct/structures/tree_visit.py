@@ -338,7 +338,6 @@ def _ascend(  # type: ignore[no-untyped-def]
     full = forest.kept[i] == len(mass)
     pull = np.empty(count)
     loss = 0.0
-    steps = 0
     for _ in range(rounds):
         _score_trees(i, loose, forest, work)
         high, low, light, current = _choose(forest.kept[i], mass, value)
@@ -358,21 +357,20 @@ def _ascend(  # type: ignore[no-untyped-def]
         mass[low] -= step
         mass[high] += step
         loss += step * (forest.losses[i, high] - forest.losses[i, low])
-        steps += 1
         for a in range(count):
             work.score[a] -= c * step * pull[a]
         for q in range(loose):
             if work.arc[high, q] != work.arc[low, q]:
                 coefficient[work.arc[high, q]] += c * step
                 coefficient[work.arc[low, q]] -= c * step
-    return gap, loss, steps
+    return gap, loss
 
 
 @fast_kernel
 def improve(  # type: ignore[no-untyped-def]
     i, found, forest, arcs, primal, work, mu, wrong, c, rounds, tolerance, enough
 ):
-    """Takes `found` in if it is a tree (empty: there was no search) and steps. Gap before, change of loss, steps."""
+    """Takes `found` in if it is a tree (empty: there was no search) and steps. Gap before, change of loss."""
     start = arcs.sentence[i]
     n = arcs.sentence[i + 1] - start
     searched = len(found) > 0
@@ -392,10 +390,8 @@ def improve(  # type: ignore[no-untyped-def]
     K = _inner_products(count, work.row, arcs.ids, arcs.ptr, primal.table, mu)
     coefficient = np.zeros(count)
     full = forest.kept[i] == forest.mass.shape[1]
-    gap, loss, steps = _ascend(
-        i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough
-    )
+    gap, loss = _ascend(i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough)
     _commit(count, coefficient, arcs, mu, primal, work)
     if searched:
         _forget(i, start, n, forest, 0 if full else FORGET)
-    return max(gap, 0.0), loss, steps
+    return max(gap, 0.0), loss
