@@ -61,7 +61,8 @@ class OwnAscent(Ascent):
             self.spans = spans[self.random.permutation(len(spans))]
             _, self.gains = self._visit(kind, self.spans)
         elif kind == HOT and self.joins:
-            hot = self.random.permutation(np.flatnonzero(self.gains > BUSY * self.gains.mean()))
+            usual = self.gains.sum() / max(1, len(self.gains))
+            hot = self.random.permutation(np.flatnonzero(self.gains > BUSY * usual))
             _, self.gains[hot] = self._visit(kind, self.spans[hot])
         else:
             order, shift = self._due() if kind == FULL else (self._hot(), 0)
