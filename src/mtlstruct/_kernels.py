@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ._compiler import inner_options, lean_options, quicken
+from ._compiler import inner_options, lean_options, quicken, remember
 
 Kernel = Callable[..., Any]
 
@@ -60,7 +60,7 @@ def inner_kernel(function: Kernel) -> Kernel:
 
 
 def _inner() -> dict[str, Any]:
-    alone = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    alone = {"forceinline": True, "no_cpython_wrapper": True}
     return _FAST | alone | (inner_options() if COMPILED else {})
 
 
@@ -73,7 +73,9 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
 
     if COMPILED:
         quicken()
-    return cast(Kernel, njit(nogil=True, **options)(function))
+        remember()
+    # nobody calls a kernel from C, for which numba would make a second function
+    return cast(Kernel, njit(nogil=True, no_cfunc_wrapper=True, **options)(function))
 
 
 def make_prefetch() -> Callable[[Any, Any], None]:
