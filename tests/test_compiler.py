@@ -1,6 +1,8 @@
 """What numba is spared: the kernels and the options are the same as without."""
 
 import sys
+from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -83,8 +85,51 @@ def test_options_at_once_are_those_numba_would_find_one_by_one():
     assert flags != Flags()
 
 
+def test_a_call_is_typed_once_for_the_same_types_and_options():
+    tried = []
+
+    class Function:
+        templates = ()
+        _impl_keys: ClassVar[dict] = {}
+
+    def find(self, context, args, kws):
+        tried.append(args)
+        self._impl_keys[args] = f"{current} {len(tried)}"
+        return SimpleNamespace(args=args)
+
+    current, function = "fast", Function()
+    ask = _compiler._found_once(find, lambda: current)
+    first = ask(function, None, ("int64",), {})
+    assert ask(function, None, ("int64",), {}) is first
+    current = "exact"
+    ask(function, None, ("int64",), {})
+    assert function._impl_keys[("int64",)] == "exact 2"
+    current = "fast"
+    assert ask(function, None, ("int64",), {}) is first
+    assert function._impl_keys[("int64",)] == "fast 1", "the implementation comes back with the signature"
+    assert ask(function, None, ("float64",), {}) is not first
+    assert ask(Function(), None, ("int64",), {}) is not first
+    assert len(tried) == 4
+
+
+def test_calls_that_numba_copies_as_source_are_typed_each_time():
+    from numba.core.cpu_options import InlineOptions
+
+    ways = [SimpleNamespace(_inline=InlineOptions(how)) for how in ("never", "always")]
+    assert _compiler._plain((*ways[:1], object()))
+    assert not _compiler._plain(ways)
+
+
+def test_calls_are_typed_once_where_numba_is_as_known():
+    from numba.core.types.functions import BaseFunction
+
+    assert _compiler.remember()
+    assert BaseFunction.get_call_type.__module__ == _compiler.__name__
+
+
 def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
     from numba.core import codegen, options, targetconfig
+    from numba.core.types import functions
 
     monkeypatch.setattr(targetconfig.TargetConfig, "values", lambda flags: {"foreign": 1})
     before = targetconfig.TargetConfig.values
@@ -94,3 +139,7 @@ def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
     assert _compiler.inner_options.__wrapped__() == {}
     monkeypatch.setattr(options, "DefaultOptions", object)
     assert _compiler.lean_options.__wrapped__() == {}
+    monkeypatch.setattr(functions.BaseFunction, "get_call_type", lambda function, types: "foreign")
+    before = functions.BaseFunction.get_call_type
+    assert not _compiler.remember.__wrapped__()
+    assert functions.BaseFunction.get_call_type is before

@@ -11,7 +11,7 @@ from mtlstruct.encoding import encode_training
 from mtlstruct.linear import LOOKAHEAD, Design
 from mtlstruct.losses import Hamming
 from mtlstruct.oracle import Oracle
-from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_visit
+from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_products
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -94,7 +94,7 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     naive = dense[:, :-1] @ dense[:, :-1].T
     scales, null = design.scales(mu), design.attributes
     room, found = np.zeros(design.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
-    row = from_python(sequence_visit._ragged_row)
+    row = from_python(sequence_products.ragged_row)
     for r in range(0, design.rows, 3):
         row(
             0,

@@ -15,7 +15,7 @@ from mtlstruct._kernels import COMPILED
 from mtlstruct.encoding import encode_training
 from mtlstruct.losses import Hamming, tabulate
 from mtlstruct.oracle import Oracle
-from mtlstruct.structures import SequenceStructure, sequence_visit
+from mtlstruct.structures import SequenceStructure, sequence_adding, sequence_gather, sequence_visit
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import Options, train
 
@@ -83,7 +83,7 @@ def test_what_was_gathered_too_early_is_made_up_for():
     rows = (node.ids, node.ptr, node.ragged)
     scales = node.scales(mu)
     slots = len(scales)
-    kernels = sequence_visit._gather, sequence_visit._commit, sequence_visit._catch_up
+    kernels = sequence_gather.gather, sequence_adding.commit, sequence_gather.catch_up
     gather, commit, catch_up = map(from_python, kernels)
 
     def gathered(start, n):

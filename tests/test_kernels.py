@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mtlstruct
-from mtlstruct import _kernels, demo
+from mtlstruct import _compiler, _kernels, demo
 from mtlstruct.templates import generate
 
 FAST = {"fast_kernel", "lean_fast_kernel"}
@@ -98,3 +98,61 @@ def test_fast_kernels_call_no_others_that_stand_by_themselves():
             calls = {ast.unparse(part.func) for part in ast.walk(function) if isinstance(part, ast.Call)}
             assert not calls & {f.name for f in fast}, f"{file.name}: {function.name}"
     assert found > 20
+
+
+CALLEE = """
+from mtlstruct._kernels import lean_inner_kernel
+
+@lean_inner_kernel
+def one():
+    return {}
+"""
+BETWEEN = """
+from callee import one
+from mtlstruct._kernels import lean_inner_kernel
+
+@lean_inner_kernel
+def two():
+    return 2 * one()
+"""
+CALLER = """
+from between import two
+from mtlstruct._kernels import lean_fast_kernel
+
+@lean_fast_kernel
+def three():
+    return 1 + two()
+
+print(three(), sum(three.stats.cache_hits.values()))
+"""
+
+
+@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
+def test_a_kernel_is_compiled_again_where_one_it_calls_in_another_file_has_changed(tmp_path):
+    def run(value):
+        (tmp_path / "callee.py").write_text(CALLEE.format(value))
+        there = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "caller.py"]
+        done = subprocess.run(command, cwd=tmp_path, env=there, check=True, capture_output=True, text=True)
+        return done.stdout.split()
+
+    (tmp_path / "between.py").write_text(BETWEEN)
+    (tmp_path / "caller.py").write_text(CALLER)
+    assert run(1) == ["3", "0"]
+    assert run(1) == ["3", "1"]
+    assert run(5) == ["11", "0"]
+    assert run(5) == ["11", "1"]
+
+
+@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
+def test_a_kernel_whose_cache_cannot_be_asked_is_not_kept(monkeypatch):
+    monkeypatch.setattr(_kernels, "ask_for", lambda kernel, files: False)
+    monkeypatch.setattr(_kernels, "_others", lambda function: {"elsewhere.py"})
+    made = _kernels.kernel(_same)
+    assert made(3) == 3
+    assert made._cache.cache_path is None
+    assert not _compiler.ask_for(object(), ["elsewhere.py"])
+
+
+def _same(x):
+    return x

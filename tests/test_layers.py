@@ -11,7 +11,7 @@ LAYERS = {
     "__init__": 9, "__main__": 10, "cli": 9, "demo": 9, "rates": 9,
     "estimators": 9, "experiments": 9,
     "report": 8, "sentences": 8, "distributed": 8, "building": 8, "train": 8, "options": 8, "labelling": 8,
-    "studies": 8, "tuning": 8, "serve": 8, "warming": 8,
+    "studies": 8, "tuning": 8, "serve": 8, "ahead": 8, "warming": 8,
     "recipes": 7, "blocks": 7, "explain": 7, "explain_trees": 7, "selection": 7, "exchange": 7,
     "warmstart": 7, "stopping": 7, "scoring": 7, "assessment": 7, "telling": 7, "voices": 7,
     "checkpoints": 7,

@@ -6,24 +6,25 @@ import time
 
 import pytest
 
-from mtlstruct import warming
+from mtlstruct import ahead, warming
 from mtlstruct._kernels import COMPILED
 from mtlstruct.options import Options
 
 SAME_TYPES = """
 import numpy as np
-from mtlstruct import warming
+from mtlstruct import ahead
 from mtlstruct.formats import columns
 from mtlstruct import folding
 from mtlstruct.linear import _count, _score, _squares
-from mtlstruct.structures import sequence, sequence_flow, sequence_segments, sequence_visit
+from mtlstruct.options import Options
+from mtlstruct.structures import box, sequence, sequence_flow, sequence_segments, sequence_twins, sequence_visit
 from mtlstruct.templates import TemplateSet
 from mtlstruct.train import train
 kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
-           sequence_segments._choose, sequence_segments._weigh, sequence_segments._climb, sequence_segments._move,
-           sequence_segments._commit, sequence._viterbi, sequence._path_scores, _score, _count, _squares,
-           folding._squares]
-for part in warming.PARTS.values():
+           sequence_segments._choose, sequence_segments._weigh, sequence_segments._move, sequence_segments._by_pairs,
+           sequence_twins._sign, sequence_twins._match, box._climb, sequence._viterbi, sequence._path_scores,
+           _score, _count, _squares, folding._squares]
+for part in ahead.PARTS.values():
     part()
 known = [set(map(str, kernel.signatures)) for kernel in kernels]
 assert all(known), known
@@ -32,7 +33,7 @@ for made in (made for kernel in kernels for made in kernel.overloads.values()):
 lines = [f"{word} {label}\\n" for word, label in zip("abcdefghabcd", "ABCABCBCAACB")]
 open("a.txt", "w").write("\\n".join("".join(lines[k : k + 3]) for k in range(0, 12, 3)))
 templates = TemplateSet.parse("U0:%x[0,0]\\nU1:%x[-1,0]/%x[0,0]\\nU2:%x[1,0]\\nB\\n")
-train(columns.read("a.txt"), templates, warming.Options(), lambda record: False)
+train(columns.read("a.txt"), templates, Options(), lambda record: False)
 for kernel, before in zip(kernels, known):
     new = set(map(str, kernel.signatures)) - before
     assert not new, (kernel.py_func.__name__, new)
@@ -43,6 +44,29 @@ for kernel, before in zip(kernels, known):
 def test_what_is_compiled_ahead_has_the_types_of_a_training(tmp_path):
     """Else a training would compile it again, and the first run would be longer, not shorter."""
     subprocess.run([sys.executable, "-c", SAME_TYPES], check=True, cwd=tmp_path)
+
+
+def test_all_that_is_known_is_compiled_ahead():
+    assert tuple(ahead.PARTS) == warming.PARTS
+
+
+def test_two_processes_take_each_part_once(tmp_path):
+    """Also where one of them fails: the other takes what is left."""
+    script = tmp_path / "parts.py"
+    script.write_text(
+        "import os\n"
+        "from functools import partial\n"
+        "from pathlib import Path\n"
+        "from mtlstruct import ahead\n"
+        "def note(name):\n"
+        "    with open(f'{name}.{os.getpid()}', 'x'):\n"
+        "        pass\n"
+        "ahead.PARTS = {name: partial(note, name) for name in 'abcdef'} | {'none': lambda: 1 / 0}\n"
+        "ahead.main(['a', 'b', 'none', 'c', 'd', 'e', 'f'])\n"
+    )
+    subprocess.run([sys.executable, str(script)], check=False, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    done = sorted(path.name.split(".")[0] for path in tmp_path.iterdir() if path.suffix != ".py")
+    assert done == list("abcdef")
 
 
 def test_nothing_is_started_where_all_is_compiled_or_nothing_would_be_won(monkeypatch):

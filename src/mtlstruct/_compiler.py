@@ -1,4 +1,5 @@
 """What numba is spared when it compiles our kernels: work that takes much of a first run and leaves no trace.
+What its cache is asked to look at besides.
 
 Inner kernels become part of their callers, and nobody calls them otherwise. Numba would yet optimise each by itself
 and make machine code of it; here they are kept as they are written until a caller takes them in.
@@ -6,15 +7,26 @@ and make machine code of it; here they are kept as they are written until a call
 Numba asks for all the options of a compilation, as a dict, each time it looks at an overload: tens of thousands of
 times for a large kernel. The same dict can be had without asking for options one by one.
 
+Numba asks what a call of one of its functions or operators gives for some types at every place where there is one,
+and more than once: each time it tries all implementations in turn. What was found is found again without trying.
+
 Numba counts who holds an array, in each kernel that is given one. One that makes no arrays need not.
 
-All three look inside numba, so they first look whether it is as they know it. Where it is not, it does all its work.
+Numba's cache asks whether the file of a kernel has changed. Where it calls kernels of other files, these count, too.
+
+All of these look inside numba, so they first look whether it is as they know it. Where it is not, it does all its
+work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
+from hashlib import sha256
+from inspect import signature
+from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 _NEEDED = (
     "_ensure_finalized", "_finalize_dynamic_globals", "_finalize_final_module", "_optimize_final_module",
@@ -129,3 +141,66 @@ def values_at_once(flags: Any) -> dict[str, Any]:
 def _defaults(kind: type) -> dict[str, Any]:
     known: Any = kind
     return {name: option.default for name, option in known.options.items()}
+
+
+@cache
+def remember() -> bool:
+    """Makes numba find the type of a call once for the same types and options; whether that was possible."""
+    try:
+        from numba.core.targetconfig import ConfigStack
+        from numba.core.types import functions
+
+        kind: Any = functions.BaseFunction
+        find, options = kind.get_call_type, ConfigStack.top_or_none
+        known = list(signature(find).parameters) == ["self", "context", "args", "kws"]
+        known = known and kind.get_impl_key.__code__.co_names == ("_impl_keys", "args")
+    except (ImportError, AttributeError):
+        return False
+    if known:
+        kind.get_call_type = _found_once(find, options)
+    return known
+
+
+def _found_once(find: Any, options: Any) -> Any:
+    """BaseFunction.get_call_type: the signature, and with it the implementation, which numba keeps for lowering.
+
+    A function that gets another implementation is another one to numba. What fails is tried again.
+    """
+    found: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        mine, asked = found.setdefault(self, {}), (context, args, tuple(kws.items()), options())
+        if asked in mine:
+            call, self._impl_keys[call.args] = mine[asked]
+            return call
+        call = find(self, context, args, kws)
+        if _plain(self.templates):
+            mine[asked] = call, self._impl_keys[call.args]
+        return call
+
+    return get_call_type
+
+
+def _plain(templates: Any) -> bool:
+    """Whether no implementation is copied into the caller as source: numba keeps such copies with the call."""
+    inlined = (getattr(template, "_inline", None) for template in templates)
+    return all(how is None or how.is_never_inline for how in inlined)
+
+
+def ask_for(kernel: Any, files: Iterable[str]) -> bool:
+    """Makes the cache of a kernel stale where one of these files changes, too; whether that was possible."""
+    try:
+        kept = kernel._cache._cache_file
+        asked = [method.__code__.co_names for method in (kept._load_index, kept._save_index)]
+        stamp = (kept._source_stamp, *(_digest(file) for file in sorted(files)))
+    except (AttributeError, OSError):
+        return False
+    if not all("_source_stamp" in names for names in asked):
+        return False
+    kept._source_stamp = stamp
+    return True
+
+
+@cache
+def _digest(file: str) -> bytes:
+    return sha256(Path(file).read_bytes()).digest()

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ._compiler import inner_options, lean_options, quicken
+from ._compiler import ask_for, inner_options, lean_options, quicken, remember
 
 Kernel = Callable[..., Any]
 
@@ -49,18 +49,18 @@ def lean_inner_kernel(function: Kernel) -> Kernel:
 
 
 def inner_kernel(function: Kernel) -> Kernel:
-    """A fast kernel that becomes part of each kernel of its file which calls it; Python cannot call it.
+    """A fast kernel that becomes part of each kernel which calls it; Python cannot call it.
 
     A caller that is loaded from the cache has its own copy of what it calls, optimised with it; one that was
     just compiled would use the copy which stands by itself. Both are right, and sums may differ in their last
-    bits: with no copy by itself to call, they do not. Of its file, since the cache asks no more than whether the
-    file of the caller has changed.
+    bits: with no copy by itself to call, they do not. A caller in another file has it imported by name, above:
+    the cache then asks whether this file has changed, too.
     """
     return _compiled(function, **_inner())
 
 
 def _inner() -> dict[str, Any]:
-    alone = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    alone = {"forceinline": True, "no_cpython_wrapper": True}
     return _FAST | alone | (inner_options() if COMPILED else {})
 
 
@@ -71,9 +71,29 @@ def _lean() -> dict[str, Any]:
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     from numba import njit
 
-    if COMPILED:
-        quicken()
-    return cast(Kernel, njit(nogil=True, **options)(function))
+    # nobody calls a kernel from C, for which numba would make a second function
+    options |= {"nogil": True, "no_cfunc_wrapper": True}
+    if not COMPILED:
+        return cast(Kernel, njit(**options)(function))
+    quicken()
+    remember()
+    made, others = njit(**options)(function), _others(function)
+    if "cache" in options and others and not ask_for(made, others):
+        made = njit(**options | {"cache": False})(function)  # rather compiled each time than out of date
+    return cast(Kernel, made)
+
+
+def _others(function: Kernel) -> set[str]:
+    """The files whose kernels a kernel may call besides those of its own, and which these may call."""
+    own = function.__code__.co_filename
+    found, new = {own}, [function]
+    while new:
+        for value in list(new.pop().__globals__.values()):
+            callee = getattr(value, "py_func", None)
+            if callee is not None and callee.__code__.co_filename not in found:
+                found.add(callee.__code__.co_filename)
+                new.append(callee)
+    return found - {own}
 
 
 def make_prefetch() -> Callable[[Any, Any], None]:

@@ -2,8 +2,8 @@
 
 Compiling the kernels that learn sequences takes longer than reading and encoding most data. The compiler holds a
 lock, so threads cannot share that work, but processes can: they compile their part and leave it in numba's cache,
-where this process finds it when learning begins. `python -m mtlstruct.warming PART` is such a process. It works on
-two sentences made by hand, so that it needs no kernel of encoding.
+where this process finds it when learning begins. What they do is in `ahead`, so that neither has to wait for the
+imports of the other.
 
 Nothing depends on it: what a process has not compiled, or could not keep, is compiled when it is called.
 """
@@ -11,42 +11,39 @@ Nothing depends on it: what a process has not compiled, or could not keep, is co
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
-
 from . import threads
 from ._kernels import COMPILED
-from .encoding import Encoded
-from .folding import squares
-from .linear import LOOKAHEAD, Design, squared_norms
-from .losses import Hamming
 from .options import Options
-from .oracle import Oracle
 from .recipes import solver_of
-from .structures import SequenceStructure
 from .structures.sequence_visit import _visit
 
-LABELS = 3
-ROUNDS = 5
+PARTS = ("visits", "joint", "bounds", "hinge")
+"""What there is to compile (`ahead.PARTS`), that which takes longest first."""
+
+_ALONE = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class Warming:
-    """Processes that compile, each a part; `wait` for them before the kernels are wanted."""
+    """Processes that compile; `wait` for them before the kernels are wanted."""
 
-    def __init__(self, parts: Iterable[str]) -> None:
+    def __init__(self, parts: Sequence[str]) -> None:
         # what Python is told to find the package by (-c, a changed path) is told to them, too
         told = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        told |= dict.fromkeys(_ALONE, "1")  # they fork, which is safe as long as there is one thread
+        told["NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"] = "1"  # numba colours each way it has tried in vain
         quiet: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        command = [sys.executable, "-m", "mtlstruct.ahead", *parts]
         self._running = []
-        with suppress(OSError):  # no process to be had: then this one compiles
-            for part in parts:
-                command = [sys.executable, "-m", "mtlstruct.warming", part]
-                self._running.append(subprocess.Popen(command, env=told, **quiet))
+        if parts:
+            with suppress(OSError):  # no process to be had: then this one compiles
+                self._running = [subprocess.Popen(command, env=told, start_new_session=True, **quiet)]
 
     @property
     def at_work(self) -> bool:
@@ -61,7 +58,8 @@ class Warming:
     def close(self) -> None:
         """Ends what is not done."""
         for process in self._running:
-            process.kill()
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)  # it leads its session, in which the other one is, too
         self.wait()
 
 
@@ -79,56 +77,3 @@ def _compiled(kernel: Any) -> bool:
         return len(kernel._cache._cache_file._load_index()) > 0
     except Exception:  # another numba: then nothing is compiled ahead
         return True
-
-
-# ---------------------------------------------------------------- in the other processes
-
-
-def tiny_oracle() -> Oracle:
-    """Two sentences of three tokens, two templates of nodes and the bare transition."""
-    structure, ptr = SequenceStructure(LABELS), np.array([0, 3, 6])
-    ids = np.append([0, 3, 1, 4, 2, 5, 0, 4, 1, 5, 2, 3], [6] * LOOKAHEAD).astype(np.int32)
-    node = _design(ids, np.arange(0, 13, 2), [0, 1], [0, 3, 6])
-    edge = _design(np.append(0, [1] * LOOKAHEAD).astype(np.int32), np.array([0, 1]), [2], [0, 1])
-    rows = (None, np.zeros(4, np.int32))
-    encoded = Encoded(("node", "edge"), (node, edge), rows, ptr.astype(np.int64), 3)
-    return Oracle(
-        structure, encoded, np.array([0, 1, 2, 1, 2, 0], np.int32), Hamming().table(["A", "B", "C"])
-    )
-
-
-def _design(ids: Any, ptr: Any, blocks: list[int], block_ptr: list[int]) -> Design:
-    templates = np.array(blocks, np.int32)
-    no_values = np.zeros(0, np.float32)
-    return Design(ids, ptr.astype(np.int64), templates, no_values, np.array(block_ptr, np.int64), templates)
-
-
-def compile_visits() -> None:
-    """The kernel of visits, which takes longest."""
-    oracle = tiny_oracle()
-    state: Any = oracle.dual(oracle.zeros(), np.zeros(oracle.templates))
-    state.visit(state.spans(np.arange(2), 0), np.ones(3), 1.0, ROUNDS, 1e-6)
-
-
-def compile_bounds() -> None:
-    """What joint steps and certificates call."""
-    oracle = tiny_oracle()
-    V, N, mu = oracle.zeros(), np.zeros(oracle.templates), np.ones(3)
-    state: Any = oracle.dual(V, N)
-    state.segments.rows[:2, :6] = [[1, 1, 0, 2, 0, 1], [4, 1, 1, 0, 0, 2]]
-    state.segments.gains[:3] = 2, 1, 1
-    state.joint(mu, 1.0, 1)
-    state.active()
-    state.repair()
-    counts = state.counts()
-    state.loss(counts[0])
-    oracle.count(list(counts), V)
-    squared_norms(oracle.encoded.designs[1:], V[1:], oracle.templates)
-    squares(V[0], np.zeros(1, np.int32))  # of nodes, which are folded
-    oracle.hinge(oracle.score(V, -mu))
-
-
-PARTS: dict[str, Callable[[], None]] = {"visits": compile_visits, "bounds": compile_bounds}
-
-if __name__ == "__main__":
-    PARTS[sys.argv[1]]()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import threads
-from .._kernels import lean_kernel
+from .._kernels import lean_inner_kernel, lean_kernel
 
 TINY = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
@@ -201,3 +201,29 @@ def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # 
                 total += mass[t, k]
             for y in range(L):
                 arrived[y] /= total
+
+
+@lean_inner_kernel
+def find(flow, t, z, y):  # type: ignore[no-untyped-def]
+    """The entry of edge z to y at token t, or -1; z below 0 stands for label 0, from which a sentence is entered."""
+    count, tail, head, _ = flow
+    for k in range(count[t]):
+        if head[t, k] == y and tail[t, k] == max(z, 0):
+            return k
+    return -1
+
+
+@lean_inner_kernel
+def add_mass(flow, t, z, y, step):  # type: ignore[no-untyped-def]
+    """Adds mass to edge z to y at token t, for which there must be room; an edge without mass is forgotten."""
+    count, tail, head, mass = flow
+    k = find(flow, t, z, y)
+    if k < 0:
+        k = count[t]
+        count[t] += 1
+        tail[t, k], head[t, k], mass[t, k] = max(z, 0), y, 0
+    mass[t, k] += step
+    if mass[t, k] <= 0:
+        count[t] -= 1
+        end = count[t]
+        tail[t, k], head[t, k], mass[t, k] = tail[t, end], head[t, end], mass[t, end]

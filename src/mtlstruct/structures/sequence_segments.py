@@ -26,7 +26,7 @@ from .._kernels import lean_fast_kernel, lean_inner_kernel
 from ..linear import Design
 from .base import DualProblem
 from .box import best_in_box
-from .sequence_flow import TINY, Flow
+from .sequence_flow import TINY, Flow, add_mass, find
 from .sequence_room import Edges
 from .sequence_twins import opposed
 
@@ -176,16 +176,6 @@ def _outside(row, t):  # type: ignore[no-untyped-def]
 
 
 @lean_inner_kernel
-def _find(flow, t, z, y):  # type: ignore[no-untyped-def]
-    """The entry of edge z to y at token t, or -1; a sentence is entered from label 0."""
-    count, tail, head, _ = flow
-    for k in range(count[t]):
-        if head[t, k] == y and tail[t, k] == max(z, 0):
-            return k
-    return -1
-
-
-@lean_inner_kernel
 def _on_path(row, side, flow):  # type: ignore[no-untyped-def]
     """The mass that flows along the high or the low path of a segment."""
     least = np.float32(2)
@@ -193,7 +183,7 @@ def _on_path(row, side, flow):  # type: ignore[no-untyped-def]
         if t == row[1] and row[3] < 0:
             break
         up, y, down, z = _edges(row, t)
-        k = _find(flow, row[0] + t, up, y) if side == _HIGH else _find(flow, row[0] + t, down, z)
+        k = find(flow, row[0] + t, up, y) if side == _HIGH else find(flow, row[0] + t, down, z)
         least = min(least, flow.mass[row[0] + t, k] if k >= 0 else np.float32(0))
     return least if least > TINY else np.float32(0)
 
@@ -367,25 +357,10 @@ def _shift(row, theta, flow, nodes, values, edges, N, c):  # type: ignore[no-unt
         return step
     for t in range(row[1] + (row[3] >= 0)):
         up, y, down, z = _edges(row, t)
-        _add_mass(flow, row[0] + t, up, y, step)
-        _add_mass(flow, row[0] + t, down, z, -step)
+        add_mass(flow, row[0] + t, up, y, step)
+        add_mass(flow, row[0] + t, down, z, -step)
     _commit(row, np.float32(c * step), nodes, values, edges, N)
     return step
-
-
-@lean_inner_kernel
-def _add_mass(flow, t, z, y, step):  # type: ignore[no-untyped-def]
-    count, tail, head, mass = flow
-    k = _find(flow, t, z, y)
-    if k < 0:
-        k = count[t]
-        count[t] += 1
-        tail[t, k], head[t, k], mass[t, k] = max(z, 0), y, 0
-    mass[t, k] += step
-    if mass[t, k] <= 0:
-        count[t] -= 1
-        end = count[t]
-        tail[t, k], head[t, k], mass[t, k] = tail[t, end], head[t, end], mass[t, end]
 
 
 @lean_inner_kernel
