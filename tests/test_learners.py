@@ -235,14 +235,28 @@ def test_rates_of_mu_fall_while_the_gap_grows():
     for gap in (0.3, 0.1, 0.12):
         weights.calm(gap)
     assert weights.fastest == TemplateWeights.FASTEST  # 0.12 is still near the best
-    for _ in range(2):
-        weights.calm(0.2)
+    for gap in (0.2, 0.4):
+        weights.calm(gap)
     assert weights.fastest == TemplateWeights.FASTEST / 4
     weights.follow(np.array([4.0, 1.0, 1.0]))
     assert weights.rate.max() <= weights.fastest
-    for _ in range(20):
-        weights.calm(0.2)
+    for turn in range(1, 20):
+        weights.calm(0.4 * 2.0**turn)
     assert weights.fastest == TemplateWeights.SLOWEST
+
+
+def test_rates_of_mu_rise_again_while_the_gap_stays():
+    weights = TemplateWeights(BlockL1Squared(), 3)
+    weights.adaptive = True
+    for gap in (0.1, 0.2, 0.4):
+        weights.calm(gap)
+    low = weights.fastest
+    assert low < TemplateWeights.FASTEST
+    weights.calm(0.4)  # four times the best that ever was, but it grows no more
+    assert weights.fastest > low
+    for _ in range(20):
+        weights.calm(0.4)
+    assert weights.fastest == TemplateWeights.FASTEST
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-3]))

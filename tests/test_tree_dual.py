@@ -140,3 +140,15 @@ def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c
         true = objective(oracle, fit.weights, fit.scale, regularizer, c)
         assert fit.objective == pytest.approx(true, rel=1e-4)
         assert fit.dual <= min(f.objective for f in fits) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("regularizer", "c"), [(BlockL1Squared(), 1.0), (BlockL1Squared(), 10.0), (L2(), 1.0)]
+)
+def test_a_handful_of_sentences_with_many_templates_is_learned_too(regularizer, c):
+    """mu must not stop on the way, and a sentence needs many trees: gaps of 16, 2 and 10 % were left here."""
+    sizes = {"sentences": 6, "longest": 25, "templates": 60, "values": 300}
+    oracle = tree_oracle(np.random.default_rng(3), TreeStructure(), **sizes)
+    fit = Coordinate(Stop(gap=0.01, max_passes=100)).fit(oracle, regularizer, c, lambda record: False)
+    assert fit.converged
+    assert fit.gap <= 0.01

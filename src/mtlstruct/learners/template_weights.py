@@ -18,14 +18,16 @@ class TemplateWeights(Kept):
     halves on a flip. The dual answers a change of mu only after a pass, that is UPDATES updates: rates that grow too
     fast for that let mu and the norms chase each other (with 1.1 and 0.6 they do on small data, with many templates
     that can stand in for each other even so). It shows in a gap that grows again, and `calm` then lowers the ceiling
-    of all rates, until the chase ends. For the same reason a total that depends on the norms (degree 1) moves once
-    a pass.
+    of all rates. A gap that stays where it is is no chase: a template that has fallen too far has to come back, and
+    under a low ceiling it never would. So each fall of the ceiling needs a growth of its own, and the ceiling rises
+    again while there is none. For the same reason a total that depends on the norms (degree 1) moves once a pass.
     """
 
-    kept = ("mu", "adaptive", "rate", "fastest", "best", "previous")
+    kept = ("mu", "adaptive", "rate", "fastest", "mark", "previous")
 
     FLOOR = 1e-9
     GROW, SHRINK, SLOWEST, FASTEST = 1.02, 0.5, 0.02, 10.0
+    GROWN, RELAX = 1.5, 1.2
 
     def __init__(self, regularizer: Regularizer, m: int) -> None:
         self.regularizer = regularizer
@@ -33,7 +35,7 @@ class TemplateWeights(Kept):
         self.adaptive = False
         self.rate = np.full(m, 2.0)
         self.fastest = self.FASTEST
-        self.best = np.inf
+        self.mark = np.inf
         self.previous = np.zeros(m)
 
     def begin(self, mu: NDArray[np.float64]) -> None:
@@ -57,10 +59,13 @@ class TemplateWeights(Kept):
             self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
 
     def calm(self, gap: float) -> None:
-        """Halves the highest rate after a pass whose gap is well above the best so far."""
-        if self.adaptive and gap > 1.5 * self.best:
-            self.fastest = max(self.SLOWEST, 0.5 * self.fastest)
-        self.best = min(self.best, gap)
+        """Halves the highest rate after one whose gap is well above the least since it last did; else raises it."""
+        grown = self.adaptive and gap > self.GROWN * self.mark
+        self.mark = gap if grown else min(self.mark, gap)
+        if self.adaptive:
+            self.fastest = float(
+                np.clip(self.fastest * (0.5 if grown else self.RELAX), self.SLOWEST, self.FASTEST)
+            )
 
     def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))

@@ -129,10 +129,10 @@ class TreeStructure:
         )
 
     def dual_memory(self, tokens: int) -> int:
-        """The trees, and three numbers for each; as if every sentence were one token, which makes up for the rest."""
+        """The trees, and three numbers for each, in sentences of six tokens."""
         from .tree_dual import ROOM
 
-        return tokens * ROOM * 28
+        return tokens * ROOM * 8
 
     def dual(self, problem: DualProblem) -> DualState:
         """Cached trees and pairwise steps between them."""

@@ -30,8 +30,9 @@ from .tree_visit import (
 STEPS = 4
 """Pairwise steps for each round that the learner allows: they cost little beside the search."""
 
-ROOM = 32
-"""Trees kept of a sentence, at most."""
+ROOM = 128
+"""Trees kept of a sentence, at most: where data are few or c is large, long sentences come to have mass on many, and
+with room for 32 they gave up what they had gained, again and again."""
 
 
 class TreeDual(Kept):
