@@ -36,12 +36,28 @@ def test_a_pair_table_numbers_pairs_by_first_appearance(pairs, asked):
     some = [np.array([p[k] for p in asked], np.int32) for k in (0, 1)]
     expected = [seen.get(p, -1) for p in asked]
     assert table.lookup(*some).tolist() == expected
-    assert PairTable.of(table.pairs).lookup(*some).tolist() == expected
+    assert PairTable(table.pairs).lookup(*some).tolist() == expected
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 5), st.integers(-1, 5), st.integers(0, 3)), max_size=60),
+    st.integers(0, 3),
+)
+@pytest.mark.parametrize("large", [1, 10**8])  # cells of their own, and hashing
+def test_the_right_side_of_a_pair_may_stand_apart(large, places, gap):
+    left, right, room = (np.array([p[k] for p in places], np.int32).reshape(-1) for k in range(3))
+    right[right > 0] *= large
+    room = np.minimum(room, np.arange(len(room))[::-1]).astype(np.int32)
+    shifted = [right[i + gap] if room[i] >= gap else -1 for i in range(len(right))]
+    expected, numbers = PairTable.build(left, np.array(shifted, np.int32))
+    table, found = PairTable.build(left, right, (gap, room))
+    assert (found.tolist(), table.pairs.tolist()) == (numbers.tolist(), expected.pairs.tolist())
+    assert table.lookup(left, right, (gap, room)).tolist() == numbers.tolist()
 
 
 def test_a_pair_table_grows():
     rng = np.random.default_rng(0)
-    left, right = (rng.integers(0, 300, 20000).astype(np.int32) for _ in range(2))
+    left, right = (rng.integers(0, 1000, 20000).astype(np.int32) for _ in range(2))
     table, numbers = PairTable.build(left, right)
     assert len(table) == len(set(zip(left.tolist(), right.tolist(), strict=True)))
     assert np.array_equal(table.lookup(left, right), numbers)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import threads
 from .arcs import ArcIndex
 from .encoding import Encoded
 from .learners import Fit
@@ -18,33 +19,39 @@ from .stored import Index
 from .structures import Structure
 from .support import Support
 
+SPAN = 16384
+"""Rows of weights that a thread looks at together."""
+
 
 @dataclass(frozen=True)
 class Block:
     """u_j and scale_j: a row an attribute; or a feature, with the features and labels of its attributes.
 
     table   weights of all templates of a kind, and which of its rows are u_j
+    alive   bool: which rows of the table have a weight that is not zero
     own     int64[attributes + 1]: where the features of each attribute begin, empty if a row is an attribute
     of      int32[features]: the label of each
     """
 
     table: NDArray[Any]
     which: slice | NDArray[np.int32]
+    alive: NDArray[np.bool_]
     scale: float
     own: NDArray[np.int64]
     of: NDArray[np.int32]
 
-    @property
-    def rows(self) -> NDArray[Any]:
-        """u_j: a view, or a copy where weights are folded, which is not kept."""
-        found: NDArray[Any] = self.table[self.which]
-        return found
-
     @cached_property
     def kept(self) -> NDArray[np.bool_]:
         """Which rows have a weight."""
-        rows = self.rows
-        return np.any(rows != 0, axis=1) if self.scale != 0 else np.zeros(len(rows), bool)
+        found = self.alive[self.which]
+        return found if self.scale != 0 else np.zeros_like(found)
+
+    def weights(self) -> NDArray[np.float32]:
+        """w_j, as far as rows have a weight."""
+        which = self.which
+        rows = self.table[which][self.kept] if isinstance(which, slice) else self.table[which[self.kept]]
+        found: NDArray[np.float32] = (self.scale * rows).astype(np.float32)
+        return found
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -60,9 +67,10 @@ class Block:
 def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
     """All templates, whatever their kind."""
     none = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    out = [Block(np.zeros((0, 0)), slice(0), 0.0, *none)] * encoded.templates
+    out = [Block(np.zeros((0, 0)), slice(0), np.zeros(0, bool), 0.0, *none)] * encoded.templates
     for design, u, width in zip(encoded.designs, fit.weights, structure.widths(), strict=True):
-        parts = design.weight_shape(width)[1]
+        table = u[:, : design.weight_shape(width)[1]]
+        alive = _alive(table)
         for j, (first, last), (low, high) in zip(
             design.templates, pairwise(design.block_ptr), pairwise(design.weight_ptr), strict=True
         ):
@@ -71,8 +79,20 @@ def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
                 own = design.support.ptr[first : last + 1] - low
                 of = design.support.labels[low:high]
             which = slice(low, high) if design.fold is None else design.fold.number[low:high]
-            out[j] = Block(u[:, :parts], which, float(fit.scale[j]), own, of)
+            out[j] = Block(table, which, alive, float(fit.scale[j]), own, of)
     return out
+
+
+def _alive(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are not all zeros."""
+    found = np.empty(len(table), bool)
+
+    def work(first: int) -> None:
+        rows = slice(first, first + SPAN)
+        np.any(table[rows] != 0, axis=1, out=found[rows])
+
+    threads.in_order(work, range(0, len(table), SPAN))
+    return found
 
 
 def with_support(index: Index, live: Sequence[Block], support: Support | None) -> Index:

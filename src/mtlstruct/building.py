@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from . import threads
 from .arcs import ArcIndex
 from .blocks import blocks_of, stacked, with_support
 from .compaction import compact
@@ -33,7 +34,7 @@ def build_model(
     """The compacted model of a fit: only what has a weight is copied, so this takes little memory."""
     views = blocks_of(encoded, fit, structure)
     small, live = compact(index, [view.used for view in views])
-    kept = {j: (views[j].scale * views[j].rows[views[j].kept]).astype(np.float32) for j in live}
+    kept = dict(zip(live, threads.in_order(lambda j: views[j].weights(), live), strict=True))
     norm, features = np.zeros(len(templates)), np.zeros(len(templates), np.int64)
     for j, block in kept.items():
         norm[j] = math.sqrt(float(np.einsum("ay,ay->", block, block, dtype=np.float64)))

@@ -103,7 +103,7 @@ def _smaller_table(
     kept = np.flatnonzero(needed[node])
     left = numbers[join.left][table.left()[kept]].astype(np.int64)
     right = numbers[join.stream][table.right()[kept]].astype(np.int64)
-    return PairTable.of(left << 32 | right)
+    return PairTable(left << 32 | right)
 
 
 def _smaller_map(index: FeatureIndex, r: int, map_: Int32, needed: list[Bool]) -> Int32:

@@ -29,11 +29,11 @@ from ._kernels import lean_kernel
 from .corpus import Corpus
 from .linear import LOOKAHEAD, Design, score
 from .normalizers import unchanged
-from .numbering import ABSENT, PairTable, Vocabulary, rank_by_count
+from .numbering import ABSENT, Away, PairTable, Vocabulary, rank_by_count
 from .openings import Entries, Found, Shape, check_alone, design_of, find, is_open, learn_strings
 from .plain import Plain
-from .plan import Join, Plan, Stream, Use, make_plan
-from .sharing import Known, joint_numbers, widened
+from .plan import Plan, Stream, Use, make_plan
+from .sharing import Known, joint_numbers, size_of, widened
 from .structures.base import Parts, Sites
 from .support import Support, seen
 from .templates import TemplateSet, boundary
@@ -136,7 +136,7 @@ class FeatureIndex:
                 self.plan.streams, self._functions, self.vocabularies, strict=True
             )
         ]
-        values = _joined(self.plan, grid, cells, lambda number, *pairs: self.tables[number].lookup(*pairs))
+        values = _joined(self.plan, grid, cells, lambda join, *pairs: self.tables[join].lookup(*pairs))
         encoded = _assemble(self, grid, values, sites)
         if self.support is None:
             return encoded
@@ -237,6 +237,7 @@ class Observed:
     site_of    the sites of each template letter
     spelled    how many entries of each vocabulary are of cells; the others are boundary marks
     values     what each node of the plan sees at each place
+    tallies    for some nodes, how often all tokens together see each value, from one anchor
     """
 
     templates: TemplateSet
@@ -247,6 +248,7 @@ class Observed:
     spelled: tuple[int, ...]
     tables: tuple[PairTable, ...]
     values: Sequence[Node]
+    tallies: Mapping[int, tuple[int, Int64]]
 
     def at(self, r: int) -> Found:
         """The value of a reading at each of its sites."""
@@ -255,9 +257,15 @@ class Observed:
 
     def counts(self, r: int, size: int) -> Int64:
         """How often a reading sees each value of its node, of which there are `size`."""
-        found = self.at(r)
+        found, node = self.at(r), self.plan.uses[r].node
         if isinstance(found, Plain):
-            return found.counts(size)
+            if found.places is not self.grid.place or node not in self.tallies:
+                return found.counts(size)
+            shift, tally = self.tallies[node]
+            counts = np.zeros(size, np.int64)
+            counts[: len(tally)] = tally
+            self.grid.recount(found.node, shift, found.shift, counts)
+            return counts
         return np.bincount(found.ids[found.ids != ABSENT], minlength=size).astype(np.int64)
 
     def encoded(self, index: FeatureIndex) -> Encoded:
@@ -280,19 +288,22 @@ def observe(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], norm
     grid = _Grid(corpus, plan.before, plan.after)
     functions = stream_functions(plan, templates, normalize)
     strings = [_strings(corpus, stream, f) for stream, f in zip(plan.streams, functions, strict=True)]
+    distinct = [list(dict.fromkeys(seen)) for seen in strings]
     vocabularies = tuple(
         Vocabulary.of(learn_strings(corpus.columns[stream.column], stream, seen, corpus))
         if is_open(corpus, stream)
-        else vocabulary_of(seen, plan.marks(stream))
-        for stream, seen in zip(plan.streams, strings, strict=True)
+        else vocabulary_of(own, plan.marks(stream))
+        for stream, seen, own in zip(plan.streams, strings, distinct, strict=True)
     )
     cells = [
-        _cells(corpus, grid, plan, stream, seen, vocabulary)
-        for stream, seen, vocabulary in zip(plan.streams, strings, vocabularies, strict=True)
+        _cells(corpus, grid, plan, stream, seen, vocabulary, same=len(seen) == len(own))
+        for stream, seen, own, vocabulary in zip(plan.streams, strings, distinct, vocabularies, strict=True)
     ]
     tables, values = _build_joins(plan, grid, cells)
-    spelled = tuple(len(set(seen)) for seen in strings)
-    return Observed(templates, plan, grid, site_of, vocabularies, spelled, tables, values)
+    spelled = tuple(len(seen) for seen in distinct)
+    sizes = [*map(len, vocabularies), *map(len, tables)]
+    tallies = _tallies(plan, grid, values, sizes)
+    return Observed(templates, plan, grid, site_of, vocabularies, spelled, tables, values, tallies)
 
 
 class _Grid:
@@ -335,13 +346,28 @@ class _Grid:
         ids_of[~inside] = [marks[sign * (abs(place) - n)] for n in lengths[~inside].tolist()]
         return np.repeat(ids_of, np.diff(self.start))
 
-    def shifted(self, cells: Int32, join: Join) -> Int32:
-        """The cell `gap` to the right of each place, ABSENT where that leaves the sentence's stretch."""
-        if join.gap == 0:
-            return cells
-        out = np.empty_like(cells)
-        _shift(cells, self.room, join.gap, out)
-        return out
+    def recount(self, node: Int32, old: int, new: int, counts: Int64) -> None:
+        """The counts of what all tokens see from one anchor become those from another."""
+        _recount(node, self.start, self.before, self.before + self.after, old, new, counts)
+
+
+def _tallies(
+    plan: Plan, grid: _Grid, values: Sequence[Node], sizes: Sequence[int]
+) -> dict[int, tuple[int, Int64]]:
+    """Of nodes with several readings, the counts from the middle anchor: others differ at the ends of sentences."""
+    anchors: dict[int, list[int]] = {}
+    for use in plan.uses:
+        anchors.setdefault(use.node, []).append(use.anchor)
+
+    def work(number: int) -> tuple[int, Int64] | None:
+        node, found = values[number], sorted(anchors.get(number, []))
+        if len(found) < 2 or isinstance(node, Entries):
+            return None
+        middle = found[len(found) // 2]
+        return middle, Plain(node, grid.place, middle).counts(sizes[number])
+
+    tallies = threads.in_order(work, range(plan.nodes))
+    return {number: tally for number, tally in enumerate(tallies) if tally is not None}
 
 
 def _strings(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
@@ -358,13 +384,19 @@ def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
 
 
 def _cells(
-    corpus: Corpus, grid: _Grid, plan: Plan, stream: Stream, strings: Sequence[str], vocabulary: Vocabulary
+    corpus: Corpus,
+    grid: _Grid,
+    plan: Plan,
+    stream: Stream,
+    strings: Sequence[str],
+    vocabulary: Vocabulary,
+    same: bool = False,
 ) -> Node:
-    """A stream on the grid; the entries of an open one."""
+    """A stream on the grid; the entries of an open one. same: the vocabulary begins with just these strings."""
     column = corpus.columns[stream.column]
     if is_open(corpus, stream):
         return find(column, stream, strings, vocabulary, corpus)
-    ids = np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
+    ids = column.ids if same else np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
     marks = _marks(vocabulary, plan.marks(stream))
     return grid.fixed(ids, stream.absolute, marks) if stream.absolute else grid.spread(ids, marks)
 
@@ -377,26 +409,29 @@ def _build_joins(plan: Plan, grid: _Grid, cells: list[Node]) -> tuple[tuple[Pair
     """All joins, and the tables that find them again."""
     tables: list[PairTable | None] = [None] * len(plan.joins)
 
-    def build(number: int, left: Int32, right: Int32) -> Int32:
-        tables[number], ids = PairTable.build(left, right)
-        return ids
+    def build(number: int, *pairs: Any) -> None:
+        tables[number], _ = PairTable.build(*pairs)
 
     values = _joined(plan, grid, cells, build)
     return tuple(t for t in tables if t is not None), values
 
 
 def _joined(
-    plan: Plan, grid: _Grid, cells: list[Node], numbers: Callable[[int, Int32, Int32], Int32]
+    plan: Plan, grid: _Grid, cells: list[Node], number: Callable[[int, Int32, Int32, Away, Int32], object]
 ) -> list[Node]:
-    """The cells, then all joins in waves: a join, numbers(join, left, right), waits only for its left side."""
+    """The cells, then all joins in waves: number(join, left, right, away, out) waits only for its left side."""
     values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
+    out = np.empty(
+        (len(plan.joins), len(grid.room)), np.int32
+    )  # at once: the system hands out large pages for it
 
-    def work(number: int) -> None:
-        join = plan.joins[number]
+    def work(k: int) -> None:
+        join = plan.joins[k]
         left, right = values[join.left], cells[join.stream]
         assert isinstance(left, np.ndarray)
         assert isinstance(right, np.ndarray)  # check_alone
-        values[len(cells) + number] = numbers(number, left, grid.shifted(right, join))
+        number(k, left, right, (join.gap, grid.room), out[k])
+        values[len(cells) + k] = out[k]
 
     waiting = list(range(len(plan.joins)))
     while waiting:
@@ -413,10 +448,11 @@ def number_attributes(
 
     def work(j: int) -> tuple[list[Int32], int]:
         readings = plan.readings(j)
-        numbers = joint_numbers(templates[j], plan, readings, known)
         if len(readings) == 1:
-            ranks, kept = rank_by_count(count(readings[0], len(numbers[0])), min_count)
-            return [np.append(ranks, np.int32(ABSENT))], kept
+            seen = count(readings[0], size_of(plan, readings[0], known))
+            map_ = np.full(len(seen) + 1, ABSENT, np.int32)
+            return [map_], rank_by_count(seen, min_count, map_[:-1])[1]
+        numbers = joint_numbers(templates[j], plan, readings, known)
         counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
         for r, number in zip(readings, numbers, strict=True):
             np.add.at(counts, number, count(r, len(number)))
@@ -500,14 +536,29 @@ def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int
     if len(table) == 0:
         return np.zeros((1, table.shape[1]), table.dtype), np.zeros(0, np.int32)
     row = np.zeros(len(table), np.int32)
-    for slot in range(table.shape[1]):
-        ids = np.unique(table[:, slot], return_inverse=True)[1]  # dense, so that any id fits 32 bits
-        _, row = PairTable.build(row, ids.astype(np.int32))
-    _, first = np.unique(row, return_index=True)
+    for ids in table.T:
+        if ids.dtype != np.int32:
+            ids = np.unique(ids, return_inverse=True)[1].astype(
+                np.int32
+            )  # dense, so that any id fits 32 bits
+        _, row = PairTable.build(row, np.ascontiguousarray(ids))
+    first = np.flatnonzero(
+        np.diff(np.maximum.accumulate(row), prepend=np.int32(-1))
+    )  # numbers rise where one is new
     return table[first], row
 
 
 @lean_kernel
-def _shift(cells, room, gap, out):  # type: ignore[no-untyped-def]
-    for place in range(len(out)):
-        out[place] = cells[place + gap] if room[place] >= gap else -1
+def _recount(node, start, before, marks, old, new, counts):  # type: ignore[no-untyped-def]
+    """A window moves along each sentence: what it leaves at one end, and what it comes to at the other."""
+    for i in range(len(start) - 1):
+        first = start[i] + before
+        length = start[i + 1] - start[i] - marks
+        last = first + length - 1
+        for k in range(min(abs(new - old), length)):
+            gone = node[first + old + k if new > old else last + old - k]
+            come = node[last + new - k if new > old else first + new + k]
+            if gone >= 0:
+                counts[gone] -= 1
+            if come >= 0:
+                counts[come] += 1

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from . import threads
 from ._kernels import lean_kernel, make_prefetch
 
 AHEAD = 24
@@ -39,10 +40,11 @@ class Fold:
 
 
 def fold(ids: NDArray[np.integer], rows: int, slots: int, attributes: int) -> Fold:
-    """Looks where attributes fire: `ids` are those of `rows` rows with as many slots each."""
+    """Looks where attributes fire: `ids` are those of `rows` rows with as many slots each, each attribute in one."""
     times = np.zeros(attributes + 1, np.uint8)
     number = np.zeros(attributes + 1, np.int32)
-    _look(ids, rows, slots, times, number)
+    # of what threads write, the null attribute alone is in slots of several, and nobody reads it
+    threads.in_order(lambda span: _look(ids, rows, slots, *span, times, number), threads.shares(slots))
     own = int(np.count_nonzero(times[:-1] > 1))
     _number(times, number, own, own + rows)
     return Fold(number, own)
@@ -50,7 +52,7 @@ def fold(ids: NDArray[np.integer], rows: int, slots: int, attributes: int) -> Fo
 
 def rename(ids: NDArray[np.integer], number: NDArray[np.int32]) -> None:
     """Puts rows of weights in the place of attributes."""
-    _rename(ids, number)
+    threads.in_order(lambda span: _rename(ids[slice(*span)], number), threads.shares(len(ids)))
 
 
 def squares(weights: NDArray[np.floating], number: NDArray[np.int32]) -> float:
@@ -65,10 +67,10 @@ prefetch = make_prefetch()
 
 
 @lean_kernel
-def _look(ids, rows, slots, times, last):  # type: ignore[no-untyped-def]
-    """How often each attribute fires, up to twice, and at which row at last."""
+def _look(ids, rows, slots, low, high, times, last):  # type: ignore[no-untyped-def]
+    """How often each attribute of some slots fires, up to twice, and at which row at last."""
     for row in range(rows):
-        for a in ids[row * slots : row * slots + slots]:
+        for a in ids[row * slots + low : row * slots + high]:
             times[a] += times[a] < 2
             last[a] = row
 

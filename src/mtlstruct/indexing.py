@@ -20,7 +20,7 @@ from .errors import IncompatibleError
 from .grid import corpus_digest
 from .numbering import ABSENT, PairTable, Vocabulary
 from .plan import Plan, make_plan
-from .sharing import widened
+from .sharing import size_of, widened
 from .structures.base import Structure
 from .teams import Each, Own, Team
 from .templates import TemplateSet
@@ -74,7 +74,7 @@ class Piece:
             raise IncompatibleError("feature dicts and real values cannot be trained on in shards")
         seen = self.seen = observe(self.corpus, templates, structure.sites(self.corpus.ptr), normalize)
         strings = [some.strings()[:n] for some, n in zip(seen.vocabularies, seen.spelled, strict=True)]
-        sizes = [_size(seen.plan, r, seen.vocabularies, seen.tables) for r in range(len(seen.plan.uses))]
+        sizes = [size_of(seen.plan, r, (seen.vocabularies, seen.tables)) for r in range(len(seen.plan.uses))]
         counts = [seen.counts(r, size) for r, size in enumerate(sizes)]
         return Sight(strings, [table.pairs for table in seen.tables], counts)
 
@@ -179,11 +179,3 @@ class _Translation:
         )
         self.numbers.append(np.split(numbers, np.cumsum([len(pairs) for pairs in found])[:-1]))
         return table
-
-
-def _size(plan: Plan, r: int, vocabularies: tuple[Vocabulary, ...], tables: tuple[PairTable, ...]) -> int:
-    """How many values the node of a reading has."""
-    node, streams = plan.uses[r].node, len(plan.streams)
-    if node == ABSENT:
-        return 1
-    return len(vocabularies[node]) if node < streams else len(tables[node - streams])

@@ -44,8 +44,12 @@ SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
 
 
-SPAN = 16384
-"""Most sites whose rows are written together: few enough to stay in the cache until they are full."""
+SPAN, GROUP = 8192, 34
+"""Most sites, and most readings, whose entries are written together: few enough for what they read, the attributes of
+all values, and what they write to stay in the cache until the rows are full; enough for few calls."""
+
+APART = 16
+"""Columns that are read side by side must not lie a power of two apart: they would share few places of the cache."""
 
 
 @dataclass(frozen=True)
@@ -306,17 +310,20 @@ def _uniform(
 
     left = [plain for plain in threads.in_order(open_, range(len(jobs))) if plain is not None]
 
-    where = np.array([column for column, _, _ in left], np.int64)
+    rooms: list[NDArray[np.integer]] = []  # one for each thread in the end
 
-    def plain(span: tuple[int, int]) -> None:
-        room: NDArray[np.integer] = np.empty((len(left), SPAN), dtype)
-        for first in range(*span, SPAN):
-            rows = table[first : min(first + SPAN, span[1])]
-            for column, (_, job, some) in zip(room, left, strict=True):
-                some.write(column[: len(rows)], job.offset, null, first)
-            turn(room, where, rows)
+    def plain(item: tuple[int, int]) -> None:
+        """Some readings at some sites."""
+        some, first = left[item[0] : item[0] + GROUP], item[1]
+        rows = table[first : first + SPAN]
+        room = rooms.pop() if rooms else np.empty((GROUP, SPAN + APART), dtype)
+        for column, (_, job, found) in zip(room, some, strict=False):
+            found.write(column[: len(rows)], job.offset, null, first)
+        turn(room, np.array([column for column, _, _ in some], np.int64), rows)
+        rooms.append(room)
 
-    threads.in_order(plain, threads.shares(sites))
+    items = [(k, first) for k in range(0, len(left), GROUP) for first in range(0, sites, SPAN)]
+    threads.in_order(plain, items)
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)
     _sort_within(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()

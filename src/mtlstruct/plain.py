@@ -65,19 +65,22 @@ def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def _write(node, places, shift, numbers, out, offset, null):  # type: ignore[no-untyped-def]
+    if len(numbers) == 0:
+        for s in range(len(out)):
+            found = node[places[s] + shift]
+            out[s] = null if found < 0 else found + offset
+        return
+    last = np.int32(len(numbers) - 1)
     for s in range(len(out)):
-        found = node[places[s] + shift]
-        if len(numbers) > 0:
-            found = numbers[found]  # -1 is the last
+        found = node[np.uint64(places[s] + shift)]
+        found = numbers[np.uint64(found if found >= 0 else last)]
         out[s] = null if found < 0 else found + offset
 
 
 @lean_kernel
 def _turn(columns, where, table):  # type: ignore[no-untyped-def]
-    """A few rows at a time, so that each cache line of either side is fetched once."""
-    for first in range(0, len(table), 16):
-        last = min(first + 16, len(table))
+    """Row by row: the table is written from end to end, and a cache line of each column serves sixteen rows."""
+    for s in range(len(table)):
+        row = table[s]
         for k in range(len(where)):
-            at, column = where[k], columns[k]
-            for s in range(first, last):
-                table[s, at] = column[s]
+            row[np.uint64(where[k])] = columns[np.uint64(k), np.uint64(s)]

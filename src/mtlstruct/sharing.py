@@ -36,7 +36,7 @@ def widened(templates: TemplateSet, plan: Plan, known: Known) -> Known:
 
 def joint_numbers(template: Template, plan: Plan, readings: Sequence[int], known: Known) -> list[Int32]:
     """For each reading of a template the number of each value of its node; equal cells have equal numbers."""
-    values = [np.arange(_size(plan, r, known), dtype=np.int32) for r in readings]
+    values = [np.arange(size_of(plan, r, known), dtype=np.int32) for r in readings]
     both = list(zip(readings, template.readings, strict=True))
     if len({_way(plan, r, line) for r, line in both}) == 1:
         return values
@@ -75,10 +75,10 @@ def cells_by_term(
 
 
 def _tuples(plan: Plan, r: int, line: Template, known: Known) -> Iterator[tuple[str, ...]]:
-    return cells_by_term(plan, r, line, np.arange(_size(plan, r, known)), known)
+    return cells_by_term(plan, r, line, np.arange(size_of(plan, r, known)), known)
 
 
-def _size(plan: Plan, r: int, known: Known) -> int:
+def size_of(plan: Plan, r: int, known: Known) -> int:
     """How many values the node of a reading has."""
     node = plan.uses[r].node
     if node == ABSENT:
@@ -143,5 +143,5 @@ class _Nodes:
         for stream, strings in self.strings.items():
             vocabularies[stream] = Vocabulary.of(strings)
         for join, pairs in self.pairs.items():
-            tables[join] = PairTable.of(np.fromiter(pairs, np.int64, len(pairs)))
+            tables[join] = PairTable(np.fromiter(pairs, np.int64, len(pairs)))
         return tuple(vocabularies), tuple(tables)

@@ -47,7 +47,7 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
         kinds=tuple(kinds),
         normalize="none",
         vocabularies=tuple(Vocabulary.of([str(s) for s in node]) for node in nodes[:streams]),
-        tables=tuple(PairTable.of(_packed(node)) for node in nodes[streams:]),
+        tables=tuple(PairTable(_packed(node)) for node in nodes[streams:]),
         maps=tuple(_map(plan, j, values[j], nodes) for j in range(len(templates))),
         sizes=np.array([len(found) for found in cells], np.int64),
     )
