@@ -378,7 +378,7 @@ def improve(  # type: ignore[no-untyped-def]
     if searched:
         gap, cost = _search_gap(i, start, n, forest, arcs.gold, wrong, found, work.scores)
         if gap < tolerance:
-            return max(gap, 0.0), 0.0, 0
+            return max(gap, 0.0), 0.0
         _take_in(i, start, n, forest, found, cost)
     loose = _loosen(i, start, n, forest, work.loose)
     count = _list_arcs(i, start, n, loose, forest, arcs.first_row, work)
