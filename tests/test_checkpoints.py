@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -237,8 +238,12 @@ def test_what_is_damaged_is_refused(tmp_path):
             ModelFileError, match="run: this checkpoint cannot be read, remove it to start anew: "
         ):
             Ending(path, -1)
+    path.write_bytes(whole)
+    with zipfile.ZipFile(path) as members:
+        largest = max(members.infolist(), key=lambda member: member.file_size)
+        inside = whole.index(members.read(largest)) + largest.file_size // 2
     flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 1
+    flipped[inside] ^= 1
     path.write_bytes(flipped)
     with pytest.raises(ModelFileError, match="cannot be read"):
         Ending(path, -1)

@@ -22,7 +22,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.train import train
 kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
            sequence_segments._choose, sequence_segments._weigh, sequence_segments._move, sequence_segments._by_pairs,
-           sequence_twins._sign, sequence_twins._match, box._climb, sequence._viterbi, sequence._path_scores,
+           sequence_twins._match, box._climb, sequence._viterbi, sequence._path_scores,
            _score, _count, _squares, folding._squares]
 for part in ahead.PARTS.values():
     part()

@@ -152,7 +152,7 @@ class Ascent(Kept, ABC):
     @property
     def decades(self) -> float:
         """How large c is, from 0 (at most 1) to 2 (100 and more), by what it does: mu scales the step it allows."""
-        return float(np.clip(np.log10(self.c * self.mu.mu.sum()), 0.0, 2.0))
+        return float(np.clip(np.nan_to_num(np.log10(self.c * self.mu.mu.sum()), nan=2.0), 0.0, 2.0))
 
     def _schedule(self) -> list[str]:
         """Large c wants more work on what has moved before everything is looked at again (measured up to 100)."""

@@ -5,10 +5,9 @@ do is climb to their bounds together: their moves add up to nothing, so the weig
 One at a time they climb in steps of 1/(c·‖x‖²), since each changes the weights alone. So they are looked for among
 the segments that visits have written down (sequence_segments.py), and moved two by two.
 
-Finding them is a matter of hashing. Each attribute draws an exponential waiting time with its template's mu as its
-rate; the attribute of a token that comes first is its sign. Two tokens have the same sign with a probability that is
-the mu of the attributes they share over the mu of those that either has: K[t,u] / (K[t,t] + K[u,u] − K[t,u]). Equal
-tokens always have, and those that are nearly equal have it sooner or later, since each search draws anew.
+Finding them is a matter of hashing. For each search a few templates are drawn by lot, with mu as their chances, and a
+token is known by the attributes that it has of these. Two tokens that share attributes with a share s of mu are taken
+for one another with probability s^LOTS: equal ones always, those that are nearly equal sooner or later.
 """
 
 from __future__ import annotations
@@ -22,56 +21,43 @@ from ..linear import Design
 ALIKE = 0.5
 """The share of mu on which two tokens must agree: a pair of less gains hardly more than one by one."""
 
-_WAITS = -np.log((np.arange(4096) + 0.5) / 4096).astype(np.float32)
-"""Quantiles of an exponential waiting time of rate 1."""
+LOTS = 3
+"""Templates that are drawn: with one alone, common words would hide who is equal among those who share them."""
 
-_DEAD = 1e-8
-"""Templates below this mu draw no times: see sequence_visit.DEAD."""
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def opposed(
     rows: NDArray[np.int32], node: Design, scales: NDArray[np.float32], salt: int
 ) -> NDArray[np.int64]:
-    """int64[k, 2], numbers of rows that quarrel; of rows with one sign the first come first."""
-    signs, paths, turned = (*np.zeros((2, len(rows)), np.int64), np.zeros(len(rows), np.bool_))
-    _sign(rows, node.ids, len(node.blocks), node.own, scales, _WAITS, salt, signs, paths, turned)
-    keys = signs.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + paths.astype(np.uint64)
+    """int64[k, 2], numbers of rows that quarrel, rising; where there is a choice, the first of either way."""
+    slots, total = len(node.blocks), scales.sum(dtype=np.float64)
+    if not 0 < total < np.inf:  # nothing is seen of tokens, or the run is about to be ended
+        return np.zeros((0, 2), np.int64)
+    first = rows[:, 0].astype(np.int64) * slots
+    high, low = _path(rows, 4), _path(rows, 5)
+    keys, known = np.minimum(high, low) * _ODD + np.maximum(high, low), np.ones(len(rows), np.bool_)
+    for slot in np.random.Generator(np.random.PCG64(salt)).choice(slots, LOTS, p=scales / total):
+        seen = node.ids[first + slot]
+        keys, known = keys * _ODD + seen.astype(np.uint64), known & (seen != node.null)
     order = np.argsort(keys, kind="stable")
     same = keys[order[1:]] == keys[order[:-1]]
-    company = np.append(same, False) | np.append(False, same)
-    order = order[company & (signs[order] >= 0)]
+    order = order[(np.append(same, False) | np.append(False, same)) & known[order]]
     pairs = np.zeros((len(order) // 2, 2), np.int64)
-    found = _match(rows, order, keys, turned, node.ids, len(node.blocks), node.null, scales, pairs)
-    return pairs[:found]
+    found = _match(rows, order, keys, high < low, node.ids, slots, node.null, scales, pairs)
+    return pairs[np.lexsort(pairs[:found].T)]  # whatever the numbers of attributes are
+
+
+def _path(rows: NDArray[np.int32], column: int) -> NDArray[np.uint64]:
+    """A number for the labels of one path of each row."""
+    number = rows[:, 1].astype(np.uint64)
+    for t in range((rows.shape[1] - 4) // 2):
+        label = rows[:, column + 2 * t].astype(np.uint64) + np.uint64(1)
+        number = np.where(t < rows[:, 1], number * _ODD + label, number)
+    return number
 
 
 # ---------------------------------------------------------------- kernels
-
-
-@lean_fast_kernel
-def _sign(rows, ids, slots, alone, scales, waits, salt, signs, paths, turned):  # type: ignore[no-untyped-def]
-    """Of each row the sign of its first token, −1 where nothing is shared; its two paths, and which way it goes."""
-    mask, factor = salt & 0x7FFFFFFF, (salt >> 31) & 0x7FFFFFFF | 1
-    for s in range(len(rows)):
-        row = rows[s]
-        entry = ids[row[0] * slots : (row[0] + 1) * slots]
-        least = np.float32(np.inf)
-        signs[s] = -1
-        for k in range(slots):
-            a = np.int64(entry[k])
-            if a >= alone or scales[k] < _DEAD:  # from `alone` on: seen here only
-                continue
-            # no product here needs more than 63 bits
-            wait = waits[((((a & 0x7FFFFFFF) ^ mask) * factor) & 0xFFFFFFFF) >> 20] / scales[k]
-            if wait < least:
-                least = wait
-                signs[s] = a
-        high = low = np.int64(row[1])
-        for t in range(row[1]):
-            high = (high * 40503 + row[4 + 2 * t]) & 0xFFFFFFFF
-            low = (low * 40503 + row[5 + 2 * t]) & 0xFFFFFFFF
-        turned[s] = high < low
-        paths[s] = min(high, low) * 3 + max(high, low)
 
 
 @lean_fast_kernel
