@@ -61,6 +61,7 @@ def run(
     limits = dict.fromkeys(_ONE_THREAD, "1") if one_thread else {}
     errors = subprocess.STDOUT if together else None
     given = os.environ | limits | dict(environment or {})
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=given)
     assert process.stdout is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mtlstruct
-from mtlstruct import _compiler, _kernels, demo
+from mtlstruct import _kernel_cache, _kernels, demo
 from mtlstruct.templates import generate
 
 FAST = {"fast_kernel", "lean_fast_kernel"}
@@ -151,7 +151,56 @@ def test_a_kernel_whose_cache_cannot_be_asked_is_not_kept(monkeypatch):
     made = _kernels.kernel(_same)
     assert made(3) == 3
     assert made._cache.cache_path is None
-    assert not _compiler.ask_for(object(), ["elsewhere.py"])
+    assert not _kernel_cache.ask_for(object(), ["elsewhere.py"])
+
+
+READY = """
+import sys
+import numpy as np
+from mtlstruct._kernels import kernel
+
+@kernel
+def made(size):
+    return np.full(size, 2.0)
+
+@kernel
+def total(values):
+    return values.sum()
+
+def ready():
+    return "numba.np.arraymath" in sys.modules
+
+found = made(3), ready()
+print(found[0].tolist(), found[1], *([total(found[0]), ready()] if len(sys.argv) > 1 else []))
+"""
+
+
+@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
+def test_a_kernel_from_the_cache_does_not_wait_for_the_compiler(tmp_path):
+    def run(*arguments):
+        there = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+        command = [sys.executable, "ready.py", *arguments]
+        done = subprocess.run(command, cwd=tmp_path, env=there, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    (tmp_path / "ready.py").write_text(READY)
+    assert run() == "[2.0, 2.0, 2.0] True"
+    assert run() == "[2.0, 2.0, 2.0] False"
+    assert run("both") == "[2.0, 2.0, 2.0] False 6.0 True"  # one from the cache, one compiled after it
+
+
+@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
+def test_a_cache_that_is_not_as_we_know_it_loads_as_numba_does():
+    class Cache:
+        def load_overload(self, sig, target_context):
+            return target_context.otherwise(sig)
+
+    class Made:
+        _cache = Cache()
+
+    assert not _kernel_cache.load_alone(Made, True)
+    assert "load_overload" not in vars(Made._cache)
+    assert not _kernel_cache.load_alone(object(), True)
 
 
 def _same(x):

@@ -1,5 +1,4 @@
 """What numba is spared when it compiles our kernels: work that takes much of a first run and leaves no trace.
-What its cache is asked to look at besides.
 
 Inner kernels become part of their callers, and nobody calls them otherwise. Numba would yet optimise each by itself
 and make machine code of it; here they are kept as they are written until a caller takes them in.
@@ -12,19 +11,14 @@ and more than once: each time it tries all implementations in turn. What was fou
 
 Numba counts who holds an array, in each kernel that is given one. One that makes no arrays need not.
 
-Numba's cache asks whether the file of a kernel has changed. Where it calls kernels of other files, these count, too.
-
 All of these look inside numba, so they first look whether it is as they know it. Where it is not, it does all its
 work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
-from hashlib import sha256
 from inspect import signature
-from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -185,22 +179,3 @@ def _plain(templates: Any) -> bool:
     """Whether no implementation is copied into the caller as source: numba keeps such copies with the call."""
     inlined = (getattr(template, "_inline", None) for template in templates)
     return all(how is None or how.is_never_inline for how in inlined)
-
-
-def ask_for(kernel: Any, files: Iterable[str]) -> bool:
-    """Makes the cache of a kernel stale where one of these files changes, too; whether that was possible."""
-    try:
-        kept = kernel._cache._cache_file
-        asked = [method.__code__.co_names for method in (kept._load_index, kept._save_index)]
-        stamp = (kept._source_stamp, *(_digest(file) for file in sorted(files)))
-    except (AttributeError, OSError):
-        return False
-    if not all("_source_stamp" in names for names in asked):
-        return False
-    kept._source_stamp = stamp
-    return True
-
-
-@cache
-def _digest(file: str) -> bytes:
-    return sha256(Path(file).read_bytes()).digest()

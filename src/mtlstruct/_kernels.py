@@ -13,7 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
-from ._compiler import ask_for, inner_options, lean_options, quicken, remember
+from ._compiler import inner_options, lean_options, quicken, remember
+from ._kernel_cache import ask_for, load_alone
 
 Kernel = Callable[..., Any]
 
@@ -78,8 +79,10 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
     quicken()
     remember()
     made, others = njit(**options)(function), _others(function)
-    if "cache" in options and others and not ask_for(made, others):
-        made = njit(**options | {"cache": False})(function)  # rather compiled each time than out of date
+    if "cache" in options:
+        if others and not ask_for(made, others):
+            made = njit(**options | {"cache": False})(function)  # rather compiled each time than out of date
+        load_alone(made, options.get("_nrt", True))
     return cast(Kernel, made)
 
 

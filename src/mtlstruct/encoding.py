@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -288,7 +289,10 @@ def observe(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], norm
     grid = _Grid(corpus, plan.before, plan.after)
     functions = stream_functions(plan, templates, normalize)
     strings = [_strings(corpus, stream, f) for stream, f in zip(plan.streams, functions, strict=True)]
-    distinct = [list(dict.fromkeys(seen)) for seen in strings]
+    distinct = [
+        seen if f is unchanged else list(dict.fromkeys(seen))
+        for seen, f in zip(strings, functions, strict=True)
+    ]
     vocabularies = tuple(
         Vocabulary.of(learn_strings(corpus.columns[stream.column], stream, seen, corpus))
         if is_open(corpus, stream)
@@ -378,9 +382,9 @@ def _strings(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
 
 def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
     """Distinct values of a stream, then the boundary marks (a cell that spells a mark is that mark, as in CRF++)."""
-    values = dict.fromkeys(strings)
-    values.update(dict.fromkeys(boundary(k) for k in marks))
-    return Vocabulary.of(values)
+    edges = [boundary(k) for k in marks]
+    spelled = set(edges).intersection(strings)
+    return Vocabulary.of([*strings, *(edge for edge in edges if edge not in spelled)])
 
 
 def _cells(
@@ -419,25 +423,32 @@ def _build_joins(plan: Plan, grid: _Grid, cells: list[Node]) -> tuple[tuple[Pair
 def _joined(
     plan: Plan, grid: _Grid, cells: list[Node], number: Callable[[int, Int32, Int32, Away, Int32], object]
 ) -> list[Node]:
-    """The cells, then all joins in waves: number(join, left, right, away, out) waits only for its left side."""
+    """The cells, then all joins: number(join, left, right, away, out) waits only for its left side.
+
+    That was begun before it.
+    """
     values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
+    done = [Event() for _ in plan.joins]
     out = np.empty(
         (len(plan.joins), len(grid.room)), np.int32
     )  # at once: the system hands out large pages for it
 
     def work(k: int) -> None:
         join = plan.joins[k]
-        left, right = values[join.left], cells[join.stream]
-        assert isinstance(left, np.ndarray)
-        assert isinstance(right, np.ndarray)  # check_alone
-        number(k, left, right, (join.gap, grid.room), out[k])
-        values[len(cells) + k] = out[k]
+        try:
+            if join.left >= len(cells):
+                done[join.left - len(cells)].wait()
+            left, right = values[join.left], cells[join.stream]
+            if left is None:
+                return  # whoever was to find it raises
+            assert isinstance(left, np.ndarray)
+            assert isinstance(right, np.ndarray)  # check_alone
+            number(k, left, right, (join.gap, grid.room), out[k])
+            values[len(cells) + k] = out[k]
+        finally:
+            done[k].set()
 
-    waiting = list(range(len(plan.joins)))
-    while waiting:
-        ready = [n for n in waiting if values[plan.joins[n].left] is not None]
-        threads.in_order(work, ready)
-        waiting = [n for n in waiting if n not in set(ready)]
+    threads.in_order(work, plan.in_waves)
     return [v for v in values if v is not None]
 
 

@@ -163,8 +163,8 @@ class _Translation:
 
     def _merge_strings(self, s: int) -> Vocabulary:
         marks = self.plan.marks(self.plan.streams[s])
-        every = [text for sight in self.sights for text in sight.strings[s]]
-        vocabulary = vocabulary_of(every, marks)
+        every = dict.fromkeys(text for sight in self.sights for text in sight.strings[s])
+        vocabulary = vocabulary_of(list(every), marks)
         own = [vocabulary_of(sight.strings[s], marks).strings() for sight in self.sights]
         self.numbers.append([vocabulary.lookup(strings) for strings in own])
         return vocabulary

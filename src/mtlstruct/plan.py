@@ -8,6 +8,7 @@ each; elsewhere a template is a reading.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from .numbering import ABSENT
@@ -77,7 +78,23 @@ class Plan:
 
     def readings(self, j: int) -> list[int]:
         """The readings of template j."""
-        return [r for r, owner in enumerate(self.owners) if owner == j]
+        return self._readings.get(j, [])
+
+    @cached_property
+    def _readings(self) -> dict[int, list[int]]:
+        found: dict[int, list[int]] = {}
+        for r, owner in enumerate(self.owners):
+            found.setdefault(owner, []).append(r)
+        return found
+
+    @cached_property
+    def in_waves(self) -> list[int]:
+        """The joins, those of few cells first: each behind its left side, most far behind."""
+        depths: list[int] = []
+        for join in self.joins:
+            left = join.left - len(self.streams)
+            depths.append(1 if left < 0 else depths[left] + 1)
+        return sorted(range(len(self.joins)), key=depths.__getitem__)
 
     def chain(self, r: int) -> list[tuple[int, int, int]]:
         """The steps from the first cell to the value of a reading: row, stream, and the node that is reached."""

@@ -145,6 +145,7 @@ def _best(work: Callable[[], Any]) -> tuple[float, Any]:
     """The shortest of a few runs, and what the last one gave."""
     shortest, result = np.inf, None
     for _ in range(REPEAT):
+        result = None  # giving back what the last run made is no part of this one
         began = time.perf_counter()
         result = work()
         shortest = min(shortest, time.perf_counter() - began)
