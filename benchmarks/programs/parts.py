@@ -25,6 +25,9 @@ from mtlstruct.train import encode, oracle_of
 
 SIZE = 40_000_000
 
+OFTEN = 10
+"""How often what is short is done: memory that the system hands out for the first time since long is slow."""
+
 
 def certificate(oracle: Oracle) -> float:
     """What `Ascent` does for one, without a dual: counts of outputs that are as good as any."""
@@ -46,13 +49,17 @@ def likelihood(oracle: Oracle) -> float:
     small = oracle.small()
     weights, gradient, none = small.zeros(), small.zeros(), np.ones(0)
     weights[0][:] = np.random.default_rng(0).normal(scale=0.01, size=weights[0].shape[1])
-    return rates._best(lambda: small.count(small.likelihood(small.score(weights, none)).counts, gradient))[0]
+    return rates._best(
+        lambda: small.count(small.likelihood(small.score(weights, none)).counts, gradient), OFTEN
+    )[0]
 
 
 def copy(count: int) -> float:
     """The threads copy a part each."""
     source, target = np.ones((count, SIZE // count), np.int32), np.ones((count, SIZE // count), np.int32)
-    return rates._best(lambda: threads.in_order(lambda k: np.copyto(target[k], source[k]), range(count)))[0]
+    return rates._best(
+        lambda: threads.in_order(lambda k: np.copyto(target[k], source[k]), range(count)), OFTEN
+    )[0]
 
 
 def touch(count: int) -> float:
@@ -62,7 +69,7 @@ def touch(count: int) -> float:
         fresh = np.empty((count, SIZE // count), np.int32)
         threads.in_order(lambda k: fresh[k].fill(1), range(count))
 
-    return rates._best(work)[0]
+    return rates._best(work, OFTEN)[0]
 
 
 def main(templates: str, train: str, model: str, test: str, count: str) -> dict[str, float]:
@@ -73,14 +80,14 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
         TemplateSet.parse(Path(templates).read_text("utf-8")),
         Options(),
     )
-    seconds, material = rates._best(lambda: encode(corpus, lines, options))
+    seconds, material = rates._best(lambda: encode(corpus, lines, options), OFTEN)
     oracle = oracle_of(corpus, material.structure, material.encoded, options)
     text, tagger = scoring.read(Path(test), "sequence"), Model.load(Path(model))
     return {
         "encode": seconds,
         "certificate": certificate(oracle.folded(spare=False)),
         "likelihood": likelihood(oracle),
-        "predict": rates._best(lambda: tagger.predict(text))[0],
+        "predict": rates._best(lambda: tagger.predict(text), OFTEN)[0],
         "copy": copy(int(count)),
         "touch": touch(int(count)),
     }

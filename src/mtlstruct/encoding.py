@@ -15,6 +15,7 @@ numbers, are *open* (openings.py): their stream is a list of entries, and they t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -254,7 +255,7 @@ class Observed:
     def at(self, r: int) -> Found:
         """The value of a reading at each of its sites."""
         tokens = self.site_of[self.templates[self.plan.owners[r]].kind].tokens
-        return _values_at(self.plan.uses[r], self.grid, self.values, tokens)
+        return _values_at(self.plan.uses[r], self.grid, self.values, tokens, self.grid.places(tokens))
 
     def counts(self, r: int, size: int) -> Int64:
         """How often a reading sees each value of its node, of which there are `size`."""
@@ -328,6 +329,11 @@ class _Grid:
         self.place = np.arange(corpus.tokens) + before + sentence * (before + after)
         ends = np.repeat(self.start[1:], stretch)
         self.room = (ends - 1 - np.arange(self.start[-1])).astype(np.int32)
+
+    def places(self, tokens: Int64 | None) -> Int64:
+        """Where some tokens lie; None for all."""
+        found: Int64 = self.place if tokens is None else self.place[tokens]
+        return found
 
     def spread(self, ids: Int32, marks: Mapping[int, int]) -> Int32:
         """Token ids on the grid, with marks[-k] before and marks[k] after each sentence."""
@@ -475,11 +481,10 @@ def number_attributes(
     return tuple(maps), np.array([kept for _, kept in results], np.int64)
 
 
-def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | None) -> Found:
-    """The value of a template's node at each site."""
-    places = grid.place if tokens is None else grid.place[tokens]
+def _values_at(use: Use, grid: _Grid, values: Sequence[Node], tokens: Int64 | None, places: Int64) -> Found:
+    """The value of a template's node at each site, which are at these tokens, and these places of the grid."""
     if use.node == ABSENT:
-        return Plain(np.zeros(1, np.int32), np.zeros_like(places), 0)
+        return Plain(np.zeros_like(grid.room), places, 0)
     node = values[use.node]
     if isinstance(node, Entries):
         return node.at(grid.ptr, use.anchor, tokens)
@@ -523,20 +528,21 @@ def _design(
     chosen = set(templates.tolist())
     readings = [r for r, j in enumerate(index.plan.owners) if j in chosen]
     blocks = np.array([index.plan.owners[r] for r in readings], np.int32)
-    count = len(grid.place) if site.tokens is None else len(site.tokens)
+    places = grid.places(site.tokens)
 
     def attributes(r: int) -> Found:
-        found = _values_at(index.plan.uses[r], grid, values, site.tokens).mapped(index.maps[r])
+        found = _values_at(index.plan.uses[r], grid, values, site.tokens, places).mapped(index.maps[r])
         if isinstance(found, Plain):
             return found
         return found.scaled(1.0 if factors is None else float(factors[index.plan.owners[r]]))
 
     open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
     shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None
-    design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, count)
+    design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, len(places))
     if not site.shared:
         return design, None
-    table, row_of = _distinct_rows(design.ids[: count * len(blocks)].reshape(count, len(blocks)))
+    shape = len(places), len(blocks)
+    table, row_of = _distinct_rows(design.ids[: math.prod(shape)].reshape(shape))
     ids = np.full(table.size + LOOKAHEAD, design.attributes, design.ids.dtype)
     ids[: table.size] = table.ravel()
     return replace(design, ids=ids, ptr=np.arange(len(table) + 1, dtype=np.int64) * len(blocks)), row_of

@@ -23,7 +23,7 @@ from .corpus import Column, Corpus, entries
 from .errors import IncompatibleError
 from .linear import LOOKAHEAD, Design
 from .numbering import ABSENT, Vocabulary
-from .plain import Plain, turn
+from .plain import Columns, Plain
 from .plan import Stream
 from .templates import TemplateSet
 from .templates.functions import VALUE
@@ -44,12 +44,8 @@ SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
 
 
-SPAN, GROUP = 8192, 34
-"""Most sites, and most readings, whose entries are written together: few enough for what they read, the attributes of
-all values, and what they write to stay in the cache until the rows are full; enough for few calls."""
-
-APART = 16
-"""Columns that are read side by side must not lie a power of two apart: they would share few places of the cache."""
+SPAN = 8192
+"""Sites that one thread writes the entries of before it takes others."""
 
 
 @dataclass(frozen=True)
@@ -296,34 +292,23 @@ def _uniform(
     table = ids[: sites * slots].reshape(sites, slots)
     values = np.ones((sites, slots) if real else (0, 0), np.float32)
 
-    def open_(number: int) -> tuple[int, _Job, Plain] | None:
-        """Writes what an open reading has found; a plain one is left for later."""
+    def open_(number: int) -> tuple[int, int, Plain] | None:
+        """Writes what an open reading has found; a plain one is left for later: its column and first attribute."""
         job, width = jobs[number], widths[number]
         some, own = attributes(job.reading), slice(ends[number] - width, ends[number])
         if isinstance(some, Plain):
-            return ends[number] - 1, job, some
+            return ends[number] - 1, job.offset, some
         local = some.ids.reshape(sites, width)
         table[:, own] = np.where(local == ABSENT, null, local + dtype(job.offset))
         if real and some.values is not None:
             values[:, own] = some.values.reshape(sites, width)
         return None
 
-    left = [plain for plain in threads.in_order(open_, range(len(jobs))) if plain is not None]
-
-    rooms: list[NDArray[np.integer]] = []  # one for each thread in the end
-
-    def plain(item: tuple[int, int]) -> None:
-        """Some readings at some sites."""
-        some, first = left[item[0] : item[0] + GROUP], item[1]
-        rows = table[first : first + SPAN]
-        room = rooms.pop() if rooms else np.empty((GROUP, SPAN + APART), dtype)
-        for column, (_, job, found) in zip(room, some, strict=False):
-            found.write(column[: len(rows)], job.offset, null, first)
-        turn(room, np.array([column for column, _, _ in some], np.int64), rows)
-        rooms.append(room)
-
-    items = [(k, first) for k in range(0, len(left), GROUP) for first in range(0, sites, SPAN)]
-    threads.in_order(plain, items)
+    plain = [some for some in threads.in_order(open_, range(len(jobs))) if some is not None]
+    if plain:
+        where, offsets, found = zip(*plain, strict=True)
+        columns = Columns(found, where, offsets, null)
+        threads.in_order(lambda k: columns.write(table[k : k + SPAN], k), range(0, sites, SPAN))
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)
     _sort_within(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()
