@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from naive import corpus, expansions, random_corpus
 
 from mtlstruct import threads
-from mtlstruct.encoding import encode_training, observe
+from mtlstruct.encoding import encode_training
 from mtlstruct.errors import TemplateError
+from mtlstruct.observing import observe
 from mtlstruct.plan import make_plan
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, preset

@@ -18,7 +18,7 @@ LAYERS = {
     "model": 6, "learners": 6, "calibration": 6,
     "masters": 5, "cuts": 5, "indexing": 5, "shards": 5, "oracle": 5, "lattice": 5, "compaction": 5, "stored": 5,
     "merging": 5,
-    "encoding": 4, "arcs": 4, "subsets": 4, "sharing": 4, "plan": 4, "plain": 4, "openings": 4,
+    "encoding": 4, "observing": 4, "arcs": 4, "subsets": 4, "sharing": 4, "plan": 4, "plain": 4, "openings": 4,
     "templates": 3, "structures": 3, "formats": 3, "grid": 3,
     "corpus": 2, "linear": 2, "rows": 2, "support": 2, "folding": 2, "losses": 2, "regularizers": 2, "metrics": 2,
     "classification": 2, "attachment": 2, "actors": 2, "clusters": 2, "numbering": 2, "normalizers": 2, "archive": 2,

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .corpus import Column, Corpus
-from .encoding import Encoded, FeatureIndex, Observed, number_attributes, observe, vocabulary_of
+from .encoding import Encoded, FeatureIndex, encoded_by, number_attributes
 from .errors import IncompatibleError
 from .grid import corpus_digest
 from .numbering import ABSENT, PairTable, Vocabulary
+from .observing import Observed, observe, vocabulary_of
 from .plan import Plan, make_plan
 from .sharing import size_of, widened
 from .structures.base import Structure
@@ -83,7 +84,7 @@ class Piece:
         if self.seen is None:  # a worker that takes the place of another
             self.observe(index.templates, structure, index.normalize)
         assert self.seen is not None
-        encoded = self.seen.encoded(replace(index, maps=tuple(maps)))
+        encoded = encoded_by(replace(index, maps=tuple(maps)), self.seen)
         self.seen = None
         return encoded
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..corpus import Column, Corpus
-from ..encoding import cell_function
+from ..observing import cell_function
 from ..templates import Template, TemplateSet, Term
 from ..templates.arcs import BINS, MIDDLE, ROOT
 from ..templates.functions import bound
