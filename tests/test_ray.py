@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from commands import TRAIN
 from naive import corpus, random_corpus
-from test_checkpoints import bits
 
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray", reason="the package ray is not installed: pip install 'mtlstruct[ray]'")
@@ -51,6 +50,13 @@ def team_of(data):
         team.close()
 
 
+def bits(training):
+    """Of the model: a fit on one machine has weights that attributes share."""
+    fit, model = training.fit, training.model
+    numbers = [fit.objective, fit.dual, fit.gap, fit.passes, fit.converged]
+    return numbers, [array.tobytes() for array in (*model.weights, fit.mu)]
+
+
 class Mishap:
     """Sends a signal to a worker that is at work: to the first call after pass 1."""
 
@@ -79,7 +85,7 @@ def test_workers_that_die_or_hang_cost_time_and_nothing_else(data, team_of, coun
     said = []
     team = team_of(count, listeners=[said.append])
     options = Options(shards=count, c=0.5, gap=0.003)
-    alone = bits(train(data, TEMPLATES, options, QUIET).fit)
+    alone = bits(train(data, TEMPLATES, options, QUIET))
     last = count - 1
     for kind, limit, event in (
         (signal.SIGKILL, 600.0, f"worker {last} was lost: "),
@@ -88,9 +94,9 @@ def test_workers_that_die_or_hang_cost_time_and_nothing_else(data, team_of, coun
         said.clear()
         team.time_limit = limit
         team.make("piece", Piece, Each(pieces_of(data, count)))
-        fit = train_shards(team, TEMPLATES, options, Mishap(team, last, kind)).fit
-        assert fit.gap <= 0.003
-        assert bits(fit) == alone
+        training = train_shards(team, TEMPLATES, options, Mishap(team, last, kind))
+        assert training.fit.gap <= 0.003
+        assert bits(training) == alone
         assert said[0].startswith(event)
         assert said[1].startswith(f"worker {last} was replaced and has its sentences again after ")
         assert len(said) == 2
@@ -103,8 +109,8 @@ def test_all_learners_go_on_after_a_worker_was_lost(data, team_of, method, solve
     said = []
     team = team_of(2, listeners=[said.append])
     options = Options(method=method, solver=solver, shards=2, c=0.3)
-    fit = train_shards(team, TEMPLATES, options, Mishap(team, 0, signal.SIGKILL)).fit
-    assert bits(fit) == bits(train(data, TEMPLATES, options, QUIET).fit)
+    training = train_shards(team, TEMPLATES, options, Mishap(team, 0, signal.SIGKILL))
+    assert bits(training) == bits(train(data, TEMPLATES, options, QUIET))
     assert len(said) == 2
 
 
