@@ -1,5 +1,6 @@
 """What numba is spared: the kernels and the options are the same as without."""
 
+import gc
 import sys
 from types import SimpleNamespace
 from typing import ClassVar
@@ -125,8 +126,18 @@ def test_lean_kernels_do_as_python_does(kernel, layout):
 
 
 def test_lean_kernels_are_compiled_as_such_where_numba_is_as_known():
+    if "pipeline_class" not in _compiler.lean_options():
+        pytest.skip("this numba is not as known")
     kinds = [kernel._compiler.pipeline_class.__name__ for kernel in (_twice, _inner_walk, _settled)]
     assert kinds == ["LeanCompiler", "LeanInnerCompiler", "SettledCompiler"]
+
+
+def test_garbage_is_looked_for_again_once_a_kernel_is_compiled():
+    lean_fast_kernel(_walk).compile("int64(f8[:,::1], i2[:,:,::1], i4[::1], b1[::1], f4[:,::1])")
+    assert gc.isenabled()
+    with pytest.raises(Exception, match="zeros"):
+        lean_fast_kernel(_making)(4)
+    assert gc.isenabled()
 
 
 def test_options_at_once_are_those_numba_would_find_one_by_one():

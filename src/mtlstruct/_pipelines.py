@@ -5,10 +5,13 @@ and make machine code of it; here they are kept as they are written until a call
 
 Lean kernels make no arrays, define no functions and have nothing that is inlined as source: no step has to look for
 it. They are lowered in fewer words (`_lowering`), and only tidied up before they are linked: all is optimised then.
+
+Meanwhile nobody looks for garbage: what a compiler makes it keeps.
 """
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -119,6 +122,16 @@ class _Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
     """Numba's own pipeline with another lowering."""
 
     lowering: type
+
+    def compile_extra(self, func: Any) -> Any:
+        """What numba calls; it holds its lock, so no other thread compiles."""
+        looking = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if looking:
+                gc.enable()
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
