@@ -16,7 +16,6 @@ from mtlstruct._kernels import (
     lean_fast_kernel,
     lean_inner_kernel,
     lean_kernel,
-    lean_settled_kernel,
 )
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
@@ -98,8 +97,8 @@ def _walk(table, cube, at, flags, out):
     return seen + last
 
 
-@lean_settled_kernel
-def _settled(table, cube, at, flags, out):
+@lean_inner_kernel
+def _outer_walk(table, cube, at, flags, out):
     return _inner_walk(table, cube, at, flags, out)
 
 
@@ -107,7 +106,7 @@ _inner_walk = lean_inner_kernel(_walk)
 
 
 def _through_inner(table, cube, at, flags, out):
-    return _settled(table, cube, at, flags, out)
+    return _outer_walk(table, cube, at, flags, out)
 
 
 @pytest.mark.parametrize("kernel", [lean_kernel(_walk), lean_kernel(_through_inner)])
@@ -128,8 +127,8 @@ def test_lean_kernels_do_as_python_does(kernel, layout):
 def test_lean_kernels_are_compiled_as_such_where_numba_is_as_known():
     if "pipeline_class" not in _compiler.lean_options():
         pytest.skip("this numba is not as known")
-    kinds = [kernel._compiler.pipeline_class.__name__ for kernel in (_twice, _inner_walk, _settled)]
-    assert kinds == ["LeanCompiler", "LeanInnerCompiler", "SettledCompiler"]
+    kinds = [kernel._compiler.pipeline_class.__name__ for kernel in (_twice, _inner_walk)]
+    assert kinds == ["LeanCompiler", "LeanInnerCompiler"]
 
 
 def test_garbage_is_looked_for_again_once_a_kernel_is_compiled():

@@ -48,11 +48,6 @@ def lean_inner_kernel(function: Kernel) -> Kernel:
     return _compiled(function, **_inner() | _lean("LeanInnerCompiler"))
 
 
-def lean_settled_kernel(function: Kernel) -> Kernel:
-    """A lean inner kernel that is optimised by itself, too: the order of its sums is not up to its callers."""
-    return _compiled(function, **_inner() | _lean("SettledCompiler"))
-
-
 def inner_kernel(function: Kernel) -> Kernel:
     """A fast kernel that becomes part of each kernel which calls it; Python cannot call it.
 

@@ -4,7 +4,9 @@ Inner kernels become part of their callers, and nobody calls them otherwise. Num
 and make machine code of it; here they are kept as they are written until a caller takes them in.
 
 Lean kernels make no arrays, define no functions and have nothing that is inlined as source: no step has to look for
-it. They are lowered in fewer words (`_lowering`), and only tidied up before they are linked: all is optimised then.
+it. They are lowered in fewer words (`_lowering`). Those that Python calls are only tidied up before what they call is
+linked: all is optimised then. Inner ones, where the time is spent, are optimised by themselves as well: with less of
+it, sums came out in another order, and learning seemed to take longer.
 
 Meanwhile nobody looks for garbage: what a compiler makes it keeps.
 """
@@ -70,10 +72,6 @@ class LeanLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
                 passes.run(function, builder)
 
 
-class LeanInnerLibrary(InnerLibrary, LeanLibrary):
-    """Both."""
-
-
 class _Lowering(NativeLowering):  # type: ignore[misc, unused-ignore]
     """Lowering into a library of this kind."""
 
@@ -105,17 +103,10 @@ class LeanLowering(_LeanLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class SettledLowering(_LeanLowering):
-    """Few words, optimised by themselves."""
-
-    _name, kind = "mtlstruct_settled_lowering", InnerLibrary
-
-
-@register_pass(mutates_CFG=True, analysis_only=False)
 class LeanInnerLowering(_LeanLowering):
     """Few words, for others to take in."""
 
-    _name, kind = "mtlstruct_lean_inner_lowering", LeanInnerLibrary
+    _name, kind = "mtlstruct_lean_inner_lowering", InnerLibrary
 
 
 class _Compiler(CompilerBase):  # type: ignore[misc, unused-ignore]
@@ -168,9 +159,3 @@ class LeanInnerCompiler(LeanCompiler):
     """For lean inner kernels."""
 
     lowering = LeanInnerLowering
-
-
-class SettledCompiler(LeanCompiler):
-    """For lean inner kernels whose sums are the same in all callers."""
-
-    lowering = SettledLowering

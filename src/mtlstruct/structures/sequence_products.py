@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels import lean_inner_kernel, lean_settled_kernel
+from .._kernels import lean_inner_kernel
 from .sequence_gather import DEAD
 
 
@@ -104,7 +104,7 @@ def seat_of(place, t, y):  # type: ignore[no-untyped-def]
     return t, min(y, place.shape[1] - 1)
 
 
-@lean_settled_kernel
+@lean_inner_kernel
 def curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import lean_fast_kernel, lean_inner_kernel, lean_settled_kernel
+from .._kernels import lean_fast_kernel, lean_inner_kernel
 from ..linear import Design
 from .base import DualProblem
 from .box import best_in_box
@@ -216,7 +216,7 @@ def _promise(row, nodes, values, edges, mu):  # type: ignore[no-untyped-def]
     return slope + loss, loss
 
 
-@lean_settled_kernel
+@lean_inner_kernel
 def _product(row, other, nodes, values, edges, mu):  # type: ignore[no-untyped-def]
     """The product of what two segments change, for mass one on each."""
     total = 0.0
@@ -324,7 +324,7 @@ def _has_room(row, flow):  # type: ignore[no-untyped-def]
     return most + 2 <= flow.mass.shape[1]
 
 
-@lean_settled_kernel
+@lean_inner_kernel
 def _best_two(s, r, ss, sr, rr, low, high, lower, higher):  # type: ignore[no-untyped-def]
     """The best (θ, η) of sθ + rη − ½(ss·θ² + 2sr·θη + rr·η²) in a box that has (0, 0): inside it, or on a side."""
     theta, eta, most = 0.0, 0.0, 0.0
