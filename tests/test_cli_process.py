@@ -37,6 +37,18 @@ def test_the_module_runs(place: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"a\tX\nb\tY\n\n", b"")
 
 
+def test_leaving_waits_for_threads_and_says_goodbye() -> None:
+    script = (
+        "import atexit, threading, time\n"
+        "from mtlstruct.cli.outcome import leave\n"
+        "atexit.register(print, 'goodbye', end='')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()\n"
+        "leave(3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split(), done.stderr) == (3, [b"done", b"goodbye"], b"")
+
+
 def test_help_is_quick_and_predict_loads_no_learner(place: Path) -> None:
     watch = "import sys; from mtlstruct import cli; cli.run(sys.argv[1:]); print(*sys.modules)"
 

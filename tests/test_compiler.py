@@ -1,5 +1,6 @@
 """What numba is spared: the kernels and the options are the same as without."""
 
+import gc
 import sys
 from types import SimpleNamespace
 from typing import ClassVar
@@ -8,7 +9,14 @@ import numpy as np
 import pytest
 
 from mtlstruct import _compiler
-from mtlstruct._kernels import COMPILED, fast_kernel, inner_kernel, lean_fast_kernel
+from mtlstruct._kernels import (
+    COMPILED,
+    fast_kernel,
+    inner_kernel,
+    lean_fast_kernel,
+    lean_inner_kernel,
+    lean_kernel,
+)
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 
@@ -66,6 +74,69 @@ def test_lean_kernels_that_make_arrays_are_refused():
 
 def _making(n):
     return np.zeros(n).sum()
+
+
+def _walk(table, cube, at, flags, out):
+    """Indices of all kinds, ranges of all kinds, and variables that outlive their loops."""
+    n, last, seen = len(table), 0, 0
+    for i in range(n):
+        for j in range(1, n):
+            out[i, j] = table[i, j] + table[-1, j - n] + cube[i, 0, at[j]]
+            last = j
+        row = table[np.uint64(i)]
+        row[0] += row[-1] + last
+        out[i, 0] = row[0]
+    for k in range(n - 1, -1, -2):
+        out[k, k] -= k
+        seen += 1
+    for k in range(3, 1):
+        seen += 100 + k
+    flags[0], flags[-1] = True, seen > 2
+    for y in (at[0], at[1]):
+        out[y, 1] *= 2
+    return seen + last
+
+
+@lean_inner_kernel
+def _outer_walk(table, cube, at, flags, out):
+    return _inner_walk(table, cube, at, flags, out)
+
+
+_inner_walk = lean_inner_kernel(_walk)
+
+
+def _through_inner(table, cube, at, flags, out):
+    return _outer_walk(table, cube, at, flags, out)
+
+
+@pytest.mark.parametrize("kernel", [lean_kernel(_walk), lean_kernel(_through_inner)])
+@pytest.mark.parametrize("layout", [lambda a: a, lambda a: np.asfortranarray(a), lambda a: a[:, ::1][::1]])
+def test_lean_kernels_do_as_python_does(kernel, layout):
+    found = []
+    for run in (kernel, _walk):
+        table, out, flags = (
+            layout(np.arange(16.0).reshape(4, 4)),
+            np.zeros((4, 4), np.float32),
+            np.zeros(5, bool),
+        )
+        cube, at = np.arange(24, dtype=np.int16).reshape(4, 2, 3), np.array([2, 0, 1, 2], np.int32)
+        found.append((run(table, cube, at, flags, out), table.tolist(), out.tolist(), flags.tolist()))
+    assert found[0] == found[1]
+
+
+def test_lean_kernels_are_compiled_as_such_where_numba_is_as_known():
+    if "pipeline_class" not in _compiler.lean_options():
+        pytest.skip("this numba is not as known")
+    kinds = [kernel._compiler.pipeline_class.__name__ for kernel in (_twice, _inner_walk)]
+    assert kinds == ["LeanCompiler", "LeanInnerCompiler"]
+
+
+def test_garbage_is_looked_for_again_once_a_kernel_is_compiled():
+    lean_fast_kernel(_walk).compile("int64(f8[:,::1], i2[:,:,::1], i4[::1], b1[::1], f4[:,::1])")
+    assert gc.isenabled()
+    with pytest.raises(Exception, match="zeros"):
+        lean_fast_kernel(_making)(4)
+    assert gc.isenabled()
 
 
 def test_options_at_once_are_those_numba_would_find_one_by_one():
@@ -127,6 +198,14 @@ def test_calls_are_typed_once_where_numba_is_as_known():
     assert BaseFunction.get_call_type.__module__ == _compiler.__name__
 
 
+@pytest.mark.parametrize("asked", ["BOUNDSCHECK", "DEBUGINFO_DEFAULT"])
+def test_who_asks_numba_to_watch_gets_its_own_lowering(monkeypatch, asked):
+    from numba.core import config
+
+    monkeypatch.setattr(config, asked, 1)
+    assert _compiler.lean_options.__wrapped__() == {"_nrt": False}
+
+
 def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
     from numba.core import codegen, options, targetconfig
     from numba.core.types import functions
@@ -137,6 +216,7 @@ def test_a_numba_that_works_otherwise_is_left_alone(monkeypatch):
     assert targetconfig.TargetConfig.values is before
     monkeypatch.setattr(codegen, "JITCodeLibrary", object)
     assert _compiler.inner_options.__wrapped__() == {}
+    assert _compiler.lean_options.__wrapped__() == {"_nrt": False}
     monkeypatch.setattr(options, "DefaultOptions", object)
     assert _compiler.lean_options.__wrapped__() == {}
     monkeypatch.setattr(functions.BaseFunction, "get_call_type", lambda function, types: "foreign")

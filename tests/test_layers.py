@@ -24,7 +24,7 @@ LAYERS = {
     "classification": 2, "attachment": 2, "actors": 2, "clusters": 2, "numbering": 2, "normalizers": 2, "archive": 2,
     "constraints": 2,
     "threads": 1, "errors": 1, "files": 1, "memory": 1, "processes": 1, "mapped": 1, "_kernels": 1, "data": 1,
-    "_compiler": 1, "_kernel_cache": 1, "web": 1, "keeping": 1, "teams": 1,
+    "_compiler": 1, "_pipelines": 1, "_lowering": 1, "_kernel_cache": 1, "web": 1, "keeping": 1, "teams": 1,
 }  # fmt: skip
 
 

@@ -24,86 +24,59 @@ from weakref import WeakKeyDictionary
 
 _NEEDED = (
     "_ensure_finalized", "_finalize_dynamic_globals", "_finalize_final_module", "_optimize_final_module",
-    "codegen", "get_pointer_to_function",
+    "_optimize_functions", "codegen", "get_pointer_to_function",
 )  # fmt: skip
+_SAID = ("_alloca_var", "_blk_local_varmap", "_singly_assigned_vars", "getvar")
 
 
 @cache
 def inner_options() -> dict[str, Any]:
     """Options of numba.njit for kernels that are compiled into their callers only."""
     try:
-        return {"pipeline_class": _inner_pipeline()}
+        _look_at_libraries()
+        from ._pipelines import InnerCompiler
+
+        return {"pipeline_class": InnerCompiler}
     except (ImportError, AttributeError):
         return {}
 
 
 @cache
-def lean_options() -> dict[str, Any]:
-    """Options of numba.njit for kernels that neither make arrays nor return them."""
+def lean_options(compiler: str = "LeanCompiler") -> dict[str, Any]:
+    """Options of numba.njit for kernels that neither make arrays nor return them, by a compiler of `_pipelines`."""
+    own = {} if compiler == "LeanCompiler" else inner_options()
     try:
         from numba.core.options import DefaultOptions
 
-        return {"_nrt": False} if DefaultOptions._nrt is not None else {}
+        own = own | {"_nrt": False} if DefaultOptions._nrt is not None else own
+        _look_at_libraries()
+        _look_at_lowering()
+        from . import _pipelines
+
+        # an inner one has no copy by itself to call, so LLVM may choose what is better called than inlined
+        return own | {"pipeline_class": getattr(_pipelines, compiler), "forceinline": False}
     except (ImportError, AttributeError):
-        return {}
+        return own
 
 
-def _inner_pipeline() -> Any:
-    """Numba's compiler, but for the last step, whose result is neither optimised nor made into machine code."""
+def _look_at_libraries() -> None:
     from numba.core.codegen import JITCodeLibrary
-    from numba.core.compiler import CompilerBase, DefaultPassBuilder
-    from numba.core.compiler_machinery import register_pass
-    from numba.core.typed_passes import NativeLowering
 
     for name in _NEEDED:
         getattr(JITCodeLibrary, name)
 
-    class NoEngine:
-        """The code generator as a library shows it: there is no code yet that could be told of its environment."""
 
-        def set_env(self, name: str, env: Any) -> None:
-            pass
+def _look_at_lowering() -> None:
+    """Variables as we know them, and nobody who wants to be told of them or of places outside of arrays."""
+    from llvmlite.binding import create_new_function_pass_manager as known
+    from numba.core import config
+    from numba.core.codegen import CPUCodegen
+    from numba.core.lowering import Lower
 
-    class InnerLibrary(JITCodeLibrary):  # type: ignore[misc, unused-ignore]
-        """Code for others to take in."""
-
-        def _optimize_final_module(self) -> None:
-            pass
-
-        def _finalize_final_module(self) -> None:
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-        def get_pointer_to_function(self, name: str) -> int:
-            self._ensure_finalized()
-            return 0  # what numba says of a function that Python cannot call
-
-        @property
-        def codegen(self) -> NoEngine:
-            return NoEngine()
-
-    @register_pass(mutates_CFG=True, analysis_only=False)
-    class InnerLowering(NativeLowering):  # type: ignore[misc, unused-ignore]
-        """Lowering into such a library."""
-
-        _name = "mtlstruct_inner_lowering"
-
-        def run_pass(self, state: Any) -> bool:
-            state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-            return bool(super().run_pass(state))
-
-    class InnerCompiler(CompilerBase):  # type: ignore[misc, unused-ignore]
-        """Numba's own pipeline with the other lowering."""
-
-        def define_pipelines(self) -> list[Any]:
-            passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-            passes.passes = [
-                (InnerLowering if step is NativeLowering else step, told) for step, told in passes.passes
-            ]
-            passes.finalize()
-            return [passes]
-
-    return InnerCompiler
+    names = Lower.storevar.__code__.co_names
+    wanted = config.DEBUGINFO_DEFAULT or config.BOUNDSCHECK
+    if wanted or not known or not CPUCodegen._pass_builder or not all(name in names for name in _SAID):
+        raise AttributeError("numba does all its work")
 
 
 @cache

@@ -45,8 +45,8 @@ def lean_fast_kernel(function: Kernel) -> Kernel:
 
 
 def lean_inner_kernel(function: Kernel) -> Kernel:
-    """An inner kernel that makes no arrays and returns none."""
-    return _compiled(function, **_inner(), **_lean())
+    """An inner kernel that makes no arrays and returns none: if it is large, its caller has it once and calls it."""
+    return _compiled(function, **_inner() | _lean("LeanInnerCompiler"))
 
 
 def inner_kernel(function: Kernel) -> Kernel:
@@ -65,8 +65,8 @@ def _inner() -> dict[str, Any]:
     return _FAST | alone | (inner_options() if COMPILED else {})
 
 
-def _lean() -> dict[str, Any]:
-    return lean_options() if COMPILED else {}
+def _lean(compiler: str = "LeanCompiler") -> dict[str, Any]:
+    return lean_options(compiler) if COMPILED else {}
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:

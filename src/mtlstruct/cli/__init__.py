@@ -32,7 +32,7 @@ from mtlstruct.cli import (
     tune,
     weights,
 )
-from mtlstruct.cli.outcome import exit_code, heed_termination, tolerant
+from mtlstruct.cli.outcome import exit_code, heed_termination, leave, tolerant
 
 app = typer.Typer(
     name="mtlstruct",
@@ -65,7 +65,7 @@ def main() -> None:
     """The console script."""
     tolerant(sys.stdout)
     heed_termination()
-    sys.exit(run(sys.argv[1:]))
+    leave(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
