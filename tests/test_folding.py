@@ -1,5 +1,7 @@
 """Attributes that fire once share the weights of their row: the same bits, from fewer weights."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from naive import random_corpus
 
 from mtlstruct import linear
-from mtlstruct.folding import fold
+from mtlstruct.folding import fold, squares
 from mtlstruct.learners import Stop
 from mtlstruct.learners.coordinate import Coordinate
 from mtlstruct.linear import LOOKAHEAD, Design
@@ -121,3 +123,16 @@ def test_the_learner_certifies_on_folded_weights(words):
     fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, lambda _: False)
     assert fit.converged
     assert fit.gap <= 0.01
+
+
+def test_squares_do_not_depend_on_the_order_of_rows_or_on_empty_ones():
+    """A fold has attributes in another order, and some that never fire, and must give the bits of its own training."""
+    random = np.random.default_rng(3)
+    weights = (random.normal(size=(5000, 16)) * 10.0 ** random.integers(-4, 5, size=(5000, 1))).astype(
+        np.float32
+    )
+    more = np.concatenate([weights, np.zeros((700, 16), np.float32)])[random.permutation(5700)]
+    assert squares(weights) == squares(more) == squares(weights, random.permutation(5000).astype(np.int32))
+    assert squares(weights) == pytest.approx(
+        math.fsum(np.square(weights, dtype=np.float64).ravel()), rel=1e-14
+    )

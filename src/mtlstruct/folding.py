@@ -55,8 +55,8 @@ def rename(ids: NDArray[np.integer], number: NDArray[np.int32]) -> None:
     threads.in_order(lambda span: _rename(ids[slice(*span)], number), threads.shares(len(ids)))
 
 
-def squares(weights: NDArray[np.floating], number: NDArray[np.int32]) -> float:
-    """Σ of the squares of the weights in these rows."""
+def squares(weights: NDArray[np.floating], number: NDArray[np.int32] | None = None) -> float:
+    """Σ of the squares of the weights in these rows, None for all: the same bits in whatever order they come."""
     return float(_squares(weights, number))
 
 
@@ -96,10 +96,19 @@ def _rename(ids, number):  # type: ignore[no-untyped-def]
 
 @lean_kernel
 def _squares(weights, number):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for k in range(len(number)):
-        prefetch(weights, np.int64(number[min(k + AHEAD, len(number) - 1)]))
-        row = weights[number[k]]
+    """What rounding takes from the sum of rows is summed, too: rows in another order give the same bits."""
+    total, rest = 0.0, 0.0
+    for k in range(len(weights) if number is None else len(number)):
+        if number is None:
+            row = weights[k]
+        else:
+            prefetch(weights, np.int64(number[min(k + AHEAD, len(number) - 1)]))
+            row = weights[number[k]]
+        square = 0.0
         for y in range(len(row)):
-            total += np.float64(row[y]) * np.float64(row[y])
-    return total
+            square += np.float64(row[y]) * np.float64(row[y])
+        both = total + square
+        part = both - total
+        rest += (total - (both - part)) + (square - part)
+        total = both
+    return total + rest

@@ -325,7 +325,7 @@ def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) 
         folded = designs[kind].fold
         if folded is not None:
             return squares(weights[kind], folded.number[first:last])
-        return float(_squares(weights[kind][first:last]))
+        return squares(weights[kind][first:last])
 
     return _over_blocks(norm, designs, m)
 
@@ -465,15 +465,6 @@ def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: igno
             rows[place] = row
             if len(values) > 0:
                 sorted_values[place] = values[k]
-
-
-@lean_kernel
-def _squares(block):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for a in range(block.shape[0]):
-        for y in range(block.shape[1]):
-            total += np.float64(block[a, y]) * np.float64(block[a, y])
-    return total
 
 
 @lean_kernel
