@@ -126,7 +126,7 @@ def test_the_learner_certifies_on_folded_weights(words):
 
 
 def test_squares_do_not_depend_on_the_order_of_rows_or_on_empty_ones():
-    """A fold has attributes in another order, and some that never fire, and must give the bits of its own training."""
+    """A fold has attributes in another order, and some that never fire, yet the bits of its own training."""
     random = np.random.default_rng(3)
     weights = (random.normal(size=(5000, 16)) * 10.0 ** random.integers(-4, 5, size=(5000, 1))).astype(
         np.float32

@@ -15,7 +15,7 @@ import numpy as np
 from mtlstruct import ahead
 from mtlstruct.formats import columns
 from mtlstruct import folding
-from mtlstruct.linear import _count, _score, _squares
+from mtlstruct.linear import _count, _score
 from mtlstruct.options import Options
 from mtlstruct.structures import box, sequence, sequence_flow, sequence_segments, sequence_twins, sequence_visit
 from mtlstruct.templates import TemplateSet
@@ -23,7 +23,7 @@ from mtlstruct.train import train
 kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
            sequence_segments._choose, sequence_segments._weigh, sequence_segments._move, sequence_segments._by_pairs,
            sequence_twins._match, box._climb, sequence._viterbi, sequence._path_scores,
-           _score, _count, _squares, folding._squares]
+           _score, _count, folding._squares]
 for part in ahead.PARTS.values():
     part()
 known = [set(map(str, kernel.signatures)) for kernel in kernels]
