@@ -53,8 +53,7 @@ def lean_options(compiler: str = "LeanCompiler") -> dict[str, Any]:
         _look_at_lowering()
         from . import _pipelines
 
-        # an inner one has no copy by itself to call, so LLVM may choose what is better called than inlined
-        return own | {"pipeline_class": getattr(_pipelines, compiler), "forceinline": False}
+        return own | {"pipeline_class": getattr(_pipelines, compiler)}
     except (ImportError, AttributeError):
         return own
 

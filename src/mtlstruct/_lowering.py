@@ -2,23 +2,19 @@
 
 Numba puts an array aside and reads its fields back at each access, reads a variable before it is written, to let go
 of what it held, and clears it when it is done with. LLVM removes all of that, after it was written, read and
-understood: more than half of what it is given. Here an element is an address, a variable is just written, and a loop
-over range(n) counts. What LLVM makes of it is the same.
+understood: half of what it is given. Here an element is an address, and a variable is just written. What LLVM makes
+of it is the same. (Loops over ranges could be said in fewer words, too; but LLVM then made slower ones of them.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba.core import cgutils, ir
+from numba.core import ir
 from numba.core import types as known_types
-from numba.core.ir_utils import get_definition, guard
 from numba.core.lowering import Lower
 
 types: Any = known_types
-
-_SHORT = ("static_getitem", "getiter", "iternext", "pair_first", "pair_second")
-"""Expressions that may be said in fewer words."""
 
 
 class LeanLower(Lower):  # type: ignore[misc, unused-ignore]
@@ -50,16 +46,8 @@ class LeanLower(Lower):  # type: ignore[misc, unused-ignore]
             super().lower_inst(inst)
 
     def lower_expr(self, resty: Any, expr: Any) -> Any:
-        of = self.typeof(expr.value.name) if expr.op in _SHORT else None
-        if isinstance(of, types.Array) and expr.op == "static_getitem":
+        if expr.op == "static_getitem" and isinstance(self.typeof(expr.value.name), types.Array):
             return self.lower_getitem(resty, expr, expr.value, expr.index_var, self.fndesc.calltypes[expr])
-        if isinstance(of, types.RangeType) and expr.op == "getiter" and self._by_one(expr.value):
-            return self._begin(resty, self.loadvar(expr.value.name))
-        if isinstance(of, types.RangeIteratorType) and expr.op == "iternext":
-            return self._next(resty, of, self.loadvar(expr.value.name))
-        if isinstance(of, types.Pair):
-            field = self._field(of, expr.op.removeprefix("pair_"))
-            return self.builder.extract_value(self.loadvar(expr.value.name), field)
         return super().lower_expr(resty, expr)
 
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
@@ -97,41 +85,6 @@ class LeanLower(Lower):  # type: ignore[misc, unused-ignore]
 
     def _field(self, kind: Any, name: str) -> int:
         return int(self.context.data_model_manager[kind].get_field_position(name))
-
-    def _by_one(self, range_var: Any) -> bool:
-        """Whether this is known to be range(n) or range(m, n)."""
-        made = guard(get_definition, self.func_ir, range_var)
-        if not isinstance(made, ir.Expr) or made.op != "call" or len(made.args) > 2 or made.vararg:
-            return False
-        called = guard(get_definition, self.func_ir, made.func)
-        return isinstance(called, ir.Global) and called.value is range
-
-    def _begin(self, kind: Any, state: Any) -> Any:
-        """An iterator over a range by one: where it is, and how often it is still to go on."""
-        builder = self.builder
-        start, stop = (builder.extract_value(state, k) for k in range(2))
-        at, left = (cgutils.alloca_once(builder, start.type) for _ in range(2))
-        size = builder.sub(stop, start)
-        builder.store(start, at)
-        builder.store(builder.select(builder.icmp_signed(">", size, size.type(0)), size, size.type(0)), left)
-        return self._packed(kind, iter=at, stop=stop, step=start.type(1), count=left)
-
-    def _next(self, pair: Any, kind: Any, iterator: Any) -> Any:
-        """(number, whether there was one); counts on even where there was none: nobody asks again."""
-        builder = self.builder
-        at, step, left = (
-            builder.extract_value(iterator, self._field(kind, name)) for name in ("iter", "step", "count")
-        )
-        number, some = builder.load(at), builder.load(left)
-        builder.store(builder.sub(some, some.type(1), flags=["nsw"]), left)
-        builder.store(builder.add(number, step), at)
-        return self._packed(pair, first=number, second=builder.icmp_signed(">", some, some.type(0)))
-
-    def _packed(self, kind: Any, **fields: Any) -> Any:
-        made = self.context.get_constant_undef(kind)
-        for name, value in fields.items():
-            made = self.builder.insert_value(made, value, self._field(kind, name))
-        return made
 
 
 def _kinds(index: Any) -> tuple[Any, ...]:
