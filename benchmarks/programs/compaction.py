@@ -31,8 +31,8 @@ def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Mode
     index, structure = material.index, material.structure
     encoded = oracle_of(corpus, structure, material.encoded, options).folded(spare=False).encoded
     blocks = blocks_of(encoded, trained.fit, structure)
-    full, live = compact(index, [np.ones(len(block.rows), bool) for block in blocks])
-    kept = {j: (blocks[j].scale * blocks[j].rows).astype(np.float32) for j in live}
+    full, live = compact(index, [np.ones(len(block.kept), bool) for block in blocks])
+    kept = {j: (blocks[j].scale * blocks[j].table[blocks[j].which]).astype(np.float32) for j in live}
     weights = stacked(kept, index, encoded, structure)
     return trained.model, replace(trained.model, live=tuple(live), index=full, weights=weights)
 
