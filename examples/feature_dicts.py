@@ -2,7 +2,8 @@
 
 from sklearn.model_selection import GridSearchCV
 
-from mtlstruct import Sentences, SequenceLabeler, demo
+from mtlstruct import Sentences, SequenceLabeler
+from mtlstruct.samples import recipes as demo
 
 
 def features(words, t):

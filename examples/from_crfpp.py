@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from mtlstruct import SequenceLabeler, demo
+from mtlstruct import SequenceLabeler
+from mtlstruct.samples import recipes as demo
 
 # What the project has: a template file, and data in columns. (Here they are written first.)
 Path("template").write_text("U00:%x[-1,0]\nU01:%x[0,0]\nU02:%x[1,0]\nU03:%x[-1,2]/%x[0,2]\nU04:%x[0,3]\nB\n")

@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from fuzz import seeds
 from fuzz.taking import Taking
-from mtlstruct import archive, checkpoints
+from mtlstruct._system import archive
+from mtlstruct._system.stateful import Kept
 from mtlstruct.corpus import Corpus
-from mtlstruct.formats import columns, conll, dicts, items, segmented
-from mtlstruct.keeping import Kept
+from mtlstruct.formats import columns, conll, items, segmented
+from mtlstruct.formats import jsonl as dicts
+from mtlstruct.training import checkpoints
 
 Arrays = dict[str, NDArray[Any]]
 

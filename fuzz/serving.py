@@ -11,7 +11,7 @@ from typing import Any
 from fuzz import models
 from fuzz.files import written
 from fuzz.taking import Taking
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 from mtlstruct.serve.app import make_app
 from mtlstruct.serve.limits import Limits
 

@@ -16,16 +16,18 @@ import numpy as np
 from fuzz import models, seeds
 from fuzz.files import written
 from fuzz.taking import Taking
-from mtlstruct.checkpoints import Checkpoint
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
-from mtlstruct.exchange import crfpp, wapiti, wapiti_files
-from mtlstruct.formats import FORMATS, columns, conll, dicts, items, segmented
-from mtlstruct.model import Model
+from mtlstruct.formats import FORMATS, columns, conll, items, segmented
+from mtlstruct.formats import jsonl as dicts
+from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.interop import wapiti_io as wapiti_files
+from mtlstruct.model.model import Model
 from mtlstruct.report import trace
 from mtlstruct.templates import TemplateSet, lint
 from mtlstruct.templates.regex import LONGEST as LONGEST_CELL
 from mtlstruct.templates.regex import RegexError, compiled
+from mtlstruct.training.checkpoints import Checkpoint
 
 LONGEST = 3_000
 """Characters of a message: a sentence for a person, not the input given back."""

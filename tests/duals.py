@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct.linear.design import LOOKAHEAD, Design
 
 
 def from_python(kernel):

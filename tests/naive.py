@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.encoding import Encoded
-from mtlstruct.linear import LOOKAHEAD, Design
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
+from mtlstruct.features.index import Encoded
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet, boundary
-from mtlstruct.templates.language import expand
+from mtlstruct.templates.template_set import expand
 
 
 def column(cells):

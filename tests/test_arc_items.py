@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from test_arcs import SITE, corpora, corpus_of
 
-from mtlstruct.arcs.items import ArcItems
 from mtlstruct.corpus import Column
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
-from mtlstruct.labelling import train_labels, with_labels
-from mtlstruct.model import Model, _header
+from mtlstruct.features.arcs.as_items import ArcItems
+from mtlstruct.model.model import Model, _header
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.templates.arcs import Arc, expand_arc
-from mtlstruct.train import Options, train
+from mtlstruct.templates.arc_terms import Arc, expand_arc
+from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.train import Options, train
 
 LINES = (
     "A:%x[h,pos]/%x[m,pos]",

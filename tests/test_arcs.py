@@ -10,13 +10,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtlstruct import stored, threads
-from mtlstruct.arcs import encode_trees
-from mtlstruct.compaction import compact
+from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
+from mtlstruct.features.arcs import encode_trees
+from mtlstruct.features.pruning import compact
+from mtlstruct.model import index_arrays as stored
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.templates.arcs import Arc, expand_arc
+from mtlstruct.templates.arc_terms import Arc, expand_arc
 
 NAMES = ("FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS")
 SITE = "/%direction[h,m]/%distance[h,m]"

@@ -13,12 +13,12 @@ from test_cli_labels import GOLD
 from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
 from mtlstruct import cli, load
-from mtlstruct.assessment import assess
 from mtlstruct.corpus import Corpus
+from mtlstruct.evaluation.error_analysis import assess
 from mtlstruct.formats import conll, segmented
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB")
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlstruct.attachment import attachment_scores, punctuation
+from mtlstruct.evaluation.attachment import attachment_scores, punctuation
 
 
 def scores(forms, gold, predicted, lengths=None, relations=None):

@@ -8,9 +8,9 @@ from naive import random_corpus
 
 from benchmarks.bound import iterations
 from benchmarks.programs.bound import constants, trace
-from mtlstruct.oracle import Oracle
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode
+from mtlstruct.training.train import Options, encode
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[-1,1]\nB\nB1:%x[0,1]")
 

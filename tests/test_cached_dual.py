@@ -5,14 +5,14 @@ import pytest
 from duals import keep_books, ragged
 from naive import objective, random_corpus, random_items
 
-from mtlstruct import threads
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import Coordinate, Stop
-from mtlstruct.losses import Hamming, WeightedHamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct._system import threads
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, WeightedHamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.solvers import Coordinate, Stop
+from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
-from mtlstruct.structures.cached_dual import CachedDual
 from mtlstruct.templates import TemplateSet
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"

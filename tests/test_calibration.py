@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from test_sequence import problem
 
-from mtlstruct.calibration import COLDEST, fit_temperature, reliability, trust
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.lattice import Lattice
+from mtlstruct.model.calibration import COLDEST, fit_temperature, reliability, trust
+from mtlstruct.model.lattice import Lattice
 from mtlstruct.structures import SequenceStructure
 
 

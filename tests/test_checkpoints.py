@@ -11,12 +11,14 @@ from naive import random_corpus, random_items, tree_oracle
 from test_cached_dual import PlainSequence
 from test_learners import TEMPLATES
 
-from mtlstruct import archive, checkpoints
-from mtlstruct.checkpoints import Checkpoint
-from mtlstruct.encoding import encode_training
+from mtlstruct._system import archive
+from mtlstruct._system.stateful import Kept
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.keeping import Kept
-from mtlstruct.learners import (
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Free, Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.solvers import (
     LBFGS,
     LEARNERS,
     OWLQN,
@@ -28,11 +30,10 @@ from mtlstruct.learners import (
     Start,
     Stop,
 )
-from mtlstruct.losses import Free, Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L1, L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, TreeStructure
 from mtlstruct.templates import TemplateSet
+from mtlstruct.training import checkpoints
+from mtlstruct.training.checkpoints import Checkpoint
 
 FACTS = {"mtlstruct": "1", "data": "d", "options": {"c": 1.0}}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlstruct.classification import class_scores
 from mtlstruct.errors import FormatError
+from mtlstruct.evaluation.classification import class_scores
 
 
 @settings(max_examples=40)

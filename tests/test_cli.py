@@ -13,8 +13,8 @@ import pytest
 from commands import TRAIN, WORDS, Ran, Run
 
 from mtlstruct import cli
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
-from mtlstruct.files import replacing
 
 TEMPLATES = "# words and tags\nU0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
 CHARACTERS = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,0]/%x[1,0]\nB\n"
@@ -137,11 +137,11 @@ def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_words_of_options_are_those_of_the_tables() -> None:
+    from mtlstruct.formats.normalization import NORMALIZERS
     from mtlstruct.formats.segmented import TAGS
-    from mtlstruct.learners import LEARNERS
-    from mtlstruct.normalizers import NORMALIZERS
-    from mtlstruct.recipes import RECIPES
+    from mtlstruct.solvers import LEARNERS
     from mtlstruct.templates import PRESETS
+    from mtlstruct.training.methods import RECIPES
 
     assert set(common.Method) == set(RECIPES)
     assert set(common.Solver) == set(LEARNERS)
@@ -153,7 +153,7 @@ def test_words_of_options_are_those_of_the_tables() -> None:
 def test_defaults_are_those_of_training(run: Run, place: Path) -> None:
     from dataclasses import asdict
 
-    from mtlstruct.train import Options
+    from mtlstruct.training.train import Options
 
     run("train", "a.tpl", "train.txt", "m.mtl", "-q")
     assert _log(place / "m.mtl.log.jsonl")[0]["options"] == json.loads(json.dumps(asdict(Options())))
@@ -253,7 +253,7 @@ def test_min_count_and_normalize_reach_the_encoder(run: Run, place: Path) -> Non
 
 
 def test_segmentation_keeps_its_tags_in_the_model(run: Run, place: Path) -> None:
-    from mtlstruct.model import Model
+    from mtlstruct.model.model import Model
 
     for tags, labels in (("bie", ("B", "E", "I")), ("bmes", ("B", "E", "M", "S"))):
         got = run(
@@ -662,7 +662,7 @@ def test_an_interrupt_leaves_an_older_model(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("mtlstruct.train.learn", interrupted)
+    monkeypatch.setattr("mtlstruct.training.train.learn", interrupted)
     got = run("train", "a.tpl", "train.txt", "m.mtl", "-q")
     assert got == Ran(130, "", "mtlstruct: interrupted; what existed before is unchanged\n")
     assert _snapshot(place) == before

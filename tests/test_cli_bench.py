@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlstruct import rates
+from mtlstruct.cli import rates
 
 STEPS = [
     *("threads", "memory, latency", "memory, bandwidth", "encode", "gather", "decode", "scatter"),

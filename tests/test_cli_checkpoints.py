@@ -17,8 +17,8 @@ from commands import TRAIN, Run
 from test_cli_labels import GOLD
 from test_cli_trees import TEMPLATES as ARCS
 
-from mtlstruct.cli.job import Job
 from mtlstruct.cli.runlog import RunLog
+from mtlstruct.cli.training_run import Job
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]/%x[1,1]\nB\n"
 CALL = ("train", "a.tpl", "train.txt", "m.mtl", "--gap", "1e-9", "--max-iter", 9)
@@ -117,7 +117,7 @@ def test_a_second_signal_ends_it_at_once(run: Run, place: Path, at_pass: Callabl
 def test_a_signal_outside_learning_does_not_wait(
     run: Run, place: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    from mtlstruct import train
+    from mtlstruct.training import train
 
     usual = getattr(train, where)
 

@@ -12,7 +12,7 @@ import pytest
 
 from mtlstruct import cli
 from mtlstruct.formats import items
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 
 WORDS = "casa perro come corre libro bebe mesa lee gato mira"
 CLASSES = "N N V V N V N V N V"

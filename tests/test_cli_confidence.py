@@ -12,7 +12,7 @@ import pytest
 from commands import Ran, Run
 
 from mtlstruct import cli
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 
 WEIGHTS = (
     "-0.70 1.25 0.30 -0.90 0.80 0.40 0.10 -1.60 0.60 1.10 0.20 -0.50 "

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlstruct import SequenceLabeler, StructuredClassifier, cli, demo
+from mtlstruct import SequenceLabeler, StructuredClassifier, cli
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import dicts
+from mtlstruct.formats import jsonl as dicts
+from mtlstruct.samples import recipes as demo
 
 LINES = demo.bundled()[:60]
 Y = [list(line.labels) for line in LINES]

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from commands import TRAIN
 
-from mtlstruct import clusters
 from mtlstruct.cli import engines
+from mtlstruct.distributed import ray_cluster as clusters
 from mtlstruct.errors import MtlError
 
 RAY = ["--engine", "ray"]

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from test_cli_trees import SENTENCES, TEMPLATES, conll
 
-from mtlstruct import cli, train
-from mtlstruct.model import Model
-from mtlstruct.oracle import Oracle
+from mtlstruct import cli
+from mtlstruct.model.model import Model
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.training import train
 
 RIVALS = ("crf-l2", "crf-l1", "irw-crf", "online-mkl")
 LINES = [

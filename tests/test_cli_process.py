@@ -40,7 +40,7 @@ def test_the_module_runs(place: Path) -> None:
 def test_leaving_waits_for_threads_and_says_goodbye() -> None:
     script = (
         "import atexit, threading, time\n"
-        "from mtlstruct.cli.outcome import leave\n"
+        "from mtlstruct.cli.errors import leave\n"
         "atexit.register(print, 'goodbye', end='')\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()\n"
         "leave(3)\n"
@@ -57,13 +57,26 @@ def test_help_is_quick_and_predict_loads_no_learner(place: Path) -> None:
         done = subprocess.run(line, capture_output=True, timeout=60, check=True, text=True)
         return set(done.stdout.splitlines()[-1].split())
 
-    heavy = {"numpy", "numba", "scipy", "rich.live", "matplotlib", "mtlstruct.model", "mtlstruct.train"}
+    heavy = {
+        "numpy",
+        "numba",
+        "scipy",
+        "rich.live",
+        "matplotlib",
+        "mtlstruct.model.model",
+        "mtlstruct.training.train",
+    }
     assert not modules("--help") & heavy
     loaded = modules("predict", str(place / "m.mtl"), str(place / "train.txt"))
-    assert "mtlstruct.model" in loaded
+    assert "mtlstruct.model.model" in loaded
     # numba itself looks for scipy.linalg's BLAS; nothing else of scipy has any business here.
     unwanted = ("scipy.sparse", "scipy.optimize", "sklearn", "matplotlib", "rich.live")
-    ours = ("mtlstruct.learners", "mtlstruct.masters", "mtlstruct.train", "mtlstruct.recipes")
+    ours = (
+        "mtlstruct.solvers",
+        "mtlstruct.solvers.cutting_plane",
+        "mtlstruct.training.train",
+        "mtlstruct.training.methods",
+    )
     assert not [name for name in loaded if name.startswith(unwanted + ours)]
 
 

@@ -64,7 +64,7 @@ def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys) -> N
 
 
 def test_official_files_of_2002_are_latin_1(tmp_path) -> None:
-    from mtlstruct.cli.reproduce import _read
+    from reproduction.__main__ import _read
 
     (tmp_path / "esp.train").write_bytes("España NC B-LOC\nvive VMI O\n".encode("latin-1"))
     assert _read(tmp_path / "esp.train", "sequence").columns[0].cells() == ["España", "vive"]

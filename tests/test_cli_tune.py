@@ -19,8 +19,8 @@ from commands import TRAIN, WORDS, Ran, Run
 from test_cli_trees import SENTENCES, conll
 from test_cli_trees import TEMPLATES as ARCS
 
-from mtlstruct import grid
-from mtlstruct.processes import Outcome
+from mtlstruct._system.process_pool import Outcome
+from mtlstruct.tuning import result_store as grid
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
 VALID = """\
@@ -425,7 +425,7 @@ def test_paths_that_cannot_be_shown(run: Run, tuned: Path) -> None:
 
 def test_along_p_the_family_is_one_path(tuned: Path) -> None:
     """mtl is p = 1 and svm is p = 2, whatever else there is."""
-    from mtlstruct.report.paths import read_points, weight_paths
+    from mtlstruct.report.weight_path import read_points, weight_paths
 
     points = read_points([tuned])
     paths = weight_paths(points, "p")

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from mtlstruct import _compiler
-from mtlstruct._kernels import (
+from mtlstruct._numba import compiler as _compiler
+from mtlstruct._numba.decorators import (
     COMPILED,
     fast_kernel,
     inner_kernel,

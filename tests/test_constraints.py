@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from mtlstruct.constraints import Constraints, cutting, forbidding, keeping, valid
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.structures.constraints import Constraints, cutting, forbidding, keeping, valid
 
 LABELS = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from naive import corpus, random_corpus
 
-from mtlstruct.encoding import encode_training
 from mtlstruct.errors import IncompatibleError, MtlError, TemplateError
+from mtlstruct.features.index import encode_training
 from mtlstruct.formats import FORMATS
-from mtlstruct.learners import LEARNERS, Stop, check_needs
-from mtlstruct.losses import LOSSES
-from mtlstruct.masters import MASTERS
-from mtlstruct.recipes import RECIPES, learner, regularizer
-from mtlstruct.regularizers import L2, REGULARIZERS
+from mtlstruct.objective.losses import LOSSES
+from mtlstruct.objective.regularizers import L2, REGULARIZERS
+from mtlstruct.solvers import LEARNERS, Stop, check_needs
+from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.structures import STRUCTURES, Sites
 from mtlstruct.templates import TemplateSet
+from mtlstruct.training.methods import RECIPES, learner, regularizer
 
 
 def test_every_recipe_has_its_pieces():

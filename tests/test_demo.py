@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from mtlstruct import cli, demo
+from mtlstruct import cli
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import columns
+from mtlstruct.samples import recipes as demo
 
 
 def test_brackets_are_spans() -> None:

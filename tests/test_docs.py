@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from mtlstruct import demo
-from mtlstruct.losses import LOSSES
-from mtlstruct.masters import MASTERS
-from mtlstruct.recipes import RECIPES
+from mtlstruct.objective.losses import LOSSES
+from mtlstruct.samples import recipes as demo
+from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates.functions import FUNCTIONS
+from mtlstruct.training.methods import RECIPES
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 EXAMPLE = re.compile(r"^## (.+?)\n|^```python\n(.+?)^```\n+(?:```\n(.+?)^```)?", re.S | re.M)

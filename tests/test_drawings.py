@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlstruct.report.pages import explanation_page
-from mtlstruct.report.trees import Arc, Tree, levels, tree_svg, width
+from mtlstruct.report.html_explanation import explanation_page
+from mtlstruct.report.tree_svg import Arc, Tree, levels, tree_svg, width
 
 
 @st.composite

@@ -7,11 +7,14 @@ import pytest
 from duals import from_python
 from naive import random_corpus
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.linear import LOOKAHEAD, Design
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.structures import SequenceStructure, cached_visit, sequence_dual, sequence_products
+from mtlstruct.features.index import encode_training
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.solvers.coordinate_ascent import cached_kernels as cached_visit
+from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
+from mtlstruct.solvers.coordinate_ascent.sequence import gram as sequence_products
+from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"

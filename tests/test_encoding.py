@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, expansions, random_corpus
 
-from mtlstruct import threads
-from mtlstruct.encoding import encode_training
+from mtlstruct._system import threads
 from mtlstruct.errors import TemplateError
-from mtlstruct.observing import observe
-from mtlstruct.plan import make_plan
+from mtlstruct.features.extraction import observe
+from mtlstruct.features.index import encode_training
+from mtlstruct.features.plan import make_plan
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, preset
 

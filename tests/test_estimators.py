@@ -12,18 +12,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import mtlstruct
-from mtlstruct import (
-    DependencyParser,
-    Sentences,
-    SequenceLabeler,
-    StructuredClassifier,
-    TemplateSet,
-    demo,
-    sentences,
-)
+from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError
+from mtlstruct.estimators import sentences
 from mtlstruct.formats import columns
-from mtlstruct.train import Options, train
+from mtlstruct.samples import recipes as demo
+from mtlstruct.training.train import Options, train
 
 LINES = demo.split(demo.bundled())[0][:120]
 WORDS = [list(line.tokens) for line in LINES]
@@ -101,7 +95,7 @@ def test_predictions_are_lists_of_lists(tagger):
 
 def test_scores_are_those_of_conlleval_or_accuracy(tagger):
     assert 0.9 < tagger.score(X, Y) <= 1.0
-    from mtlstruct.metrics import chunk_scores
+    from mtlstruct.evaluation.metrics import chunk_scores
 
     figures = chunk_scores(Y, tagger.predict(X)).as_dict()
     assert tagger.score(X, Y) == pytest.approx(figures["f1"] / 100)
@@ -452,6 +446,6 @@ def test_heads_must_be_trees(heads, problem):
 def test_the_example_of_the_class():
     import doctest
 
-    from mtlstruct.estimators import sequences
+    from mtlstruct.estimators import sequence_labeler as sequences
 
     assert doctest.testmod(sequences).failed == 0

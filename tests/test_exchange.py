@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import all_labelings, corpus, expansions, random_corpus
 
-from mtlstruct import memory
+from mtlstruct._system import memory
 from mtlstruct.errors import FormatError, IncompatibleError, ResourceError, TemplateError
-from mtlstruct.exchange import crfpp, spelling
-from mtlstruct.exchange.features import cells_of, index_of
-from mtlstruct.exchange.spelling import divisions
-from mtlstruct.model import Model
+from mtlstruct.interop import crfpp
+from mtlstruct.interop import feature_text as spelling
+from mtlstruct.interop.attribute_cells import cells_of, index_of
+from mtlstruct.interop.feature_text import divisions
+from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 TEXT = """\
 version: 100

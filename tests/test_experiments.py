@@ -8,15 +8,15 @@ import pytest
 
 from mtlstruct.corpus import Column, Corpus, joined
 from mtlstruct.errors import MtlError
-from mtlstruct.experiments.claims import verdicts
-from mtlstruct.experiments.datasets import Folder, Found, Missing, dataset, datasets, identify
-from mtlstruct.experiments.pages import write
-from mtlstruct.experiments.plan import Case, cases_of, heaviest, only, plan, selecting, settings_of
-from mtlstruct.experiments.results import Outcome, Results
-from mtlstruct.experiments.specs import ALL, MTL, experiment, scale
-from mtlstruct.experiments.tables import Entry, signed, tables, to_csv
-from mtlstruct.studies import Finding
 from mtlstruct.templates.presets import PRESETS, preset
+from mtlstruct.tuning.study import Finding
+from reproduction.claims import verdicts
+from reproduction.datasets import Folder, Found, Missing, dataset, datasets, identify
+from reproduction.pages import write
+from reproduction.plan import Case, cases_of, heaviest, only, plan, selecting, settings_of
+from reproduction.results import Outcome, Results
+from reproduction.specs import ALL, MTL, experiment, scale
+from reproduction.tables import Entry, signed, tables, to_csv
 
 # ---------------------------------------------------------------- corpora
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from naive import all_labelings, expansions, path_score, random_corpus
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.explain import explain, runners_up, shares
-from mtlstruct.explain import path_score as fast_path_score
-from mtlstruct.oracle import score_parts
+from mtlstruct.explain.sequences import explain, runners_up, shares
+from mtlstruct.explain.sequences import path_score as fast_path_score
+from mtlstruct.objective.oracle import score_parts
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU\nB\nB1:%x[0,1]\nU9:%x[0,1]")
 

@@ -5,10 +5,10 @@ import pytest
 from naive import all_trees, tree_score
 from test_arcs import corpus_of
 
-from mtlstruct.explain import explain, shares
-from mtlstruct.model import Model
+from mtlstruct.explain.sequences import explain, shares
+from mtlstruct.model.model import Model
 from mtlstruct.templates import preset
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 
 def treebank(seed=0, sentences=25, longest=4):

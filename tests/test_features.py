@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import features, gather
-from mtlstruct.formats.features import Features
+from mtlstruct.formats import feature_dicts as features
+from mtlstruct.formats import in_memory as gather
+from mtlstruct.formats.feature_dicts import Features
 
 
 def attributes(token, prefix=""):

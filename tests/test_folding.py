@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import random_corpus
 
-from mtlstruct import linear
-from mtlstruct.folding import fold, squares
-from mtlstruct.learners import Stop
-from mtlstruct.learners.coordinate import Coordinate
-from mtlstruct.linear import LOOKAHEAD, Design
-from mtlstruct.options import Options
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import BlockL1Squared
+from mtlstruct.linear import design as linear
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.singletons import fold, squares
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import BlockL1Squared
+from mtlstruct.solvers import Stop
+from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import encode, oracle_of, train
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, oracle_of, train
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[-1,0]/%x[0,0]/%x[1,0]\nB\n")
 

@@ -13,17 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, random_corpus
 
-from mtlstruct.compaction import compact
 from mtlstruct.corpus import Corpus
-from mtlstruct.encoding import encode_training
 from mtlstruct.errors import ModelFileError, MtlError, TemplateError
-from mtlstruct.model import Model
+from mtlstruct.features.index import encode_training
+from mtlstruct.features.pruning import compact
+from mtlstruct.model.model import Model
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, arcs, boundary, regex
+from mtlstruct.templates import FUNCTIONS, TemplateSet, Term, boundary, regex
+from mtlstruct.templates import arc_terms as arcs
 from mtlstruct.templates.functions import LIST, NUMBER, VALUE, bound, signature
 from mtlstruct.templates.regex import LONGEST, RegexError, compiled
 from mtlstruct.templates.terms import expand, place, written
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 DOCS = Path(__file__).parent.parent / "docs" / "templates.md"
 
@@ -337,7 +338,7 @@ def test_a_list_that_is_not_there_names_the_line(tmp_path: Path) -> None:
 
 
 def test_too_long_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mtlstruct.templates.language.MOST_ENTRIES", 1)
+    monkeypatch.setattr("mtlstruct.templates.template_set.MOST_ENTRIES", 1)
     (tmp_path / "l").write_text("a\nb\n")
     (tmp_path / "a.tpl").write_text('U:%in[0,0,"l"]\n')
     with pytest.raises(MtlError, match="at most 1 entries in a list, got 2"):
@@ -363,7 +364,7 @@ def test_a_model_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lists", [7, {"l": 7}, {"l": [7]}, {}, None])
 def test_damaged_lists_are_refused(tmp_path: Path, lists: object) -> None:
-    from mtlstruct import archive
+    from mtlstruct._system import archive
 
     trained({"l": ("w1",)}).save(tmp_path / "a.mtl")
     header, arrays = archive.read(tmp_path / "a.mtl")

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from mtlstruct.errors import MtlError
-from mtlstruct.report.gridplots import plot_settings
 from mtlstruct.report.grids import print_settings
-from mtlstruct.report.pathplots import plot_paths
-from mtlstruct.report.paths import Point, weight_paths
 from mtlstruct.report.plots import short_label
-from mtlstruct.studies import Finding
+from mtlstruct.report.tuning_plot import plot_settings
+from mtlstruct.report.weight_path import Point, weight_paths
+from mtlstruct.report.weight_path_plot import plot_paths
 from mtlstruct.templates import TemplateSet, generate, preset
+from mtlstruct.tuning.study import Finding
 
 
 def finding(method: str, p: float | None, c: float, *f1: float) -> Finding:

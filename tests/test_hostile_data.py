@@ -9,10 +9,10 @@ import pytest
 from naive import corpus, random_corpus
 
 from mtlstruct.errors import FormatError, SolverError
-from mtlstruct.formats import gather
-from mtlstruct.learners.base import check_finite
+from mtlstruct.formats import in_memory as gather
+from mtlstruct.solvers.base import check_finite
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[0,1]/%x[1,1]\nB"
 A, B, C = ("a", "p"), ("b", "q"), ("c", "p")

@@ -10,14 +10,17 @@ import pytest
 from duals import from_python, keep_books
 from naive import random_corpus
 
-from mtlstruct import threads
-from mtlstruct._kernels import COMPILED
-from mtlstruct.encoding import encode_training
-from mtlstruct.losses import Hamming, tabulate
-from mtlstruct.oracle import Oracle
-from mtlstruct.structures import SequenceStructure, sequence_adding, sequence_gather, sequence_visit
+from mtlstruct._numba.decorators import COMPILED
+from mtlstruct._system import threads
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, tabulate
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.solvers.coordinate_ascent.sequence import block_update as sequence_visit
+from mtlstruct.solvers.coordinate_ascent.sequence import gather as sequence_gather
+from mtlstruct.solvers.coordinate_ascent.sequence import scatter as sequence_adding
+from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 LINES = [f"U{k}{j}:%x[{j},{k}]" for k in (0, 1) for j in range(-3, 4)]
 PAIRS = [f"P{j}{k}:%x[{j},0]/%x[{k},0]" for j in range(-3, 4) for k in range(j + 1, 4)]

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import mtlstruct
-from mtlstruct import _kernel_cache, _kernels, demo
+from mtlstruct._numba import decorators as _kernels
+from mtlstruct._numba import kernel_cache as _kernel_cache
+from mtlstruct.samples import recipes as demo
 from mtlstruct.templates import generate
 
 FAST = {"fast_kernel", "lean_fast_kernel"}
@@ -101,7 +103,7 @@ def test_fast_kernels_call_no_others_that_stand_by_themselves():
 
 
 CALLEE = """
-from mtlstruct._kernels import lean_inner_kernel
+from mtlstruct._numba.decorators import lean_inner_kernel
 
 @lean_inner_kernel
 def one():
@@ -109,7 +111,7 @@ def one():
 """
 BETWEEN = """
 from callee import one
-from mtlstruct._kernels import lean_inner_kernel
+from mtlstruct._numba.decorators import lean_inner_kernel
 
 @lean_inner_kernel
 def two():
@@ -117,7 +119,7 @@ def two():
 """
 CALLER = """
 from between import two
-from mtlstruct._kernels import lean_fast_kernel
+from mtlstruct._numba.decorators import lean_fast_kernel
 
 @lean_fast_kernel
 def three():
@@ -157,7 +159,7 @@ def test_a_kernel_whose_cache_cannot_be_asked_is_not_kept(monkeypatch):
 READY = """
 import sys
 import numpy as np
-from mtlstruct._kernels import kernel
+from mtlstruct._numba.decorators import kernel
 
 @kernel
 def made(size):

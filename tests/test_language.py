@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.functions import FUNCTIONS
-from mtlstruct.templates.language import Template, TemplateSet, Term, boundary, expand, skeleton
+from mtlstruct.templates.template_set import Template, TemplateSet, Term, boundary, expand, skeleton
 from mtlstruct.templates.terms import written
 
 SENTENCE = [("Das", "ART"), ("Haus", "NN"), ("brennt", "VVFIN")]

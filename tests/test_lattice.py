@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from naive import all_labelings, all_trees, path_score
 from test_sequence import problem, shapes, tables
 
-from mtlstruct import threads
-from mtlstruct.constraints import Constraints
+from mtlstruct._system import threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError, ResourceError
-from mtlstruct.lattice import Lattice
+from mtlstruct.model.lattice import Lattice
 from mtlstruct.structures import STRUCTURES, SequenceStructure
+from mtlstruct.structures.constraints import Constraints
 
 pytestmark = pytest.mark.jitless
 

@@ -66,8 +66,8 @@ def test_predicting_imports_no_learner():
     import sys
 
     code = (
-        "import sys, mtlstruct.model; "
-        "heavy = ('mtlstruct.learners', 'mtlstruct.masters', 'scipy.linalg', 'sklearn'); "
+        "import sys, mtlstruct.model.model; "
+        "heavy = ('mtlstruct.solvers', 'mtlstruct.solvers.cutting_plane', 'scipy.linalg', 'sklearn'); "
         "bad = [m for m in sys.modules if m.startswith(heavy)]; "
         "sys.exit(str(bad) if bad else 0)"
     )

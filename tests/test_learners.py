@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import corpus, objective, random_corpus
 
-from mtlstruct import demo
-from mtlstruct.encoding import encode_training
 from mtlstruct.errors import SolverError
+from mtlstruct.features.index import encode_training
 from mtlstruct.formats import columns
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.learners.ascent import FARTHEST, NEAREST, minimise_over_scale
-from mtlstruct.learners.template_weights import TemplateWeights
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.samples import recipes as demo
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.coordinate_ascent.run import FARTHEST, NEAREST, minimise_over_scale
+from mtlstruct.solvers.coordinate_ascent.template_weights import TemplateWeights
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, generate
 

@@ -7,13 +7,13 @@ import pytest
 from naive import block_squares, log_loss, random_corpus
 from scipy.optimize import minimize
 
-from mtlstruct import threads
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import LBFGS, OWLQN, Reweighted, Start, Stop
-from mtlstruct.learners.lbfgs import best_shares
-from mtlstruct.losses import Free
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L1, L2, BlockL2
+from mtlstruct._system import threads
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Free
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L1, L2, BlockL2
+from mtlstruct.solvers import LBFGS, OWLQN, Reweighted, Start, Stop
+from mtlstruct.solvers.likelihood.lbfgs import best_shares
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 

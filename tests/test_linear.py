@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from naive import count, score
 
-from mtlstruct import linear, threads
-from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct._system import threads
+from mtlstruct.linear import design as linear
+from mtlstruct.linear.design import LOOKAHEAD, Design
 
 pytestmark = pytest.mark.jitless
 

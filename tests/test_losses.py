@@ -6,15 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from naive import objective, random_corpus, random_items
 
-from mtlstruct.encoding import encode_training
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.losses import Hamming, WeightedHamming, parse_weights, tabulate
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, WeightedHamming, parse_weights, tabulate
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 
 def test_a_weight_is_what_missing_the_label_costs():

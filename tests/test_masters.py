@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import IncompatibleError, SolverError
-from mtlstruct.masters import MASTERS, Dual, certify, conic, lasso, master_for
-from mtlstruct.masters.base import Array
-from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
+from mtlstruct.solvers.cutting_plane import MASTERS, Dual, certify, master_for
+from mtlstruct.solvers.cutting_plane import group_lasso as lasso
+from mtlstruct.solvers.cutting_plane import qcqp as conic
+from mtlstruct.solvers.cutting_plane.master import Array
 
 BLOCK = BlockL1Squared()
 CONIC = [L2(), BLOCK]

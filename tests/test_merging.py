@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from naive import count, random_corpus, score
 
-from mtlstruct import threads
-from mtlstruct.encoding import encode_training
-from mtlstruct.linear import LOOKAHEAD, Design
-from mtlstruct.linear import count as fast_count
-from mtlstruct.linear import score as fast_score
-from mtlstruct.merging import merge
+from mtlstruct._system import threads
+from mtlstruct.features.duplicate_columns import merge
+from mtlstruct.features.index import encode_training
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.design import count as fast_count
+from mtlstruct.linear.design import score as fast_score
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.metrics import ChunkScores, Counts, chunk_scores, token_accuracy, word_scores
+from mtlstruct.evaluation.metrics import ChunkScores, Counts, chunk_scores, token_accuracy, word_scores
 
 
 def labels(*sentences: str) -> list[list[str]]:

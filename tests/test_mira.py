@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from naive import count, random_corpus, score, tree_oracle
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import Mira
-from mtlstruct.learners.mira import _Run
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2
+from mtlstruct.solvers import Mira
+from mtlstruct.solvers.online.mira import _Run
 from mtlstruct.structures import SequenceStructure, TreeStructure
 from mtlstruct.templates import TemplateSet
 

@@ -10,12 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from naive import corpus, random_corpus
 
-from mtlstruct import archive, threads
+from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.model import Model
-from mtlstruct.oracle import Oracle, score_parts
+from mtlstruct.model.model import Model
+from mtlstruct.objective.oracle import Oracle, score_parts
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse(
     "# words\nU0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%x[2,1]\nU\nB\nB1:%x[0,1]"
@@ -365,6 +365,6 @@ def test_one_label_is_nothing_to_learn():
 
 
 def test_a_job_that_cannot_fit_is_refused_with_the_estimate(monkeypatch):
-    monkeypatch.setattr("mtlstruct.memory.available", lambda: 1000)
+    monkeypatch.setattr("mtlstruct._system.memory.available", lambda: 1000)
     with pytest.raises(MtlError, match=r"needs about .* of memory, but only"):
         trained(4)

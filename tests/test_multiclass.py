@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import objective, random_corpus, random_items
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.losses import Hamming, WeightedHamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, WeightedHamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.coordinate_ascent.multiclass_dual import _project
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
-from mtlstruct.structures.multiclass_dual import _project
 from mtlstruct.templates import TemplateSet
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]"

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlstruct.numbering import PairTable, Vocabulary, rank_by_count
+from mtlstruct.features.vocabulary import PairTable, Vocabulary, rank_by_count
 
 pytestmark = pytest.mark.jitless
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from naive import corpus, objective, random_corpus
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import Coordinate, Proximal, Start, Stop, online
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, Proximal, Start, Stop
+from mtlstruct.solvers.online import online_mkl as online
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 

@@ -6,22 +6,22 @@ from duals import keep_books
 from naive import corpus as cells_corpus
 from naive import objective
 
-from mtlstruct import threads
+from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.encoding import encode_tokens, encode_training
 from mtlstruct.errors import IncompatibleError, TemplateError
-from mtlstruct.explain import shares
-from mtlstruct.formats import gather
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.losses import Hamming
-from mtlstruct.model import Model
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared, PBlock
+from mtlstruct.explain.sequences import shares
+from mtlstruct.features.index import encode_tokens, encode_training
+from mtlstruct.features.subsets import subset
+from mtlstruct.formats import in_memory as gather
+from mtlstruct.model.model import Model
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
-from mtlstruct.structures.cached_dual import CachedDual
-from mtlstruct.subsets import subset
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 
 def silent(record):

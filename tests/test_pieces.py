@@ -5,7 +5,8 @@ from commands import TRAIN, WORDS
 
 from mtlstruct.corpus import joined
 from mtlstruct.errors import FormatError, MtlError
-from mtlstruct.formats import columns, pieces, segmented
+from mtlstruct.formats import columns, segmented
+from mtlstruct.formats import partition as pieces
 
 
 def cells(corpus):

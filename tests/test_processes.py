@@ -11,9 +11,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtlstruct import mapped
+from mtlstruct._system import shared_arrays as mapped
+from mtlstruct._system.process_pool import in_processes
 from mtlstruct.errors import MtlError
-from mtlstruct.processes import in_processes
 
 
 def prepared(offset):
@@ -77,7 +77,7 @@ SCRIPT = """
 import sys, time
 sys.path.insert(0, {folder!r})
 from functools import partial
-from mtlstruct.processes import in_processes
+from mtlstruct._system.process_pool import in_processes
 from test_processes import slow
 if __name__ == "__main__":
     for outcome in in_processes(slow, [sys.argv[1]], 1):

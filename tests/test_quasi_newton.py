@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from mtlstruct import threads
-from mtlstruct.learners import quasi_newton
-from mtlstruct.learners.quasi_newton import Pairs, blend, combine, dot, wolfe
+from mtlstruct._system import threads
+from mtlstruct.solvers.likelihood import quasi_newton
+from mtlstruct.solvers.likelihood.quasi_newton import Pairs, blend, combine, dot, wolfe
 
 
 def bfgs_matrix(pairs, size):

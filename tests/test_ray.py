@@ -15,13 +15,13 @@ from naive import corpus, random_corpus
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray", reason="the package ray is not installed: pip install 'mtlstruct[ray]'")
 
-from mtlstruct.distributed import RayTeam  # noqa: E402
+from mtlstruct.distributed.ray_team import RayTeam  # noqa: E402
+from mtlstruct.distributed.sharded_index import Piece, pieces_of  # noqa: E402
+from mtlstruct.distributed.team import Each, LocalTeam  # noqa: E402
 from mtlstruct.errors import ResourceError  # noqa: E402
-from mtlstruct.formats import pieces  # noqa: E402
-from mtlstruct.indexing import Piece, pieces_of  # noqa: E402
-from mtlstruct.teams import Each, LocalTeam  # noqa: E402
+from mtlstruct.formats import partition as pieces  # noqa: E402
 from mtlstruct.templates import TemplateSet  # noqa: E402
-from mtlstruct.train import Options, train, train_shards  # noqa: E402
+from mtlstruct.training.train import Options, train, train_shards  # noqa: E402
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\n"
 TEMPLATES = TemplateSet.parse(LINES)

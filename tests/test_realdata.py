@@ -6,23 +6,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlstruct import metrics, studies, threads, tuning
-from mtlstruct.arcs import encode_trees
-from mtlstruct.classification import class_scores
-from mtlstruct.cli import scoring
+from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.encoding import encode_training
+from mtlstruct.evaluation import metrics
+from mtlstruct.evaluation.classification import class_scores
+from mtlstruct.features.arcs import encode_trees
+from mtlstruct.features.index import encode_training
 from mtlstruct.formats import columns, conll, segmented
-from mtlstruct.labelling import train_labels, with_labels
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.learners.base import active_templates
-from mtlstruct.losses import Hamming
-from mtlstruct.model import Model
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared
+from mtlstruct.model.model import Model
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures import SequenceStructure
+from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.train import Options, encode, train
+from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.train import Options, encode, train
+from mtlstruct.tuning import runner as tuning
+from mtlstruct.tuning import study as studies
 
 pytestmark = pytest.mark.realdata
 

@@ -11,10 +11,10 @@ import pytest
 from test_realdata import DATA, head, ner, pku, silent
 
 from mtlstruct import cli
-from mtlstruct.calibration import fit_temperature, trust
-from mtlstruct.constraints import valid
+from mtlstruct.model.calibration import fit_temperature, trust
+from mtlstruct.structures.constraints import valid
 from mtlstruct.templates import generate, preset
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 pytestmark = pytest.mark.realdata
 

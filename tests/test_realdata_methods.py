@@ -4,7 +4,7 @@ import pytest
 from test_realdata import chunk_f1, ner, silent
 
 from mtlstruct.templates import generate
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 pytestmark = pytest.mark.realdata
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from mtlstruct.errors import MtlError
-from mtlstruct.regularizers import (
+from mtlstruct.objective.regularizers import (
     L1,
     L2,
     REGULARIZERS,

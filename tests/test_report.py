@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import MtlError
-from mtlstruct.model import TemplateWeight
+from mtlstruct.model.model import TemplateWeight
 from mtlstruct.report import plots, tables
 from mtlstruct.templates import TemplateSet, generate, preset
 

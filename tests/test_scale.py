@@ -11,12 +11,13 @@ from naive import is_projective, is_tree
 from test_arcs import corpus_of
 from test_cli_trees import SENTENCES, TEMPLATES, conll
 
-from mtlstruct import cli, memory
+from mtlstruct import cli
+from mtlstruct._system import memory
+from mtlstruct._system.shared_arrays import Growing
 from mtlstruct.errors import MtlError, ResourceError
-from mtlstruct.mapped import Growing
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 ARCS = TemplateSet.parse(
     "A0:%x[h,pos]/%x[m,pos]/%direction[h,m]/%distance[h,m]\nA1:%x[h,pos]/%x[b,pos]/%x[m,pos]"
@@ -79,7 +80,7 @@ def test_vectors_grow_in_memory_and_in_files_alike(tmp_path):
 @pytest.fixture
 def little(monkeypatch):
     """As if there were so little memory that arcs do not fit, though the rest does."""
-    monkeypatch.setattr("mtlstruct.train.IN_MEMORY", 1e-9)
+    monkeypatch.setattr("mtlstruct.training.train.IN_MEMORY", 1e-9)
 
 
 @pytest.mark.parametrize("method", ["mtl", "mira"])
@@ -87,7 +88,7 @@ def test_models_do_not_depend_on_where_arcs_are_kept(tmp_path, monkeypatch, meth
     corpus = corpus_of([words(9, seed) for seed in range(20)])
     files = []
     for share in (1.0, 1e-12):
-        monkeypatch.setattr("mtlstruct.train.IN_MEMORY", share)
+        monkeypatch.setattr("mtlstruct.training.train.IN_MEMORY", share)
         kept = []
         options = Options(task="dependency", method=method)
         training = train(

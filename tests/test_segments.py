@@ -11,19 +11,19 @@ from test_dual import BARE, OBSERVED, SHARED, check_flow, rebuilt, setting
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats import columns
-from mtlstruct.learners import Stop
-from mtlstruct.learners.ascent import ACTIVE, FULL, Bounds
-from mtlstruct.learners.coordinate import Coordinate
-from mtlstruct.learners.own_ascent import OwnAscent
-from mtlstruct.linear import LOOKAHEAD, Design
-from mtlstruct.options import Options
-from mtlstruct.recipes import regularizer
-from mtlstruct.structures import sequence_segments
-from mtlstruct.structures.box import best_in_box
-from mtlstruct.structures.sequence_segments import Segments
-from mtlstruct.structures.sequence_twins import LOTS, opposed
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.solvers import Stop
+from mtlstruct.solvers.coordinate_ascent.local_run import OwnAscent
+from mtlstruct.solvers.coordinate_ascent.run import ACTIVE, FULL, Bounds
+from mtlstruct.solvers.coordinate_ascent.sequence import joint_step as sequence_segments
+from mtlstruct.solvers.coordinate_ascent.sequence.box_qp import best_in_box
+from mtlstruct.solvers.coordinate_ascent.sequence.conflicts import LOTS, opposed
+from mtlstruct.solvers.coordinate_ascent.sequence.joint_step import Segments
+from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import encode, oracle_of
+from mtlstruct.training.methods import regularizer
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, oracle_of
 
 
 def noted_visit(state, *arguments):

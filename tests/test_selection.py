@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from naive import random_corpus
 
 from mtlstruct.errors import MtlError, TemplateError
-from mtlstruct.model import Model
-from mtlstruct.selection import Trial, above, heaviest, lines_kept, top, within, without
+from mtlstruct.explain.selection import Trial, above, heaviest, lines_kept, top, within, without
+from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 SOURCE = "# words\nU0:%x[0,0]\n\nU1:%x[-1,0]/%x[0,0]\n# both\nU2:%x[1,1]\nU\nB\nB1:%x[0,1]\nU9:%x[0,1]\n"
 TEMPLATES = TemplateSet.parse(SOURCE)

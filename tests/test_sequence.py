@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import all_labelings, best_path, path_score
 
-from mtlstruct.losses import Hamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.structures.base import FORBIDDEN
 from mtlstruct.structures.sequence import CROWD

@@ -30,11 +30,11 @@ from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 from mtlstruct import cli, load
 from mtlstruct.errors import MtlError
 from mtlstruct.formats import columns
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 from mtlstruct.serve import server as server_module
 from mtlstruct.serve.app import make_app
 from mtlstruct.serve.limits import Limits
-from mtlstruct.serve.questions import Question, Reader, Sentence
+from mtlstruct.serve.requests import Question, Reader, Sentence
 from mtlstruct.serve.server import bound, checked_token, is_loopback, make_server
 from mtlstruct.serve.worker import Busy, Worker
 
@@ -555,7 +555,7 @@ def test_an_answer_that_takes_too_long_is_given_up(client: Client, monkeypatch: 
 
 
 def test_questions_asked_together_are_answered_as_alone(folder: Path) -> None:
-    from mtlstruct.serve.answers import answers
+    from mtlstruct.serve.responses import answers
 
     model = load(folder / "text.mtl")
     reader = Reader(model, Limits())
@@ -641,7 +641,7 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
     port = client("text").port
     model = load(folder / "text.mtl")
     reader = Reader(model, Limits())
-    from mtlstruct.serve.answers import answers
+    from mtlstruct.serve.responses import answers
 
     texts = [f"Ann {n} lives in Oslo " * (1 + n % 7) for n in range(24)]
     expected = [answers(model, [reader.read({"text": text})])[0] for text in texts]

@@ -8,21 +8,21 @@ import pytest
 from naive import corpus, random_corpus, random_items
 from test_checkpoints import Ending, Enough, bits
 
-from mtlstruct import threads
-from mtlstruct.checkpoints import Checkpoint
-from mtlstruct.encoding import encode_training
+from mtlstruct._system import threads
+from mtlstruct.distributed.sharded_index import Piece, build_index, pieces_of, whole
+from mtlstruct.distributed.sharded_oracle import Shard, ShardedOracle, outline_of
+from mtlstruct.distributed.team import Each, Host, LocalTeam, Own, Replaced, for_worker, in_tree
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.indexing import Piece, build_index, pieces_of, whole
-from mtlstruct.learners import LBFGS, Coordinate, CuttingPlane, Stop
-from mtlstruct.learners.base import NOTHING
-from mtlstruct.oracle import Oracle
-from mtlstruct.recipes import regularizer
-from mtlstruct.regularizers import L2, BlockL1Squared, PBlock
-from mtlstruct.shards import Shard, ShardedOracle, outline_of
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
+from mtlstruct.solvers import LBFGS, Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.base import NOTHING
 from mtlstruct.structures import STRUCTURES
-from mtlstruct.teams import Each, Host, LocalTeam, Own, Replaced, for_worker, in_tree
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.checkpoints import Checkpoint
+from mtlstruct.training.methods import regularizer
+from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse(
     "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%suffix[0,0,1]\nU4:%x[@1,0]\nB\nB1:%x[0,1]\n"

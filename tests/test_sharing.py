@@ -10,14 +10,14 @@ from naive import corpus, expansions, objective, random_corpus
 from test_exchange import crfpp_best
 from test_learners import LEARNERS, NORMS, make_oracle, silent
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.exchange import crfpp, wapiti
-from mtlstruct.exchange.features import cells_of
-from mtlstruct.model import Model
-from mtlstruct.selection import lines_kept, without
+from mtlstruct.explain.selection import lines_kept, without
+from mtlstruct.features.index import encode_training
+from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.model.model import Model
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 BAGS = """\
 U0:%x[0,0]

@@ -11,11 +11,11 @@ import pytest
 import scipy.sparse as sp
 from naive import all_labelings, random_corpus, random_items
 
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.losses import Hamming, WeightedHamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, WeightedHamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 

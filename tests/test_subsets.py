@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from naive import random_corpus
 
 from mtlstruct.corpus import entries
-from mtlstruct.encoding import encode_training
-from mtlstruct.linear import LOOKAHEAD, Design
+from mtlstruct.features.index import encode_training
+from mtlstruct.features.subsets import subset
+from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.subsets import subset
 from mtlstruct.templates import TemplateSet
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nB\nB1:%x[0,1]")

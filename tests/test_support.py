@@ -7,12 +7,12 @@ import pytest
 from duals import keep_books, ragged
 from naive import block_squares, count, objective, random_corpus, random_items, score
 
-from mtlstruct import linear
-from mtlstruct.encoding import encode_training
-from mtlstruct.learners import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
-from mtlstruct.losses import Free, Hamming
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L1, L2, BlockL1Squared, PBlock
+from mtlstruct.features.index import encode_training
+from mtlstruct.linear import design as linear
+from mtlstruct.objective.losses import Free, Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, PBlock
+from mtlstruct.solvers import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 

@@ -7,16 +7,18 @@ import pytest
 from commands import TRAIN
 from naive import random_corpus
 
-from mtlstruct import archive, studies, threads, tuning
-from mtlstruct.cli import scoring
+from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.exchange import crfpp, wapiti
-from mtlstruct.explain import explain, shares
-from mtlstruct.model import Model
-from mtlstruct.selection import Trial, top, without
-from mtlstruct.telling import telling
+from mtlstruct.explain.selection import Trial, top, without
+from mtlstruct.explain.sequences import explain, shares
+from mtlstruct.explain.top_features import telling
+from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.model.model import Model
+from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode, train
+from mtlstruct.training.train import Options, encode, train
+from mtlstruct.tuning import runner as tuning
+from mtlstruct.tuning import study as studies
 
 TEMPLATES = TemplateSet.parse(
     "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%x[2,1]\nU\nB\nB1:%x[0,1]"

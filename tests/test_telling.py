@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from naive import random_corpus
 from test_arcs import LINES, NAMES, corpora, naive_features
 
-from mtlstruct.arcs import encode_trees
-from mtlstruct.compaction import compact
-from mtlstruct.exchange.features import cells_of
-from mtlstruct.exchange.spelling import spell
-from mtlstruct.telling import NOTHING, part_names, spelled, telling
+from mtlstruct.explain.top_features import NOTHING, part_names, spelled, telling
+from mtlstruct.features.arcs import encode_trees
+from mtlstruct.features.pruning import compact
+from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.interop.feature_text import spell
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU:pre-%x[1,1]\nU\nB\nB1:%x[0,1]")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import all_trees, is_projective, is_tree, tree_oracle, tree_score
 
-from mtlstruct.losses import Hamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.structures import STRUCTURES, TreeStructure
 from mtlstruct.structures.tree import arc_rows, arc_starts
 

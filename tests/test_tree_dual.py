@@ -5,9 +5,10 @@ import pytest
 from naive import all_trees, is_tree, score, tree_oracle, tree_score
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.learners import Coordinate, CuttingPlane, Stop
-from mtlstruct.regularizers import L2, BlockL1Squared
-from mtlstruct.structures import ProjectiveTree, TreeStructure, tree_dual
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.coordinate_ascent import tree_dual
+from mtlstruct.structures import ProjectiveTree, TreeStructure
 from mtlstruct.structures.tree import arc_starts
 
 

@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from naive import random_corpus
 
-from mtlstruct import studies, threads, tuning
-from mtlstruct.cli import scoring
+from mtlstruct._system import threads
 from mtlstruct.errors import MtlError
-from mtlstruct.grid import Cell, Store, combinations, corpus_digest
+from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode, train
+from mtlstruct.training.train import Options, encode, train
+from mtlstruct.tuning import runner as tuning
+from mtlstruct.tuning import study as studies
+from mtlstruct.tuning.result_store import Cell, Store, combinations, corpus_digest
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU3:%x[0,1]\nB\nB1:%x[0,1]")
 DATA = random_corpus(np.random.default_rng(3), sentences=40)
@@ -252,12 +254,14 @@ def test_labels_that_are_no_chunks_are_compared_by_accuracy(tmp_path):
 
 
 def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
-    import mtlstruct.train
+    import mtlstruct.training.train
 
     calls = []
-    real = mtlstruct.train.encode_training
-    monkeypatch.setattr(mtlstruct.train, "encode_training", lambda *a, **k: calls.append(1) or real(*a, **k))
-    monkeypatch.setattr("mtlstruct.mapped.LEAST", 0)
+    real = mtlstruct.training.train.encode_training
+    monkeypatch.setattr(
+        mtlstruct.training.train, "encode_training", lambda *a, **k: calls.append(1) or real(*a, **k)
+    )
+    monkeypatch.setattr("mtlstruct._system.shared_arrays.LEAST", 0)
     some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
     (tmp_path / ".shared-old").mkdir()
     with tuning.runner(some, tmp_path) as ready:
@@ -283,9 +287,9 @@ def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
     with tuning.runner(study(), tmp_path) as ready:
         needed = ready.memory
         for free, expected in ((None, 8), (100 * needed, 8), (3 * needed, 3), (needed, 1)):
-            monkeypatch.setattr("mtlstruct.memory.available", lambda free=free: free)
+            monkeypatch.setattr("mtlstruct._system.memory.available", lambda free=free: free)
             assert ready.fitting(8) == expected
-        monkeypatch.setattr("mtlstruct.memory.available", lambda: needed - 1)
+        monkeypatch.setattr("mtlstruct._system.memory.available", lambda: needed - 1)
         with pytest.raises(MtlError, match="a trial needs about"):
             ready.fitting(8)
     with tuning.runner(study(splits=studies.folds(40, 2, 0), valid=None), tmp_path) as ready:

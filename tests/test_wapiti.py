@@ -7,10 +7,11 @@ import pytest
 from naive import all_labelings, corpus, random_corpus
 
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
-from mtlstruct.exchange import wapiti, wapiti_files
+from mtlstruct.interop import wapiti
+from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.functions import bound
-from mtlstruct.train import Options, train
+from mtlstruct.training.train import Options, train
 
 PATTERNS = """\
 # words

@@ -6,20 +6,21 @@ import time
 
 import pytest
 
-from mtlstruct import ahead, warming
-from mtlstruct._kernels import COMPILED
-from mtlstruct.options import Options
+from mtlstruct._numba.decorators import COMPILED
+from mtlstruct.training import precompile as ahead
+from mtlstruct.training import warmup as warming
+from mtlstruct.training.options import Options
 
 SAME_TYPES = """
 import numpy as np
 from mtlstruct import ahead
 from mtlstruct.formats import columns
 from mtlstruct import folding
-from mtlstruct.linear import _count, _score
-from mtlstruct.options import Options
+from mtlstruct.linear.design import _count, _score
+from mtlstruct.training.options import Options
 from mtlstruct.structures import box, sequence, sequence_flow, sequence_segments, sequence_twins, sequence_visit
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import train
+from mtlstruct.training.train import train
 kernels = [sequence_visit._visit, sequence_flow._repair, sequence_flow._marginals, sequence_flow._loose,
            sequence_segments._choose, sequence_segments._weigh, sequence_segments._move, sequence_segments._by_pairs,
            sequence_twins._match, box._climb, sequence._viterbi, sequence._path_scores,

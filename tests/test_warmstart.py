@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from naive import corpus, random_corpus
 
-from mtlstruct.encoding import encode_training
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.exchange.features import cells_of
-from mtlstruct.losses import Hamming
-from mtlstruct.oracle import Oracle
+from mtlstruct.features.index import encode_training
+from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, train
-from mtlstruct.warmstart import start_from
+from mtlstruct.training.train import Options, train
+from mtlstruct.training.warm_start import start_from
 
 OLD = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nU2:%x[0,1]/%x[2,1]\nU9:%x[-2,0]\nB\nB1:%x[0,1]"
 NEW = "B1:%x[0,1]\nU2:%x[0,1]/%x[2,1]\nUnew:%x[1,0]\nU0:%x[0,0]\nU0:%x[0,0]\nB\nU1:%x[-1,0]/%x[0,1]"
@@ -60,7 +60,7 @@ def blocks_of(oracle, weights):
 
 @pytest.mark.parametrize("labels", [3, 4, 2])
 def test_every_feature_in_common_is_carried_over_and_no_other(labels):
-    from mtlstruct.selection import blocks
+    from mtlstruct.explain.selection import blocks
 
     model = train(data(0, labels=3), TemplateSet.parse(OLD), Options(method="svm"), silent).model
     other = data(1, words=11, labels=labels)

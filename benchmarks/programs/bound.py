@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct import threads
-from mtlstruct.cuts import Bundle
+from mtlstruct._system import threads
 from mtlstruct.formats import columns
-from mtlstruct.learners import CuttingPlane, Record, Stop
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import BlockL1Squared
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import BlockL1Squared
+from mtlstruct.solvers import CuttingPlane, Record, Stop
+from mtlstruct.solvers.cutting_plane.bundle import Bundle
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode
+from mtlstruct.training.train import Options, encode
 
 
 def constants(oracle: Oracle) -> dict[str, float]:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct import threads
-from mtlstruct.blocks import blocks_of, stacked
-from mtlstruct.compaction import compact
+from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
+from mtlstruct.features.pruning import compact
 from mtlstruct.formats import columns
-from mtlstruct.model import Model
-from mtlstruct.options import Options
+from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import encode, oracle_of, train
+from mtlstruct.training.blocks import blocks_of, stacked
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, oracle_of, train
 
 
 def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Model, Model]:

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct.actors import LARGE, Actor, bytes_of
-from mtlstruct.distributed import RayTeam
+from mtlstruct.distributed.cocoa import ShardedAscent
+from mtlstruct.distributed.ray_actor import LARGE, Actor, bytes_of
+from mtlstruct.distributed.ray_team import RayTeam
+from mtlstruct.distributed.sharded_index import Piece, pieces_of
+from mtlstruct.distributed.team import Arrays, Each
 from mtlstruct.formats import columns
-from mtlstruct.indexing import Piece, pieces_of
-from mtlstruct.learners.sharded_ascent import ShardedAscent
-from mtlstruct.options import Options
-from mtlstruct.teams import Arrays, Each
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import train_shards
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import train_shards
 
 
 class Linked(Actor):

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mtlstruct import threads
-from mtlstruct.encoding import encode_training
+from mtlstruct._system import threads
+from mtlstruct.features.index import encode_training
 from mtlstruct.formats import columns
-from mtlstruct.learners.cutting_plane import _Run
-from mtlstruct.losses import Hamming
-from mtlstruct.masters import master_for, smooth
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.solvers.cutting_plane import master_for, smooth
+from mtlstruct.solvers.cutting_plane.solver import _Run
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct import threads
+from mtlstruct._system import threads
 from mtlstruct.formats import columns
-from mtlstruct.learners import Coordinate, Fit, Proximal, Record, Stop
-from mtlstruct.learners.online import Run
-from mtlstruct.oracle import Oracle
-from mtlstruct.regularizers import BlockL1Squared
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import BlockL1Squared
+from mtlstruct.solvers import Coordinate, Fit, Proximal, Record, Stop
+from mtlstruct.solvers.online.online_mkl import Run
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode, oracle_of
+from mtlstruct.training.train import Options, encode, oracle_of
 
 OMEGA = BlockL1Squared()
 PIECE = 20

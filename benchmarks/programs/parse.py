@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mtlstruct import threads
+from mtlstruct._system import threads
 from mtlstruct.formats import conll
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 
 
 def main(path: str, data: str, rounds: int) -> None:

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlstruct import rates, threads
-from mtlstruct.cli import scoring
-from mtlstruct.model import Model
-from mtlstruct.options import Options
-from mtlstruct.oracle import Oracle
+from mtlstruct._system import threads
+from mtlstruct.cli import rates
+from mtlstruct.model.model import Model
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import encode, oracle_of
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, oracle_of
 
 SIZE = 40_000_000
 

@@ -14,15 +14,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from mtlstruct import threads
+from mtlstruct._system import threads
 from mtlstruct.formats import columns
-from mtlstruct.learners import LBFGS, Record, Start, Stop
-from mtlstruct.learners.likelihood import Small
-from mtlstruct.learners.quasi_newton import Vector
-from mtlstruct.oracle import Oracle, Weights
-from mtlstruct.regularizers import L2
+from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct.objective.regularizers import L2
+from mtlstruct.solvers import LBFGS, Record, Start, Stop
+from mtlstruct.solvers.likelihood.problem import Small
+from mtlstruct.solvers.likelihood.quasi_newton import Vector
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, encode, oracle_of
+from mtlstruct.training.train import Options, encode, oracle_of
 
 RUNS = 7
 

@@ -10,8 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+from mtlstruct.evaluation.metrics import chunk_scores, word_scores
 from mtlstruct.formats.segmented import cut
-from mtlstruct.metrics import chunk_scores, word_scores
 
 
 def read(path: Path) -> list[list[list[str]]]:

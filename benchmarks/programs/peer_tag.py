@@ -15,8 +15,8 @@ from typing import Any
 import pycrfsuite
 
 from benchmarks.programs.attributes import Attributes, sentences
+from mtlstruct.evaluation.metrics import chunk_scores
 from mtlstruct.formats import columns, text
-from mtlstruct.metrics import chunk_scores
 from mtlstruct.templates import TemplateSet
 
 

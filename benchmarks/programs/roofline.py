@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct import rates, threads
-from mtlstruct._kernels import kernel, make_prefetch
-from mtlstruct.cli import scoring
-from mtlstruct.options import Options
-from mtlstruct.oracle import Oracle
+from mtlstruct._numba.decorators import kernel, make_prefetch
+from mtlstruct._system import threads
+from mtlstruct.cli import rates
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import encode, oracle_of
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, oracle_of
 
 AHEAD = 20
 _prefetch = make_prefetch()

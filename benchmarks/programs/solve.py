@@ -10,11 +10,11 @@ import sys
 import time
 from typing import Any
 
-from mtlstruct import threads
+from mtlstruct._system import threads
 from mtlstruct.formats import columns
-from mtlstruct.learners import Record
+from mtlstruct.solvers import Record
 from mtlstruct.templates import TemplateSet
-from mtlstruct.train import Options, Prepared, train
+from mtlstruct.training.train import Options, Prepared, train
 
 
 class Trace:

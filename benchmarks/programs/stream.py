@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-from mtlstruct import threads
-from mtlstruct.cli.annotating import _plain
-from mtlstruct.cli.predict import batches, reading
-from mtlstruct.model import Model
+from mtlstruct._system import threads
+from mtlstruct.cli.commands.predict import batches, reading
+from mtlstruct.cli.output import _plain
+from mtlstruct.model.model import Model
 
 
 def main(model: str, data: str) -> dict[str, float]:

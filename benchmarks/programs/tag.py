@@ -7,8 +7,9 @@ import sys
 import time
 from typing import Any
 
-from mtlstruct import load, threads
-from mtlstruct.encoding import FeatureIndex
+from mtlstruct import load
+from mtlstruct._system import threads
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats import columns
 
 _encode = FeatureIndex.encode

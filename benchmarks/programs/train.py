@@ -14,11 +14,11 @@ import sys
 import time
 from typing import Any
 
-import mtlstruct.train
+import mtlstruct.training.train
 from mtlstruct import cli
-from mtlstruct.learners.ascent import Ascent
+from mtlstruct.solvers.coordinate_ascent.run import Ascent
 
-_learn = mtlstruct.train.learn
+_learn = mtlstruct.training.train.learn
 _full_pass = Ascent._full_pass
 _seconds: dict[str, float] = {}
 
@@ -40,7 +40,7 @@ def _timed_pass(ascent: Any) -> Any:
 
 
 if __name__ == "__main__":
-    mtlstruct.train.learn = _timed  # type: ignore[assignment]
+    mtlstruct.training.train.learn = _timed  # type: ignore[assignment]
     Ascent._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = cli.run(["train", *sys.argv[1:], "--quiet", "--json"])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import _kernels as _kernels  # must come before anything imports numba
+from mtlstruct._numba import decorators as _kernels  # must come before anything imports numba
 
 if TYPE_CHECKING:
-    from .errors import MtlError
-    from .estimators import DependencyParser, SequenceLabeler, StructuredClassifier
-    from .model import Model, load
-    from .sentences import Sentences
-    from .templates import TemplateSet
+    from mtlstruct.errors import MtlError
+    from mtlstruct.estimators import DependencyParser, SequenceLabeler, StructuredClassifier
+    from mtlstruct.estimators.sentences import Sentences
+    from mtlstruct.model.model import Model, load
+    from mtlstruct.templates import TemplateSet
 
 __version__ = "0.1.0"
 
@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Model": "model",
-    "load": "model",
+    "Model": "model.model",
+    "load": "model.model",
     "MtlError": "errors",
     "DependencyParser": "estimators",
     "SequenceLabeler": "estimators",
     "StructuredClassifier": "estimators",
-    "Sentences": "sentences",
+    "Sentences": "estimators.sentences",
     "TemplateSet": "templates",
 }
 

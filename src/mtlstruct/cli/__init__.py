@@ -15,24 +15,24 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli import (
+from mtlstruct.cli.commands import (
     bench,
     calibrate,
     demo,
     evaluate,
     explain,
-    export,
     predict,
     report,
-    reproduce,
-    select,
     serve,
     templates,
     train,
     tune,
     weights,
 )
-from mtlstruct.cli.outcome import exit_code, heed_termination, leave, tolerant
+from mtlstruct.cli.commands import convert as export
+from mtlstruct.cli.commands import templates_select as select
+from mtlstruct.cli.errors import exit_code, heed_termination, leave, tolerant
+from reproduction import __main__ as reproduce
 
 app = typer.Typer(
     name="mtlstruct",

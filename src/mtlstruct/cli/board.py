@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from mtlstruct.cli.progress import clock, screen
 
 if TYPE_CHECKING:
-    from mtlstruct.processes import Outcome
+    from mtlstruct._system.process_pool import Outcome
 
 Run = TypeVar("Run")
 

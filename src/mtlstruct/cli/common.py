@@ -102,14 +102,14 @@ WordsOption = Annotated[
 
 def use_threads(count: int | None) -> None:
     """Sets how many threads all that follows may use."""
-    from mtlstruct.threads import set_threads
+    from mtlstruct._system.threads import set_threads
 
     set_threads(count)
 
 
 def use_memory(limit: float | None) -> None:
     """Sets how many gigabytes all that follows may use."""
-    from mtlstruct.memory import set_limit
+    from mtlstruct._system.memory import set_limit
 
     if limit is not None and not (math.isfinite(limit) and limit > 0):
         raise MtlError(f"--memory must be a positive number of gigabytes, got {limit}")

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.outcome import complain
+from mtlstruct.cli.errors import complain
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.distributed import RayTeam
-    from mtlstruct.options import Options
+    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.training.options import Options
 
 
 class Engine(StrEnum):
@@ -55,8 +55,8 @@ class Cluster:
 
     def team(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayTeam]:
         """Workers that have read the data; what befalls them is said."""
-        from mtlstruct.distributed import TIME_LIMIT, read_team
-        from mtlstruct.threads import get_threads
+        from mtlstruct._system.threads import get_threads
+        from mtlstruct.distributed.ray_team import TIME_LIMIT, read_team
 
         return read_team(
             data,

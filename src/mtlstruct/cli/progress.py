@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from mtlstruct.learners import Record, Stop
+    from mtlstruct.solvers import Record, Stop
 
 LOOK_BACK = 6
 """Passes from which the speed of the gap is taken."""

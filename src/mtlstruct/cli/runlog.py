@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlstruct import __version__
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli.common import to_json
-from mtlstruct.files import replacing
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.job import Job
+    from mtlstruct.cli.training_run import Job
     from mtlstruct.corpus import Corpus
-    from mtlstruct.learners import Record
-    from mtlstruct.model import Model
+    from mtlstruct.model.model import Model
+    from mtlstruct.solvers import Record
     from mtlstruct.templates import TemplateSet
 
 
@@ -63,7 +63,7 @@ class RunLog:
 
     def add_assessment(self, model: Model, valid: Corpus | None, source: str) -> None:
         """How the model does on held-out data, if there are any, for the report."""
-        from mtlstruct.assessment import assess
+        from mtlstruct.evaluation.error_analysis import assess
 
         if valid is not None:
             self.lines.append({"event": "assessment", **assess(model, valid, source).as_dict()})

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mtlstruct.cli.outcome import complain
+from mtlstruct.cli.errors import complain
 from mtlstruct.errors import FormatError, IncompatibleError
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.annotating import Wishes
     from mtlstruct.cli.engines import Cluster
-    from mtlstruct.constraints import Constraints
+    from mtlstruct.cli.output import Wishes
     from mtlstruct.corpus import Corpus
     from mtlstruct.formats.text import Part
-    from mtlstruct.model import Model
+    from mtlstruct.model.model import Model
+    from mtlstruct.structures.constraints import Constraints
 
 PIECE = 4_000_000
 """Bytes that a worker labels at a time."""
@@ -39,9 +39,9 @@ class Wanted:
 
 def spread(loaded: Model, data: Path, wanted: Wanted, workers: int | None, cluster: Cluster) -> Iterator[str]:
     """The labelled pieces of a file, or of the files of a folder, in order."""
-    from mtlstruct.distributed import RayTeam
-    from mtlstruct.formats import pieces
-    from mtlstruct.teams import Each
+    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.distributed.team import Each
+    from mtlstruct.formats import partition as pieces
 
     if loaded.takes_dicts:
         raise IncompatibleError(f"--engine ray is for text: {wanted.model} takes JSON lines of dicts")
@@ -70,7 +70,7 @@ class Labeller:
     """A worker's model."""
 
     def __init__(self, wanted: Wanted) -> None:
-        from mtlstruct.model import Model
+        from mtlstruct.model.model import Model
 
         self.wanted, self.model = wanted, Model.load(wanted.model)
 
@@ -79,7 +79,7 @@ class Labeller:
         return "".join(self._label(part) for part in parts)
 
     def _label(self, part: Part) -> str:
-        from mtlstruct.cli.predict import batches
+        from mtlstruct.cli.commands.predict import batches
 
         wanted = self.wanted
         source = io.BytesIO(part.read_bytes())
@@ -100,9 +100,9 @@ class Labeller:
             raise FormatError(part.path, error.line + part.lines_before(), error.problem) from None
 
     def _annotated(self, batch: Corpus, part: Part) -> str:
-        from mtlstruct.cli.annotating import annotated
-        from mtlstruct.cli.constraining import located
-        from mtlstruct.cli.predict import and_given
+        from mtlstruct.cli.commands.predict import and_given
+        from mtlstruct.cli.constraints import located
+        from mtlstruct.cli.output import annotated
 
         wanted = self.wanted
         limits = and_given(self.model, batch, wanted.limits) if wanted.partial else wanted.limits

@@ -4,9 +4,9 @@ An estimator holds what it was given and nothing else until `fit`, which turns X
 keeps the model: the same `Model` that `mtlstruct train` writes. docs/python.md shows how they are used.
 """
 
-from .base import Progress
-from .classes import StructuredClassifier
-from .sequences import SequenceLabeler
-from .trees import DependencyParser
+from mtlstruct.estimators.base import Progress
+from mtlstruct.estimators.dependency_parser import DependencyParser
+from mtlstruct.estimators.sequence_labeler import SequenceLabeler
+from mtlstruct.estimators.structured_classifier import StructuredClassifier
 
 __all__ = ["DependencyParser", "Progress", "SequenceLabeler", "StructuredClassifier"]

@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .. import threads as pool
-from ..calibration import fit_temperature
-from ..corpus import Corpus
-from ..errors import IncompatibleError, MtlError
-from ..learners import Record
-from ..model import Model
-from ..model import load as load_model
-from ..options import Options
-from ..sentences import Data, Grouping, aligned, data_for, data_of
-from ..templates import TemplateSet
-from ..templates.terms import quoted
-from ..train import train
+from mtlstruct._system import threads as pool
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.estimators.sentences import Data, Grouping, aligned, data_for, data_of
+from mtlstruct.model.calibration import fit_temperature
+from mtlstruct.model.model import Model
+from mtlstruct.model.model import load as load_model
+from mtlstruct.solvers import Record
+from mtlstruct.templates import TemplateSet
+from mtlstruct.templates.terms import quoted
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import train
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
 """A set, the path of a template file, or its lines; None: one template for each key of the feature dicts."""

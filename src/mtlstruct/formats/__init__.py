@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from mtlstruct.formats import columns, conll, dicts, items, segmented
+from mtlstruct.formats import columns, conll, items, segmented
+from mtlstruct.formats import jsonl as dicts
 
 FORMATS: dict[str, ModuleType] = {
     "columns": columns,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mtlstruct.report.tables import plain_table, show
 
 if TYPE_CHECKING:
-    from mtlstruct.studies import Finding
+    from mtlstruct.tuning.study import Finding
 
 SHOWN = ("precision", "recall", "f1", "uas", "accuracy")
 """The scores that the table has, where the task has them."""

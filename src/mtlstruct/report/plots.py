@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import MtlError
-from mtlstruct.files import replacing
 from mtlstruct.report.tables import dropped
 
 if TYPE_CHECKING:
-    from mtlstruct.model import TemplateWeight
+    from mtlstruct.model.model import TemplateWeight
 
 FORMATS = (".png", ".svg", ".pdf")
 

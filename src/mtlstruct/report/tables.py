@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from mtlstruct.model import TemplateWeight
+    from mtlstruct.model.model import TemplateWeight
 
 WIDE = 100_000
 """The width of a file or pipe, which has none."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
-from mtlstruct.model import Model
+from mtlstruct.model.model import Model
 
 
 @dataclass

@@ -31,13 +31,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from .. import __version__, web
-from ..errors import MtlError
-from ..model import Model
-from .answers import warm_up
-from .limits import Limits, default_limits
-from .questions import Reader, TooLarge
-from .worker import Busy, Worker
+from mtlstruct import __version__, web
+from mtlstruct.errors import MtlError
+from mtlstruct.model.model import Model
+from mtlstruct.serve.limits import Limits, default_limits
+from mtlstruct.serve.requests import Reader, TooLarge
+from mtlstruct.serve.responses import warm_up
+from mtlstruct.serve.worker import Busy, Worker
 
 JSON = "application/json"
 NDJSON = "application/x-ndjson"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..errors import MtlError
+from mtlstruct.errors import MtlError
 
 
 @dataclass(frozen=True)

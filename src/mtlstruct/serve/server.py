@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ..errors import MtlError
+from mtlstruct.errors import MtlError
 
 LEAST_TOKEN = 16
 """Characters of a token: fewer could be guessed."""

@@ -11,10 +11,10 @@ from collections import deque
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from ..model import Model
-from .answers import answers
-from .limits import Limits
-from .questions import Question
+from mtlstruct.model.model import Model
+from mtlstruct.serve.limits import Limits
+from mtlstruct.serve.requests import Question
+from mtlstruct.serve.responses import answers
 
 TOGETHER = 4_000
 """Tokens that are answered in one piece of work, if so many wait; more would let the first wait for the last."""

@@ -1,10 +1,10 @@
 """The table of structures: how outputs of a task hang together."""
 
-from ..errors import IncompatibleError
-from .base import Parts, Sites, Structure
-from .multiclass import MulticlassStructure
-from .sequence import SequenceStructure
-from .tree import ProjectiveTree, SingleRootProjectiveTree, SingleRootTree, TreeStructure
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.structures.base import Parts, Sites, Structure
+from mtlstruct.structures.multiclass import MulticlassStructure
+from mtlstruct.structures.sequence import SequenceStructure
+from mtlstruct.structures.tree import ProjectiveTree, SingleRootProjectiveTree, SingleRootTree, TreeStructure
 
 STRUCTURES: dict[str, type[Structure]] = {
     "sequence": SequenceStructure,

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraints import Constraints
+from mtlstruct.structures.constraints import Constraints
 
 Parts = tuple[NDArray[np.float32], ...]
 """Scores or counts over parts: for each kind float32[rows, width]."""

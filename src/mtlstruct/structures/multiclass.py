@@ -14,10 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..constraints import Constraints
-from ..errors import IncompatibleError
-from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
-from .sequence_nbest import nbest
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.structures.base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.constraints import Constraints
+from mtlstruct.structures.nbest import nbest
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -146,7 +146,7 @@ class MulticlassStructure:
 
     def dual(self, problem: DualProblem) -> DualState:
         """A distribution over the labels of each item, with exact visits."""
-        from .multiclass_dual import MulticlassDual
+        from mtlstruct.solvers.coordinate_ascent.multiclass_dual import MulticlassDual
 
         return MulticlassDual(problem)
 

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import lean_fast_kernel, lean_kernel
-from ..constraints import Constraints
-from .base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
-from .sequence_marginals import marginals
-from .sequence_nbest import nbest
+from mtlstruct._numba.decorators import lean_fast_kernel, lean_kernel
+from mtlstruct.structures.base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.constraints import Constraints
+from mtlstruct.structures.forward_backward import marginals
+from mtlstruct.structures.nbest import nbest
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -184,13 +184,13 @@ class SequenceStructure:
 
     def dual(self, problem: DualProblem) -> DualState:
         """Edge marginals and the segment-wise visit."""
-        from .sequence_dual import SequenceDual
+        from mtlstruct.solvers.coordinate_ascent.sequence.dual import SequenceDual
 
         return SequenceDual(problem)
 
     def dual_memory(self, tokens: int) -> int:
         """The flow."""
-        from .sequence_flow import flow_bytes
+        from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import flow_bytes
 
         return flow_bytes(tokens)
 

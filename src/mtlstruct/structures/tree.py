@@ -15,9 +15,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import DualProblem, DualState, Parts, RowCounts, Sites, Triplets
-from .tree_marginals import marginals
-from .tree_search import best_trees
+from mtlstruct.structures.base import DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.tree_decoding import best_trees
+from mtlstruct.structures.tree_marginals import marginals
 
 Rows = Sequence[NDArray[np.int32] | None]
 
@@ -130,13 +130,13 @@ class TreeStructure:
 
     def dual_memory(self, tokens: int) -> int:
         """The trees, and three numbers for each, in sentences of six tokens."""
-        from .tree_dual import ROOM
+        from mtlstruct.solvers.coordinate_ascent.tree_dual import ROOM
 
         return tokens * ROOM * 8
 
     def dual(self, problem: DualProblem) -> DualState:
         """Cached trees and pairwise steps between them."""
-        from .tree_dual import TreeDual
+        from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
 
         return TreeDual(problem)
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .._kernels import kernel
-from .base import Parts, RowCounts
+from mtlstruct._numba.decorators import kernel
+from mtlstruct.structures.base import Parts, RowCounts
 
 FARTHEST = 300.0
 """exp(−300) of a probability is nothing; and a product of two such weights can still be written."""

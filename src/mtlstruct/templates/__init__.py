@@ -3,8 +3,8 @@
 from mtlstruct.templates.dialects import DIALECTS
 from mtlstruct.templates.functions import FUNCTIONS
 from mtlstruct.templates.generate import generate
-from mtlstruct.templates.language import TemplateSet
 from mtlstruct.templates.presets import PRESETS, preset
+from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import Template, Term, boundary
 
 __all__ = [

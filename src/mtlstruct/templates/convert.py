@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mtlstruct.templates.dialects import CRFPP_ROWS, DIALECTS
-from mtlstruct.templates.language import TemplateSet, check_dialect
+from mtlstruct.templates.template_set import TemplateSet, check_dialect
 from mtlstruct.templates.terms import Template, Term
 
 _WAPITI = {"": "x", "lower": "X", "t": "t", "m": "m", "M": "M"}

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from mtlstruct.errors import TemplateError
-from mtlstruct.templates import arcs
+from mtlstruct.templates import arc_terms as arcs
 from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check
 from mtlstruct.templates.lines import Line, clipped
 from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, NO_COLUMN, Template, Term, quoted, written

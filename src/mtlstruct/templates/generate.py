@@ -14,7 +14,7 @@ from itertools import combinations, islice, pairwise, permutations, product
 
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.functions import FUNCTIONS, ArgumentError, check
-from mtlstruct.templates.language import TemplateSet
+from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, Term
 
 MAX_TEMPLATES = 100_000

@@ -13,7 +13,8 @@ from typing import Any
 
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
-from mtlstruct.templates.language import (
+from mtlstruct.templates.lines import Line, clipped, numbered
+from mtlstruct.templates.template_set import (
     TemplateSet,
     canonical,
     check_dialect,
@@ -23,7 +24,6 @@ from mtlstruct.templates.language import (
     named,
     read_list,
 )
-from mtlstruct.templates.lines import Line, clipped, numbered
 from mtlstruct.templates.terms import Template, skeleton
 
 ERROR, WARNING = "error", "warning"

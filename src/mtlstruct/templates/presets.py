@@ -14,9 +14,9 @@ from importlib.resources import files
 from itertools import chain, product
 
 from mtlstruct.errors import MtlError
-from mtlstruct.templates.arcs import stretched
+from mtlstruct.templates.arc_terms import stretched
 from mtlstruct.templates.generate import Gram, Section, generate, numbered, views, within
-from mtlstruct.templates.language import TemplateSet
+from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import MAX_ROW, Term
 
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..files import replacing
+from mtlstruct._system.atomic_write import replacing
 
 
 @dataclass(frozen=True)

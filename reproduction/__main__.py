@@ -1,0 +1,204 @@
+"""`reproduce`: runs the cells of the paper's tables and figures, and writes them beside the paper's numbers."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mtlstruct.cli.board import Board
+from mtlstruct.cli.errors import NO, complain
+from mtlstruct.cli.tuning_run import headline
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.templates import TemplateSet
+    from mtlstruct.training.options import Options
+    from mtlstruct.tuning.result_store import Store
+    from mtlstruct.tuning.study import Study, Trial
+    from reproduction.datasets import Folder
+    from reproduction.plan import Case, Texts
+    from reproduction.results import Results
+
+CELLS = "cells"
+
+
+def reproduce(
+    context: typer.Context,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="cws, cws-splits, ner, ner-selected, parsing, p-norm, time, sensitivity, weights; richer; or all.",
+        ),
+    ],
+    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder that has the corpora.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results are kept and looked for.")],
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", metavar="N", min=1, help="Trainings at a time.", show_default="all cores"),
+    ] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            "--minutes", metavar="M", min=0, help="Begin no training after so long; write what is there."
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+) -> None:
+    """Make a table or figure of the paper again, ours beside the paper's.
+
+    Every training is one JSON file in DIR/cells, kept as soon as it is there: the same command goes on where an
+    earlier one was interrupted. A corpus that is not in the folder leaves a row that says so. Exit code 1 if a
+    training failed; the others are not lost.
+    """
+    from mtlstruct.report.plots import check_drawing
+    from mtlstruct.tuning.result_store import Store
+    from reproduction.datasets import Folder
+    from reproduction.pages import write
+    from reproduction.plan import only, plan
+
+    check_drawing()
+    experiments = only(names)
+    store = Store(out / CELLS)
+    run = Reproduction(Folder(data), store, plan(experiments), jobs, minutes, quiet)
+    with store.locked():
+        run.all()
+        command = "mtlstruct reproduce " + " ".join(shlex.quote(name) for name in names)
+        page = write(experiments, run.results, out, f"{command} --data DIR --out DIR")
+    print(page)
+    if run.board.failed:
+        trial, reason = run.board.failed[0]
+        complain(f"{len(run.board.failed)} trainings failed, the first, {trial.options.method}: {reason}")
+        raise typer.Exit(NO)
+
+
+@dataclass
+class Reproduction:
+    """The cases of a plan, run one after the other, each on data encoded once."""
+
+    folder: Folder
+    store: Store
+    plan: Mapping[Case, Sequence[Options]]
+    jobs: int | None
+    minutes: float | None
+    quiet: bool
+    results: Results = field(init=False)
+    board: Board[Trial] = field(init=False)
+
+    def __post_init__(self) -> None:
+        from reproduction.results import Results
+
+        self.results = Results()
+        self.board = Board(0, 0, self._name, self._headline, quiet=self.quiet)
+        self.now: Case | None = None
+        self.began = time.perf_counter()
+
+    def all(self) -> None:
+        """Finds the corpora, then runs case after case."""
+        self._find()
+        cases = {case: settings for case, settings in self.plan.items() if case.data in self.results.corpora}
+        total = sum(len(settings) * max(1, case.splits) for case, settings in cases.items())
+        self.board.expect(total)
+        with self.board.screen:
+            for found in self.results.corpora.values():
+                self.board.screen.say(f"{found.title}: {found.describe()}")
+            for missing in self.results.missing.values():
+                self.board.screen.say(f"{missing.title}: {missing.describe()}")
+            for case, settings in cases.items():
+                self._run(case, settings)
+
+    def _find(self) -> None:
+        from reproduction.datasets import Found, dataset
+
+        for data in dict.fromkeys(case.data for case in self.plan):
+            found = self.folder.find(dataset(data))
+            if isinstance(found, Found):
+                self.results.corpora[data] = found
+            else:
+                self.results.missing[data] = found
+
+    def _run(self, case: Case, settings: Sequence[Options]) -> None:
+        from mtlstruct.errors import MtlError
+        from mtlstruct.tuning.study import findings
+        from reproduction.plan import Texts, study_of
+        from reproduction.results import Outcome
+
+        self.now = case
+        found = self.results.corpora[case.data]
+        texts = Texts.of(found, _read)
+        try:
+            templates = self._templates(case, texts)
+        except MtlError as error:
+            self.board.screen.say(f"{found.title}, {case.templates}: not run: {error}")
+            return
+        study = study_of(case, texts, templates, settings)
+        missing = [trial for trial in study.trials if self.store.load(trial.cell) is None]
+        self.board.know(len(study.trials) - len(missing))
+        if missing and self._time_left():
+            self._train(study, missing)
+        known = {finding.options: finding for finding in findings(study, self.store)}
+        self.results.outcomes[case] = Outcome(case, found, templates, known)
+
+    def _templates(self, case: Case, texts: Texts) -> TemplateSet:
+        from reproduction.plan import heaviest, templates_of
+
+        if case.base is None:
+            return templates_of(case, texts)
+        base = self.results.outcomes[case.base]
+        return heaviest(base.findings, case.base, base.templates, case.count)
+
+    def _train(self, study: Study, trials: Sequence[Trial]) -> None:
+        from mtlstruct._system.threads import set_threads
+        from mtlstruct.tasks import base as scoring
+        from mtlstruct.tuning.runner import runner
+
+        cores = set_threads(None)
+        with ExitStack() as stack:
+            ready = stack.enter_context(runner(study, self.store.folder))
+            jobs = ready.fitting(min(self.jobs or cores, len(trials)))
+            self.board.jobs = jobs
+            outcomes = ready.run(
+                trials,
+                self.store,
+                scoring.scores,
+                jobs=jobs,
+                threads=max(1, cores // jobs),
+                started=self.board.started,
+                go_on=self._time_left,
+            )
+            stack.enter_context(closing(outcomes))
+            for outcome in outcomes:
+                self.board.see(outcome)
+
+    def _time_left(self) -> bool:
+        return self.minutes is None or time.perf_counter() - self.began < 60 * self.minutes
+
+    def _name(self, trial: Trial) -> str:
+        from mtlstruct.cli.tuning_summary import describe
+
+        assert self.now is not None
+        case, split = self.now, trial.split
+        which = f", split {split.facts['seed']}" if "seed" in split.facts else ""
+        return f"{self.results.corpora[case.data].title}, {case.templates}: {describe(trial.options)}{which}"
+
+    def _headline(self, result: dict[str, Any]) -> str:
+        assert self.now is not None
+        return headline(self.now.task, result)
+
+
+def _read(path: Path, task: str) -> Corpus:
+    """A part of a corpus; the official files of 2002 are Latin-1."""
+    from mtlstruct.tasks import base as scoring
+
+    try:
+        path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return scoring.read(path, task, encoding="latin-1")
+    return scoring.read(path, task)

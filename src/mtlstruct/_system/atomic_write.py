@@ -1,0 +1,87 @@
+"""Writing that is whole or not there: a new file takes an old one's place once it is complete on disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from mtlstruct.errors import MtlError
+
+
+@contextmanager
+def replacing(path: str | Path, mode: str = "wb") -> Iterator[IO[bytes]]:
+    """A temporary file beside `path` that is renamed to it if the block ends well, and removed if not.
+
+    A device or a pipe is written as it is: it has no content to protect, and a rename would put a plain file
+    in its place (as root, `-o /dev/null` would be the end of /dev/null).
+    """
+    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
+    check_writable(path)
+    try:
+        with _open_special(target, mode) if _special(target) else _open_beside(target, mode) as out:
+            yield out
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+@contextmanager
+def _open_beside(target: Path, mode: str) -> Iterator[IO[bytes]]:
+    handle, name = tempfile.mkstemp(prefix=f".{target.name[:100]}.", suffix=".part", dir=target.parent)
+    try:
+        with os.fdopen(handle, mode) as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+@contextmanager
+def _open_special(target: Path, mode: str) -> Iterator[IO[bytes]]:
+    with open(target, mode) as out:
+        yield out
+
+
+def _special(target: Path) -> bool:
+    return target.exists() and not target.is_file()
+
+
+def check_writable(path: str | Path) -> None:
+    """Complains now, not after an hour of training, where the file could not be written."""
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if target.is_dir():
+        raise MtlError(f"{path}: cannot write there: it is a folder, expected a file name")
+    if not folder.is_dir():
+        raise MtlError(f"{path}: cannot write there: the folder {folder} does not exist")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise MtlError(f"{path}: cannot write there: the file is write-protected")
+    if not _special(target):
+        _try_folder(path, folder)
+
+
+def _try_folder(path: str | Path, folder: Path) -> None:
+    """Makes a nameless file and lets it go: rights alone do not tell whether a file system takes one."""
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise MtlError(f"{path}: cannot write there: no file can be made in {folder}: {reason}") from None
+
+
+def cannot_write(path: str | Path, error: OSError) -> MtlError:
+    """The sentence for a write that failed; what was there before is untouched."""
+    return MtlError(f"{path}: cannot write: {error.strerror or error}; what was there before is unchanged")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,166 @@
+"""Work over sentences, on any number of threads, with the same bits on one and on sixty-four.
+
+The corpus is cut into a *fixed* number of chunks that depends on the data alone; threads take chunks, and
+results come back in chunk order, so a sum over them does not depend on who was fast. Kernels release the GIL.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import COMPILED
+
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+CHUNKS = 64
+"""The most pieces a corpus is cut into; more than any thread count we expect, few enough to cost nothing."""
+
+LEAST = 1000
+"""Tokens below which a piece is not worth a thread's attention."""
+
+BOTH, FIRST, SECOND = 0, 1, 2
+"""Who a kernel is in work that two threads can share: one thread that does all of it in turn, or one of two."""
+
+NO_MEETING = np.zeros(9, np.int64)
+"""Where one thread would meet another, if there were one."""
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+OWN = 0.8
+"""Two threads in step wait for each other all the time. If one of them has its core for less than this share of its
+time, others want the cores too, and a pair would mostly wait for the one that is not running (on a machine with as
+many other programs as cores: 26 s in place of 1). Then one thread does the work by itself for a while."""
+
+LONGEST = 256
+"""The longest while, in calls; the first is two, and each that ends in a crowd is followed by one twice as long."""
+
+_threads = cores()
+_alone, _while = 0, 1
+_pool: ThreadPoolExecutor | None = None
+_partner: ThreadPoolExecutor | None = None
+
+
+def set_threads(count: int | None) -> int:
+    """Use `count` threads from now on (None: all cores); returns what is in force."""
+    global _threads, _pool
+    _threads = max(1, count or cores())
+    if _pool is not None:
+        _pool.shutdown()
+        _pool = None
+    return _threads
+
+
+def _forget() -> None:
+    """A copy of this process that was forked has none of its threads."""
+    global _pool, _partner
+    _pool = _partner = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def get_threads() -> int:
+    """The number of threads that parallel parts use."""
+    return _threads
+
+
+def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]:
+    """Cuts sentences 0..S into at most `count` runs of about equal token counts. ptr: int64[S+1]."""
+    sentences = len(ptr) - 1
+    if sentences <= 0:
+        return []
+    count = max(1, min(count, int(ptr[-1] - ptr[0]) // LEAST))
+    goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, count, dtype=np.int64) // count
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]]))
+    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+
+
+def shares(size: int) -> list[tuple[int, int]]:
+    """Cuts 0..size into an equal run for each thread: for work in which it does not matter where the cuts are."""
+    cuts = np.linspace(0, size, _threads + 1).astype(np.int64).tolist()
+    return [(first, last) for first, last in pairwise(cuts) if first < last]
+
+
+def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    """[work(item) for item in items], on threads: this one and others, each taking the next item when it is free."""
+    global _pool
+    if _threads == 1 or len(items) < 2:
+        return [work(item) for item in items]
+    if _pool is None:
+        _pool = ThreadPoolExecutor(_threads - 1, "mtlstruct")
+    found: dict[int, Result] = {}
+    numbers, turn = iter(range(len(items))), threading.Lock()
+
+    def following() -> int | None:
+        with turn:
+            return next(numbers, None)
+
+    def take() -> None:
+        try:
+            while (k := following()) is not None:
+                found[k] = work(items[k])
+        except BaseException:
+            while following() is not None:  # nobody begins what will not be wanted
+                pass
+            raise
+
+    # a future for each item would cost more than a small item does
+    others = [_pool.submit(take) for _ in range(min(_threads, len(items)) - 1)]
+    try:
+        take()
+    finally:
+        for other in others:
+            if not other.cancel():  # else it has not begun, and there is nothing left for it
+                other.result()
+    return [found[k] for k in range(len(items))]
+
+
+def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
+    """Calls kernel(first, last) on each fixed chunk of sentences; results in order."""
+    return in_order(lambda span: kernel(*span), chunks(ptr))
+
+
+def in_step(work: Callable[[int, NDArray[np.int64]], Result]) -> Result:
+    """work(role, meeting) by two threads that wait for each other there, or by one; what the first of them returns.
+
+    Threads that wait keep their cores, so there is one such pair: the main thread has it.
+    """
+    global _partner, _alone, _while
+    first = _threads > 1 and threading.current_thread() is threading.main_thread()
+    if not first or not COMPILED or os.name != "posix":
+        return work(BOTH, NO_MEETING)
+    if _alone > 0:
+        _alone -= 1
+        return work(BOTH, NO_MEETING)
+    if _partner is None:
+        _partner = ThreadPoolExecutor(1, "partner")
+    meeting = np.zeros_like(NO_MEETING)
+    began, used = time.perf_counter(), time.thread_time()
+    second = _partner.submit(work, SECOND, meeting)
+    try:
+        return work(FIRST, meeting)
+    except BaseException:
+        meeting[:] = np.iinfo(np.int64).max  # nobody waits for what will not come
+        raise
+    finally:
+        second.result()
+        crowded = time.thread_time() - used < OWN * (time.perf_counter() - began) - 1e-3
+        _while = min(2 * _while, LONGEST) if crowded else 1
+        _alone = _while if crowded else 0

@@ -1,0 +1,151 @@
+"""`evaluate` and `score`: how good a model is, how good a file is."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtlstruct.cli.common import (
+    EncodingOption,
+    JsonOption,
+    Task,
+    ThreadsOption,
+    WordsOption,
+    print_json,
+    use_threads,
+)
+from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
+from mtlstruct.cli.errors import NO, complain
+from mtlstruct.errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.model.calibration import Trust
+    from mtlstruct.model.lattice import Lattice
+    from mtlstruct.model.model import Model
+    from mtlstruct.structures.constraints import Constraints
+
+
+def evaluate(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    gold: Annotated[
+        Path, typer.Argument(metavar="GOLD", help="Labelled data in the format of the training data.")
+    ],
+    words: WordsOption = None,
+    json: JsonOption = False,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", metavar="F.png|.svg|.pdf", help="Draw how often labels of a probability are right."
+        ),
+    ] = None,
+    forbid: ForbidOption = None,
+    forbid_file: ForbidFileOption = None,
+    valid_bio: ValidOption = False,
+    threads: ThreadsOption = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Predict labelled data and score the result.
+
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes. Beside them stands what the
+    model's probabilities are worth: the expected calibration error, and how improbable they find the right labels.
+    """
+    from mtlstruct.model.model import Model
+    from mtlstruct.tasks import base as scoring
+
+    use_threads(threads)
+    loaded = Model.load(model)
+    vocabulary = scoring.vocabulary(words, loaded.task, encoding)
+    corpus = scoring.read_for(loaded, gold, encoding)
+    limits = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
+    with located(str(gold), corpus):
+        _warm_up(loaded, corpus, limits)
+        began = time.perf_counter()
+        lattice = loaded.lattice(corpus, limits)
+        predictions = lattice.best()
+        relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
+        seconds = time.perf_counter() - began
+    found = scoring.scores_of(loaded, corpus, predictions, vocabulary, relations)
+    worth = _worth(loaded, lattice, corpus) if lattice.probable else None
+    if plot is not None:
+        _draw(worth, plot)
+    if json:
+        speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
+        print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
+    else:
+        print(found.table(), end="")
+        if worth:
+            print(worth.line())
+        word = "items" if loaded.task == "multiclass" else "tokens"
+        print(
+            f"predicted {corpus.tokens:,} {word} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
+        )
+
+
+def score(
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="The right answers.")],
+    predicted: Annotated[
+        Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
+    ],
+    task: Annotated[
+        Task, typer.Option("--task", help="Labels or classes in the last column, words, or CoNLL trees.")
+    ],
+    words: WordsOption = None,
+    json: JsonOption = False,
+    least: Annotated[
+        float | None,
+        typer.Option(
+            "--min", metavar="F1", help="Exit with code 1 if F1 (UAS of trees) is below this percent."
+        ),
+    ] = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Score one file against another.
+
+    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
+    the accuracy, and precision, recall and F1 of each class and averaged over classes, which --min then looks at.
+    """
+    from mtlstruct.tasks import base as scoring
+
+    vocabulary = scoring.vocabulary(words, task, encoding)
+    found = scoring.score_files(gold, predicted, task, vocabulary, encoding)
+    if json:
+        print_json(found.as_dict())
+    else:
+        print(found.table(), end="")
+    name = "uas" if task == Task.dependency else "f1"
+    reached = float(found.as_dict()[name])
+    if least is not None and not reached >= least:  # so written, nan is never enough
+        complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")
+        raise typer.Exit(NO)
+
+
+def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
+    """How far the model's probabilities can be trusted."""
+    from mtlstruct.model.calibration import trust
+
+    return trust(lattice, model.gold(corpus), model.temperature)
+
+
+def _draw(worth: Trust | None, path: Path) -> None:
+    from mtlstruct.report.reliability_plot import plot_reliability
+
+    if worth is None:
+        raise IncompatibleError("--plot draws probabilities, and models of this task have none")
+    plot_reliability(worth.reliability, path, temperature=worth.temperature)
+    print(f"drew {path}", file=sys.stderr)
+
+
+def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> None:
+    """Predicts a few sentences, so that loading the kernels is not counted as predicting."""
+    import numpy as np
+
+    few = corpus.take(np.arange(min(10, len(corpus))))
+    predictions = model.predict(few, constraints)
+    if model.relations is not None:
+        model.relate(few, predictions)

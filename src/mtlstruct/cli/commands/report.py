@@ -1,0 +1,76 @@
+"""`report`: everything about a model on one page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
+from mtlstruct.cli.errors import complain
+from mtlstruct.cli.training_run import LOG_SUFFIX, log_beside
+from mtlstruct.errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from mtlstruct.model.model import Model
+    from mtlstruct.report.trace import Trace
+
+
+def report(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where to write the page.")],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="GOLD", help="Labelled data: scores, confusions and calibration."),
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            "--log", help="The log of the training.", show_default=f"MODEL{LOG_SUFFIX}, if it is there"
+        ),
+    ] = None,
+    threads: ThreadsOption = None,
+    encoding: EncodingOption = "utf-8",
+) -> None:
+    """Write one page with all there is to know about a model.
+
+    Ranked templates and the cut between kept and dropped, convergence, scores by type, confusions, calibration, the
+    most telling features, sizes, and the command that made it. Figures are those of the model, of the log beside it
+    and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
+    """
+    from mtlstruct._system.atomic_write import check_writable
+    from mtlstruct.evaluation.error_analysis import assess
+    from mtlstruct.model.model import Model
+    from mtlstruct.report.html_report import make_report
+    from mtlstruct.tasks import base as scoring
+
+    use_threads(threads)
+    refuse_overwriting([model, data, log, log_beside(model)], [out])
+    check_writable(out)
+    loaded = Model.load(model)
+    trace = _trace(loaded, model, log)
+    assessment = None
+    if data is not None:
+        assessment = assess(loaded, scoring.read_for(loaded, data, encoding), str(data))
+    page = make_report(loaded, name=model.name, size=model.stat().st_size, trace=trace, assessment=assessment)
+    page.save(out)
+    print(f"wrote {out}")
+
+
+def _trace(model: Model, path: Path, log: Path | None) -> Trace | None:
+    """The log of the training; one that was not asked for may be missing, or another's."""
+    from mtlstruct.report.trace import read
+
+    if log is None and not log_beside(path).is_file():
+        complain(f"note: there is no {log_beside(path)}: the page will say nothing of the training")
+        return None
+    place = log or log_beside(path)
+    trace = read(place)
+    if trace.is_of(model):
+        return trace
+    problem = f"{place} is the log of another training than that of {path}"
+    if log is not None:
+        raise IncompatibleError(problem)
+    complain(f"note: {problem}: the page will say nothing of the training")
+    return None

@@ -1,0 +1,317 @@
+"""One training run: reads, checks all that can be checked, learns with the progress in sight, saves, sums up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from mtlstruct.cli.common import refuse_overwriting
+from mtlstruct.cli.errors import complain
+from mtlstruct.cli.progress import Progress, TimeLeft, clock
+from mtlstruct.cli.training_summary import Result
+from mtlstruct.errors import IncompatibleError
+
+if TYPE_CHECKING:
+    from mtlstruct.cli.checkpoint_dir import Folder, Stage
+    from mtlstruct.cli.engines import Cluster
+    from mtlstruct.cli.runlog import RunLog
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.model.model import Model
+    from mtlstruct.solvers import Record, Watch
+    from mtlstruct.tasks.base import Scores
+    from mtlstruct.templates import TemplateSet
+    from mtlstruct.training.options import Options
+    from mtlstruct.training.train import Material, Prepared, Training
+    from mtlstruct.training.warmup import Warming
+
+LOG_SUFFIX = ".log.jsonl"
+
+
+def log_beside(model: Path) -> Path:
+    """Where the log of a model is looked for."""
+    return Path(f"{model}{LOG_SUFFIX}")
+
+
+class Data(NamedTuple):
+    """What a run works on.
+
+    material    the corpus, if it is encoded already
+    labels      templates for labels of arcs, if wanted
+    team        who has read the data, if workers have: the corpus is then without its text
+    warming     who compiles kernels meanwhile
+    """
+
+    templates: TemplateSet
+    corpus: Corpus
+    valid: Corpus | None
+    material: Material | None = None
+    labels: TemplateSet | None = None
+    team: RayTeam | None = None
+    warming: Warming | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training run: what goes in, where the results go, how."""
+
+    templates: Path
+    data: Path
+    model: Path
+    valid: Path | None
+    log: Path | None
+    encoding: str
+    options: Options
+    arguments: tuple[str, ...] = ()
+    refit_top: int | None = None
+    dialect: str = "mtlstruct"
+    compat: bool = False
+    start: Path | None = None
+    label_templates: Path | None = None
+    folder: Folder | None = None
+    cluster: Cluster | None = None
+
+    def check(self) -> None:
+        """Refuses, before any work, what could only fail after it."""
+        from mtlstruct._system.atomic_write import check_writable
+
+        self.options.checked()
+        if self.cluster is not None:
+            self.cluster.check(self.options, self.refit_top)
+        if self.label_templates is not None and not self.options.labels:
+            raise IncompatibleError("--label-templates is for --labels")
+        inputs = [self.templates, self.data, self.valid, self.label_templates]
+        refuse_overwriting(inputs, [self.model, self.log])
+        refuse_overwriting([self.model, self.start], [self.log])
+        for path in (self.model, self.log):
+            if path is not None:
+                check_writable(path)
+
+    def run(self, *, quiet: bool, data: Data | None = None) -> Result:
+        """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
+        from mtlstruct.training.warmup import begin
+
+        with nullcontext() if self.folder is None else self.folder.at_work():
+            if self.cluster is None:
+                with closing(begin(self.options)) as warming:
+                    return self._run((data or self.read())._replace(warming=warming), quiet=quiet)
+            with self.cluster.team(self.data, self.options, self.encoding) as team:
+                return self._run(self.read(team), quiet=quiet)
+
+    def _run(self, data: Data, *, quiet: bool) -> Result:
+        from mtlstruct.cli.runlog import RunLog
+        from mtlstruct.explain.selection import top
+        from mtlstruct.model.model import load
+
+        templates, corpus, valid, _, label_templates, team, _ = data
+        start = None if self.start is None else load(self.start)
+        log = RunLog(self, corpus, templates)
+        if team is not None:
+            team.listeners.append(log.add_event)
+        training = self._train(data, log, start, quiet=quiet)
+        first = None
+        if self.refit_top is not None:
+            chosen = templates.select(top(training.model, self.refit_top))
+            first = Result(self, corpus, _outlined(training), self._score(training, valid))
+            log.add_refit(first.numbers, chosen)
+            training = self._train(Data(chosen, corpus, None), log, start, "refit", quiet=quiet)
+        training = self._calibrated(training, valid)
+        labels = None
+        if label_templates is not None:
+            from mtlstruct.training.arc_labels import with_labels
+
+            labels = self._train_labels(corpus, label_templates, log, quiet=quiet)
+            training = replace(training, model=with_labels(training.model, labels.model))
+        training.model.save(self.model)
+        result = Result(self, corpus, training, self._score(training, valid), first, labels)
+        if self.log is not None:
+            log.add_assessment(training.model, valid, str(self.valid))
+            log.write(self.log, result.numbers)
+        return result
+
+    def _train(
+        self, data: Data, log: RunLog, start: Model | None, stage: str = "training", *, quiet: bool
+    ) -> Training:
+        """One training with the progress in sight."""
+        from mtlstruct.training.train import train, train_shards
+
+        templates, corpus, options = data.templates, data.corpus, self.options
+        with self._progress(corpus, templates, quiet=quiet) as shown:
+            if data.material is None:  # else it has been said
+                say_what_was_read(shown.say, options.task, corpus, templates)
+
+            def notify(ready: Prepared) -> None:
+                if data.material is None:
+                    _say_prepared(shown, ready)
+                if data.warming is not None:
+                    if data.warming.at_work:
+                        shown.say("compiling, for the first training on this machine")
+                    data.warming.wait()
+
+            watch = _watching(shown, log.add_pass)
+            with self._kept(stage, log, shown) as keep:
+                if data.team is not None:
+                    training = train_shards(data.team, templates, options, watch, notify, start, keep)
+                else:
+                    training = train(
+                        corpus, templates, options, watch, notify, data.material, start, keep=keep
+                    )
+            return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
+
+    def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
+        """The second stage, in the same way."""
+        from mtlstruct.formats import conll
+        from mtlstruct.training.arc_labels import train_labels
+
+        relations = conll.relations(corpus)
+        with self._progress(corpus, templates, quiet=quiet) as shown:
+            some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
+            shown.say(f"now the labels: {some}")
+            watch = _watching(shown, log.add_label_pass)
+            with self._kept("labels", log, shown) as keep:
+                training = train_labels(
+                    corpus, relations, templates, self.options, watch,
+                    lambda ready: _say_prepared(shown, ready), keep,
+                )  # fmt: skip
+            return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
+
+    def _kept(self, stage: str, log: RunLog, shown: Progress) -> AbstractContextManager[Stage | None]:
+        """What keeps one training, None if nothing is to."""
+        if self.folder is None:
+            return nullcontext()
+        from mtlstruct.cli.checkpoint_dir import Stage
+
+        return Stage(self.folder, stage, log, shown)
+
+    def _progress(self, corpus: Corpus, templates: TemplateSet, *, quiet: bool) -> Progress:
+        left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
+        return Progress(len(templates), left, quiet=quiet)
+
+    def read(self, team: RayTeam | None = None) -> Data:
+        """Templates and data, which fit each other; of data that a team has read, the outline."""
+        from mtlstruct.cli.commands.templates import read_templates
+
+        templates = read_templates(self.templates, self.dialect, self.compat)
+        if self.options.share_identical:
+            templates = templates.shared()
+        corpus = self._corpus(self.data) if team is None else team.outline()
+        templates.resolved(corpus.names).check_columns(len(corpus.columns))
+        valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
+        return Data(templates, corpus, valid, labels=self._label_templates(corpus), team=team)
+
+    def _label_templates(self, corpus: Corpus) -> TemplateSet | None:
+        """Those for labels of arcs, if wanted, which fit the data too."""
+        if not self.options.labels:
+            return None
+        from mtlstruct.formats import conll
+        from mtlstruct.templates import TemplateSet
+        from mtlstruct.templates.presets import preset
+        from mtlstruct.training.arc_labels import check_labels
+
+        given = self.label_templates
+        return check_labels(
+            corpus,
+            conll.relations(corpus),
+            preset("dependency-labels") if given is None else TemplateSet.read(given),
+        )
+
+    def _corpus(self, path: Path, width: int = 0) -> Corpus:
+        from mtlstruct.formats import partition as pieces
+        from mtlstruct.tasks import base as scoring
+
+        options = self.options
+
+        def read(file: Path) -> Corpus:
+            return scoring.read(
+                file,
+                options.task,
+                tags=options.tags,
+                encoding=self.encoding,
+                width=width,
+                single_root=options.single_root,
+            )
+
+        if path.is_dir() and options.task == "dependency":
+            raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
+        return pieces.joined_files(path, read) if path.is_dir() else read(path)
+
+    def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
+        """The training whose model has a temperature, if there are held-out data to fit one on and it needs one."""
+        model = training.model
+        if valid is None or "temperature" in model.facts:
+            return training
+        from mtlstruct.model.calibration import fit_temperature
+
+        lattice = model.lattice(valid)
+        if not lattice.probable:
+            return training
+        try:
+            temperature = fit_temperature(lattice, model.gold(valid))
+        except IncompatibleError as error:  # no reason to lose what was learned
+            complain(f"{self.valid}: {error}: the model has no temperature")
+            return training
+        return replace(training, model=replace(model, facts=model.facts | {"temperature": temperature}))
+
+    def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
+        from mtlstruct.tasks import base as scoring
+
+        if valid is None:
+            return None
+        return scoring.scores_of(training.model, valid, training.model.predict(valid))
+
+
+def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
+    """Shows and notes each pass, and never stops one."""
+
+    def watch(record: Record) -> bool:
+        note(record, shown.seconds)
+        shown.see(record)
+        return False
+
+    return watch
+
+
+def _outlined(training: Training) -> Training:
+    """The same without the weights of the fit, whose memory the next training wants."""
+    return replace(training, fit=replace(training.fit, weights=[]))
+
+
+def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
+    """How much there is, and what looks odd about it."""
+    labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
+    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}"
+    items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
+    say(f"read {items if task == 'multiclass' else sentences}; {len(templates)} templates")
+    if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
+        some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
+        say(f"note: all {some}; the last column is taken for the label")
+
+
+def _say_prepared(shown: Progress, ready: Prepared) -> None:
+    from mtlstruct._system import memory
+    from mtlstruct._system.memory import gigabytes
+
+    free = memory.available()
+    room = "" if free is None else f", {gigabytes(free)} is free"
+    shown.say(
+        f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
+        f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"
+    )
+    if ready.folder is not None:
+        shown.say(f"arcs are kept in a file in {ready.folder}: they would fill the memory")
+    if ready.constant or ready.identical:
+        shown.say(
+            f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "
+            "tell one tree from another (`weights` names them)"
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,88 @@
+"""What estimators share whose outputs are labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus, label_outputs
+from mtlstruct.errors import FormatError
+from mtlstruct.estimators.base import Structured
+from mtlstruct.estimators.sentences import Data
+from mtlstruct.formats import in_memory as gather
+from mtlstruct.training.options import Options
+
+
+class Labelling(Structured):
+    """Those whose outputs are labels: strings, or whatever else is told apart by its text."""
+
+    method: str
+    c: float
+    p: float | None
+    solver: str | None
+    gap: float | None
+    epsilon: float | None
+    max_iter: int | None
+    epochs: int | None
+    min_count: int
+    normalize: str
+    scaling: str
+    label_support: str
+    share_identical: bool
+    loss_weights: Mapping[Any, float] | None
+    random_state: int
+
+    def _options(self) -> Options:
+        return Options(
+            task=self._task,
+            method=self.method,
+            c=self.c,
+            p=self.p,
+            solver=self.solver,
+            gap=self.gap,
+            epsilon=self.epsilon,
+            max_iter=self.max_iter,
+            epochs=self.epochs,
+            min_count=self.min_count,
+            normalize=self.normalize,
+            seed=self.random_state,
+            loss_weights=tuple((str(label), w) for label, w in (self.loss_weights or {}).items()),
+            share_identical=self.share_identical,
+            scaling=self.scaling,
+            label_support=self.label_support,
+        )
+
+    def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+        if y is None:
+            if data.corpus.outputs is None:
+                raise FormatError("y", None, "expected labels, got none")
+            return data.corpus, {}
+        spelled = _Spelled(([label] for label in y) if self._alone else y)
+        outputs, labels = label_outputs(gather.labels(spelled, data.lengths))
+        return replace(data.corpus, outputs=outputs, labels=labels), spelled.originals
+
+    def _named(self, outputs: NDArray[np.int32]) -> list[Any]:
+        return [self.classes_[i] for i in outputs.tolist()]
+
+
+class _Spelled:
+    """Labels as text, sentence by sentence; `originals` are those that were no text."""
+
+    def __init__(self, y: Iterable[Iterable[Any]]) -> None:
+        self.y = y
+        self.originals: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for sentence in self.y:
+            yield [label if type(label) is str else self._text(label) for label in sentence]
+
+    def _text(self, label: Any) -> str:
+        text = str(label)
+        known = self.originals.setdefault(text, label)
+        if known != label:
+            raise FormatError("y", None, f"expected labels that differ as text, got {known!r} and {label!r}")
+        return text

@@ -1,0 +1,297 @@
+"""Sentences gathered once, whose encoding is shared by all that is trained on parts of them.
+
+    X = Sentences(X)                                            lists, generators, a file
+    GridSearchCV(SequenceLabeler(), {"c": [0.1, 1, 10]}).fit(X, y)
+
+A `Sentences` looks like a list of sentences. What it gives out are `Sentence`s, which know where they belong, so that
+the lists that scikit-learn makes of them are seen to be parts. The encoding of the whole is kept for the templates
+and options it was last wanted for, and a part of it is cut out for each fold (subsets.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import ABSENT, Column, Corpus
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.features.subsets import subset
+from mtlstruct.formats import columns as column_files
+from mtlstruct.formats import conll
+from mtlstruct.formats import in_memory as gather
+from mtlstruct.formats import jsonl as dicts
+from mtlstruct.model.model import Model
+from mtlstruct.structures import structure_for
+from mtlstruct.templates import TemplateSet
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import Material, encode
+from mtlstruct.tuning.study import ENCODING
+
+Grouping = str | Callable[[str], str | None] | None
+"""What groups keys: a regular expression (its first group, or all that it matches), a function, or nothing."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One of some Sentences."""
+
+    whole: Sentences
+    number: int
+
+    def __len__(self) -> int:
+        return int(self.whole.lengths[self.number])
+
+
+class Sentences(Sequence[Sentence]):
+    """Sentences in memory or from a file.
+
+    Parameters
+    ----------
+    X : iterable of sentences, str, Path or Corpus
+        Sentences are lists of feature dicts, or of rows if `columns` says so; a generator is consumed once. A path is
+        that of a column file (labelled), or of a CoNLL-X or CoNLL-U file if `task` is "dependency".
+    columns : sequence of str, bool or None
+        True: tokens are rows, a cell for each column. Names: the same, with names that templates may use; a token
+        may then be a dict from name to cell. None: tokens are dicts of features.
+    group_by : str, callable or None
+        Puts keys of feature dicts into groups, each of which is a template: a regular expression, or a function of
+        the key. A key that the expression does not match, or for which the function gives None, is its own group.
+    alone : bool
+        Each entry of X is an item that stands alone, that is, a token.
+    task : str
+        What a path is a file of.
+
+    Attributes
+    ----------
+    y : list of lists
+        The labels or heads that a file has; None for other sentences.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        *,
+        columns: Sequence[str] | bool | None = None,
+        group_by: Grouping = None,
+        alone: bool = False,
+        task: str = "sequence",
+    ) -> None:
+        self.groups: dict[str, str] | None = None
+        self.dicts = False
+        self._encoded: tuple[Any, Material] | None = None
+        if isinstance(X, str | Path):
+            X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
+        if isinstance(X, Corpus):
+            self.corpus, self.kept = X, np.ones(len(X), np.bool_)
+            return
+        X = ([item] for item in _items(X)) if alone else X
+        if columns is None or columns is False:
+            found = gather.dicts(X, group=grouped(group_by))
+            self.dicts = True
+            self.groups = None if group_by is None else found.groups
+        else:
+            found = gather.rows(X, names=() if columns is True else tuple(columns))
+        self.corpus, self.kept = found.corpus, found.kept
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each sentence. int64[S]"""
+        lengths = np.zeros(len(self.kept), np.int64)
+        lengths[self.kept] = np.diff(self.corpus.ptr)
+        return lengths
+
+    @property
+    def y(self) -> list[list[Any]] | None:
+        """The labels or heads that came with a file."""
+        corpus = self.corpus
+        if corpus.outputs is None:
+            return None
+        names = (
+            [corpus.labels[i] for i in corpus.outputs.tolist()] if corpus.labels else corpus.outputs.tolist()
+        )
+        return [names[span] for span in corpus.sentences()]
+
+    def __len__(self) -> int:
+        return len(self.kept)
+
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Sentence]: ...
+    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+        if isinstance(index, slice):
+            return [Sentence(self, number) for number in range(len(self))[index]]
+        return Sentence(self, range(len(self))[index])
+
+    def __iter__(self) -> Iterator[Sentence]:
+        return (Sentence(self, number) for number in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} sentences, {self.corpus.tokens:,} tokens, {len(self.corpus.columns)} columns>"
+
+    def material(self, templates: TemplateSet, options: Options, chosen: NDArray[np.int64]) -> Material:
+        """The encoding of some sentences of the corpus, cut out of that of the whole, which is made once."""
+        key = (templates, *(getattr(options, name) for name in ENCODING))
+        if self._encoded is None or self._encoded[0] != key:
+            self._encoded = None  # the old one is not to be held while the new one is made
+            labelled = replace(self.corpus, outputs=np.zeros(self.corpus.tokens, np.int32), labels=("a", "b"))
+            self._encoded = key, encode(labelled, templates, options)
+        whole = self._encoded[1]
+        if len(chosen) == len(self.corpus):
+            return whole
+        sites = structure_for(options.task, options.structure)(2).sites(self.corpus.ptr)
+        return replace(whole, encoded=subset(whole.encoded, chosen, sites, options.min_count))
+
+
+def grouped(group_by: Grouping) -> Callable[[str], str | None]:
+    """The group of a key."""
+    if group_by is None:
+        return lambda key: key
+    if isinstance(group_by, str):
+        try:
+            pattern = re.compile(group_by)
+        except re.error as error:
+            raise IncompatibleError(
+                f"group_by: expected a regular expression, got {group_by!r}: {error}"
+            ) from None
+
+        def match(key: str) -> str | None:
+            found = pattern.search(key)
+            return key if found is None else found[min(1, pattern.groups)] or key
+
+        return match
+    if not callable(group_by):
+        raise IncompatibleError(f"group_by: expected a regular expression or a function, got {group_by!r}")
+    return lambda key: group if (group := group_by(key)) is not None else key
+
+
+@dataclass(frozen=True)
+class Data:
+    """X as a corpus.
+
+    kept     bool[S]: which of the sentences that came are in it; empty ones are not
+    dicts    whether tokens are dicts of features; `groups` of their keys, if there are any
+    whole    the Sentences that X is a part of, and `chosen`, which sentences of its corpus; None if X is just data
+    """
+
+    corpus: Corpus
+    kept: NDArray[np.bool_]
+    dicts: bool = False
+    groups: dict[str, str] | None = None
+    whole: Sentences | None = None
+    chosen: NDArray[np.int64] | None = None
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each sentence that came. int64[S]"""
+        lengths = np.zeros(len(self.kept), np.int64)
+        lengths[self.kept] = np.diff(self.corpus.ptr)
+        return lengths
+
+    def spread(self, cells: Sequence[Any]) -> list[list[Any]]:
+        """Token by token -> sentence by sentence, empty ones included."""
+        lengths = self.lengths
+        ends = np.cumsum(lengths).tolist()
+        return [list(cells[end - n : end]) for end, n in zip(ends, lengths.tolist(), strict=True)]
+
+    def material(self, templates: TemplateSet, options: Options, labels: int) -> Material | None:
+        """The encoding cut out of that of the whole; None where there is none to be shared."""
+        if self.whole is None or self.chosen is None or options.task == "dependency":
+            return None
+        if np.any(np.diff(self.chosen) <= 0):  # drawn with replacement, or in another order
+            return None
+        structure = structure_for(options.task, options.structure)(labels)
+        return replace(self.whole.material(templates, options, self.chosen), structure=structure)
+
+
+def data_of(
+    X: Any,
+    *,
+    columns: Sequence[str] | bool | None,
+    group_by: Grouping = None,
+    alone: bool = False,
+    task: str = "sequence",
+) -> Data:
+    """Whatever an estimator is given for X; for the arguments see Sentences."""
+    part = _part_of(X)
+    if part is not None:
+        return _cut(*part)
+    found = Sentences(X, columns=columns, group_by=group_by, alone=alone, task=task)
+    return Data(found.corpus, found.kept, found.dicts, found.groups)
+
+
+def data_for(model: Model, X: Any, *, alone: bool = False) -> Data:
+    """The same with the columns of a model."""
+    part = _part_of(X)
+    if part is not None:
+        found = _cut(*part)
+        return replace(found, corpus=aligned(found.corpus, model.names)) if found.dicts else found
+    if isinstance(X, str | Path):
+        X = _read_for(model, X, alone)
+    if isinstance(X, Corpus):
+        return Data(X, np.ones(len(X), np.bool_))
+    X = ([item] for item in _items(X)) if alone else X
+    if model.takes_dicts:
+        group = (lambda key: key) if model.groups is None else model.groups.get
+        gathered = gather.dicts(X, group=group, names=model.names)
+    else:
+        gathered = gather.rows(X, names=model.names)
+    return Data(gathered.corpus, gathered.kept)
+
+
+def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
+    """The corpus with the columns of these names, in this order; one that it lacks has no cells."""
+    if corpus.names == tuple(names):
+        return corpus
+    known = dict(zip(corpus.names, corpus.columns, strict=True))
+    nothing = Column(np.full(corpus.tokens, ABSENT, np.int32), [])
+    return replace(corpus, columns=tuple(known.get(name, nothing) for name in names), names=tuple(names))
+
+
+def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
+    """The whole that X is a part of, and which sentences of it."""
+    if isinstance(X, Sentences):
+        return X, np.arange(len(X))
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    if not isinstance(first, Sentence):
+        return None
+    if not all(isinstance(one, Sentence) and one.whole is first.whole for one in X):
+        raise IncompatibleError("X: expected sentences of one Sentences, got others among them")
+    return first.whole, np.array([one.number for one in X], np.int64)
+
+
+def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
+    """Some of the sentences; those without a token are in no corpus."""
+    kept = whole.kept[numbers]
+    chosen = (np.cumsum(whole.kept) - 1)[numbers[kept]]
+    corpus = whole.corpus if len(chosen) == len(whole.corpus) else whole.corpus.take(chosen)
+    if np.any(np.diff(chosen) <= 0):
+        corpus = whole.corpus.take(chosen)
+    return Data(corpus, kept, whole.dicts, whole.groups, whole, chosen)
+
+
+def _read_for(model: Model, path: str | Path, alone: bool) -> Corpus:
+    """A file for a model, with outputs or without."""
+    if model.task == "dependency":
+        return conll.read(path)
+    if model.takes_dicts:
+        return dicts.read(path, labelled=False, names=model.names, groups=model.groups, alone=alone)
+    found = column_files.read(path, labelled=False, alone=alone)
+    if len(found.columns) <= model.columns:
+        return found
+    return column_files.read(path, alone=alone)
+
+
+def _items(X: Any) -> Iterable[Any]:
+    """Items; a row of a matrix is a vector of one group."""
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        return ({"x": row.astype(np.float64)} for row in X)
+    return X if isinstance(X, Iterable) else [X]

@@ -1,0 +1,138 @@
+"""StructuredClassifier: a class for each item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.estimators.base import Callback, Structured, Templates
+from mtlstruct.estimators.label_mixin import Labelling
+from mtlstruct.estimators.sentences import Grouping, data_for
+
+
+class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
+    """A class for each of many items, from feature dicts, templates or numbers, with groups that weigh themselves.
+
+    X is a list of items: feature dicts, in which each key is a template; rows of cells, with `templates`; or a
+    matrix of numbers, all of which are one group. y has a class for each. `score` is the share that is right.
+
+    Parameters
+    ----------
+    templates : TemplateSet, path, list of lines or None
+        Where to look, in rows 0 only; None for feature dicts.
+    method, c, p, solver, gap, epsilon, max_iter, epochs, min_count, normalize, scaling, label_support
+        See SequenceLabeler.
+    share_identical, loss_weights
+        See SequenceLabeler.
+    group_by, columns, random_state, patience, threads
+        See SequenceLabeler.
+
+    Attributes
+    ----------
+    model_, template_weights_, gap_, objective_, n_iter_, validation_scores_
+        See SequenceLabeler.
+    classes_ : ndarray
+        The classes.
+    """
+
+    _task = "multiclass"
+    _alone = True
+
+    def __init__(
+        self,
+        templates: Templates = None,
+        *,
+        method: str = "mtl",
+        c: float = 1.0,
+        p: float | None = None,
+        solver: str | None = None,
+        gap: float | None = None,
+        epsilon: float | None = None,
+        max_iter: int | None = None,
+        epochs: int | None = None,
+        min_count: int = 1,
+        normalize: str = "none",
+        scaling: str = "unit",
+        label_support: str = "all",
+        share_identical: bool = False,
+        loss_weights: Mapping[Any, float] | None = None,
+        group_by: Grouping = None,
+        columns: Sequence[str] | None = None,
+        random_state: int = 0,
+        patience: int | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.templates = templates
+        self.method = method
+        self.c = c
+        self.p = p
+        self.solver = solver
+        self.gap = gap
+        self.epsilon = epsilon
+        self.max_iter = max_iter
+        self.epochs = epochs
+        self.min_count = min_count
+        self.normalize = normalize
+        self.scaling = scaling
+        self.label_support = label_support
+        self.share_identical = share_identical
+        self.loss_weights = loss_weights
+        self.group_by = group_by
+        self.columns = columns
+        self.random_state = random_state
+        self.patience = patience
+        self.threads = threads
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Trains on items and their classes; for the arguments see SequenceLabeler.fit."""
+        super().fit(X, y, X_val, y_val, callback)
+        self.classes_: Any = np.array(self.classes_)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The class of each item.
+
+        Parameters
+        ----------
+        X : like that of `fit`
+
+        Returns
+        -------
+        ndarray
+            One class an item.
+        """
+        model = self._model()
+        corpus = data_for(model, X, alone=True).corpus
+        classes: NDArray[Any] = np.asarray(self.classes_)[self._best(model, corpus)]
+        return classes
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """How probable each class is, at the model's temperature: fitted on X_val, 1 without.
+
+        Returns
+        -------
+        ndarray of shape (items, classes)
+            Columns in the order of `classes_`.
+        """
+        model = self._model()
+        corpus = data_for(model, X, alone=True).corpus
+        return model.marginals(corpus).node if len(corpus) else np.zeros((0, len(self.classes_)))
+
+    score = Structured.score
+
+    def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
+        assert gold.outputs is not None
+        names, ours = np.array(gold.labels), np.array(labels)
+        return float(np.mean(names[gold.outputs] == ours[found])) if len(found) else 0.0

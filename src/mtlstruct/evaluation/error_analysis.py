@@ -1,0 +1,220 @@
+"""A model on labelled data, in full: the official scores, scores by type, what is taken for what, calibration.
+
+This is what a report shows and what `train --valid` leaves in its log, so it is made of plain numbers and names.
+Counts beside the official ones are exact counts of labels, words or arcs; they are no scores of a script.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.evaluation.metrics import ChunkScores, Counts
+from mtlstruct.evaluation.scores import Scores, headline, scores_of, without_chunks
+from mtlstruct.formats import conll, segmented, text
+from mtlstruct.model.calibration import Trust, trust
+from mtlstruct.model.model import Model
+
+POSTAG = 2
+"""The column of a tree's coarse part of speech."""
+
+REACHES = ((1, "1"), (2, "2"), (3, "3–4"), (5, "5–9"), (10, "10+"))
+"""Bins of the distance between a word and its head: where they begin, and their names."""
+
+LONG = 5
+"""Words of so many characters and more are one type."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Counts of the same things sorted in one way: chunks by type, arcs by distance."""
+
+    title: str
+    rows: dict[str, Counts]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: a row a type."""
+        rows = [{"name": name} | counts.as_dict() | vars(counts) for name, counts in self.rows.items()]
+        return {"title": self.title, "rows": rows}
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often what is right (row) was taken for what (column): counts int64[names, names]."""
+
+    axis: str
+    names: tuple[str, ...]
+    counts: NDArray[np.int64]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: only what occurs, as (right, chosen, how often)."""
+        right, chosen = np.nonzero(self.counts)
+        cells = np.stack([right, chosen, self.counts[right, chosen]], axis=1)
+        return {"axis": self.axis, "names": list(self.names), "cells": cells.tolist()}
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Everything about one model on one labelled text; `trust` is None where a model has no probabilities."""
+
+    source: str
+    scores: Scores
+    groups: tuple[Group, ...]
+    confusions: tuple[Confusion, ...]
+    trust: Trust | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same for JSON, as the log keeps it and the report shows it."""
+        return {
+            "source": self.source,
+            "headline": headline(self.scores),
+            "scores": {k: v for k, v in self.scores.as_dict().items() if k != "per_type"},
+            "groups": [group.as_dict() for group in self.groups],
+            "confusions": [confusion.as_dict() for confusion in self.confusions],
+            "trust": None if self.trust is None else _trust(self.trust),
+        }
+
+
+def assess(model: Model, gold: Corpus, source: str) -> Assessment:
+    """Predicts labelled data and counts; `source` is their name."""
+    lattice = model.lattice(gold)
+    predictions = lattice.best()
+    relations = None if model.relations is None else model.relate(gold, predictions)
+    found = scores_of(model, gold, predictions, relations=relations)
+    if model.task != "dependency":
+        groups, confusions = _labels(model, gold, predictions, found)
+    else:
+        groups, confusions = _trees(gold, predictions)
+        if model.relations is not None and relations is not None:
+            more = _relations(gold, predictions, text.named(relations, model.relations.labels))
+            groups, confusions = [*groups, more[0]], [*confusions, more[1]]
+    worth = None
+    if lattice.probable:
+        worth = trust(lattice, model.gold(gold), model.temperature)
+    return Assessment(source, found, tuple(groups), tuple(confusions), worth)
+
+
+# Labels ----------------------------------------------------------------------------------------------------
+
+
+def _labels(
+    model: Model, gold: Corpus, predictions: NDArray[np.int32], found: Scores
+) -> tuple[list[Group], list[Confusion]]:
+    assert gold.outputs is not None
+    names = (*model.labels, *(label for label in gold.labels if label not in set(model.labels)))
+    number = {name: n for n, name in enumerate(names)}
+    right = np.array([number[label] for label in gold.labels], np.int64)[gold.outputs]
+    confusion = _confusion("label", names, right, predictions)
+    by_label = Group("by class" if model.task == "multiclass" else "by label", _counts_of(confusion))
+    if isinstance(found, ChunkScores) and not without_chunks(found):
+        return [Group("by chunk type", found.types), by_label], [confusion]
+    if model.task == "segmentation":
+        return [_words_by_length(gold, model.labels, predictions), by_label], [confusion]
+    return [by_label], [confusion]
+
+
+def _words_by_length(gold: Corpus, labels: Sequence[str], predictions: NDArray[np.int32]) -> Group:
+    assert gold.outputs is not None
+    theirs = _spans(gold, text.named(gold.outputs, gold.labels))
+    ours = _spans(gold, text.named(predictions, labels))
+    return Group("by length of the word", _tally(_lengths(theirs), _lengths(ours), _lengths(theirs & ours)))
+
+
+def _spans(corpus: Corpus, labels: list[str]) -> set[tuple[int, int]]:
+    found = segmented.words_of(corpus, labels)
+    return set(zip(found.starts, found.stops, strict=True))
+
+
+def _lengths(spans: Iterable[tuple[int, int]]) -> Counter[str]:
+    sizes = (stop - start for start, stop in spans)
+    return Counter(f"{LONG}+" if size >= LONG else str(size) for size in sizes)
+
+
+# Trees -----------------------------------------------------------------------------------------------------
+
+
+def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], list[Confusion]]:
+    assert gold.outputs is not None
+    lengths = np.diff(gold.ptr)
+    place = np.arange(gold.tokens) - np.repeat(gold.ptr[:-1], lengths) + 1
+    theirs, ours = _arcs(gold.outputs, place), _arcs(predictions, place)
+    names = _arc_names()
+    same = gold.outputs == predictions
+    counted = [_named(numbers, names) for numbers in (theirs, ours, theirs[same])]
+    by_arc = _tally(counted[0], counted[1], counted[2], names)
+    tags = gold.columns[POSTAG].cells()
+    every, right = Counter(tags), Counter(tag for tag, hit in zip(tags, same.tolist(), strict=True) if hit)
+    groups = [
+        Group("by part of speech", _tally(every, every, right)),
+        Group("by direction and distance of the head", by_arc),
+    ]
+    return groups, [_confusion("head, as seen from the word", names, theirs, ours)]
+
+
+def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]) -> tuple[Group, Confusion]:
+    """Relations of arcs: right are those whose head is right too, as in LAS; confused they are under any head."""
+    theirs = conll.relations(gold).cells()
+    assert gold.outputs is not None
+    hits = zip(theirs, ours, (gold.outputs == predictions).tolist(), strict=True)
+    right = Counter(name for name, other, same in hits if same and name == other)
+    names = sorted({*theirs, *ours})
+    number = {name: n for n, name in enumerate(names)}
+    sides = [np.array([number[name] for name in side], np.int64) for side in (theirs, ours)]
+    counts = _tally(Counter(theirs), Counter(ours), right)
+    return Group("by relation, under the right head", counts), _confusion("relation", names, *sides)
+
+
+def _arcs(heads: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The class of each token's arc, a number into _arc_names."""
+    starts = [start for start, _ in REACHES]
+    reach = np.searchsorted(starts, np.abs(heads - place), side="right") - 1
+    # left heads from far to near, then the root, then right heads from near to far
+    left, right = len(REACHES) - 1 - reach, len(REACHES) + 1 + reach
+    return np.where(heads == 0, len(REACHES), np.where(heads < place, left, right)).astype(np.int64)
+
+
+def _arc_names() -> tuple[str, ...]:
+    names = [name for _, name in REACHES]
+    return (*(f"← {name}" for name in reversed(names)), "root", *(f"→ {name}" for name in names))
+
+
+# What both need --------------------------------------------------------------------------------------------
+
+
+def _confusion(
+    axis: str, names: Sequence[str], right: NDArray[np.integer], chosen: NDArray[np.integer]
+) -> Confusion:
+    n = len(names)
+    counts = np.bincount(right.astype(np.int64) * n + chosen, minlength=n * n)
+    return Confusion(axis, tuple(names), counts.reshape(n, n))
+
+
+def _counts_of(confusion: Confusion) -> dict[str, Counts]:
+    """The counts of each name that occurs."""
+    table = confusion.counts
+    rows = zip(confusion.names, table.sum(axis=1), table.sum(axis=0), np.diag(table), strict=True)
+    return {name: Counts(int(g), int(p), int(c)) for name, g, p, c in rows if g or p}
+
+
+def _named(numbers: NDArray[np.int64], names: Sequence[str]) -> Counter[str]:
+    counts = np.bincount(numbers, minlength=len(names)).tolist()
+    return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
+
+
+def _tally(
+    theirs: Counter[str], ours: Counter[str], both: Counter[str], order: Sequence[str] | None = None
+) -> dict[str, Counts]:
+    names = sorted(theirs | ours) if order is None else [name for name in order if theirs[name] or ours[name]]
+    return {name: Counts(theirs[name], ours[name], both[name]) for name in names}
+
+
+def _trust(worth: Trust) -> dict[str, Any]:
+    found = worth.reliability
+    bins = np.stack([found.counts, found.confidence, found.accuracy], axis=1)
+    return worth.as_dict() | {"bins": bins.tolist()}

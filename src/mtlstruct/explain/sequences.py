@@ -1,0 +1,256 @@
+"""Why a label and not another: the score of a path taken apart into what each template gives.
+
+A score is a sum over templates, so the difference of two paths is one too, and nothing here is an estimate. For
+each token the chosen path is compared with the runner-up, the best path that has another label at that token
+(max-marginals, forward and backward). What the node templates at the token and the edge templates on its two
+edges give is listed by template; what the two paths differ in elsewhere is one more number:
+
+    Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
+
+Items that stand alone are sequences of one token: all that speaks for a class is there. Sums are in double over the
+float32 weights of the model. Trees are explained by explain_trees.py; other structures are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.features.index import Encoded
+from mtlstruct.linear.design import Design
+from mtlstruct.model.model import Model
+from mtlstruct.structures.sequence import edge_rows
+from mtlstruct.structures.tree import arc_rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SITES = 10_000
+"""How many sites are listed entry by entry at a time, to bound the memory."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One sentence of n tokens.
+
+    chosen      int64[n]: the labels that `predict` gives
+    rivals      int64[n]: the label at t of the runner-up for t
+    values      float64[n, m]: what template j says for chosen[t] against rivals[t], at t and on its two edges
+    elsewhere   float64[n]: what the two paths differ in farther away
+    margin      float64[n]: the score of the chosen path less that of the runner-up
+    """
+
+    span: slice
+    chosen: Ints
+    rivals: Ints
+    values: Floats
+    elsewhere: Floats
+    margin: Floats
+
+
+def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
+    """An Explanation for each sentence, in order."""
+    if of_arcs(model):
+        from mtlstruct.explain.trees import explain_trees
+
+        yield from explain_trees(model, corpus)
+        return
+    _check(model)
+    outputs = model.predict(corpus).astype(np.int64)
+    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
+    for number, span in enumerate(corpus.sentences()):
+        yield _explain_sentence(_Sentence(model, encoded, span, number), outputs[span])
+
+
+def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
+    """The part of the total score that each template gives: Σ|its contribution to the chosen paths| / Σ over all.
+
+    float64[m]; all 0 where nothing fires.
+    """
+    if not of_arcs(model):
+        _check(model)
+    total = np.zeros(len(model.templates))
+    for corpus in corpora:
+        total += _loudness(model, corpus)
+    return total / (total.sum() or 1.0)
+
+
+def of_arcs(model: Model) -> bool:
+    """Whether the outputs of a model are trees."""
+    return isinstance(model.index, ArcIndex)
+
+
+def contributions(model: Model, design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
+    """What each template gives to the one part of these rows. float64[rows, m]"""
+    site, template, value = _entries(design, weights, rows, np.zeros(len(rows), np.int64))
+    out = np.zeros((len(rows), len(model.templates)))
+    np.add.at(out, (site, _numbers(model)[template]), value)
+    return out
+
+
+def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> list[tuple[Ints, Ints]]:
+    """For each kind the rows and parts that the outputs use."""
+    if of_arcs(model):
+        return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
+    chosen = [(np.arange(corpus.tokens), outputs)]
+    for edges in model.structure.sites(corpus.ptr)[1:]:
+        assert edges.tokens is not None
+        pairs = outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens]
+        chosen.append((edge_rows(encoded.rows).astype(np.int64), pairs))
+    return chosen
+
+
+def _loudness(model: Model, corpus: Corpus) -> Floats:
+    """Σ|contribution to the chosen outputs| of each template. float64[m]"""
+    outputs = model.predict(corpus).astype(np.int64)
+    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
+    total = np.zeros(len(model.templates))
+    for design, weights, (row, part) in zip(
+        encoded.designs, model.weights, _chosen(model, corpus, encoded, outputs), strict=True
+    ):
+        for begin in range(0, len(row), SITES):
+            some = slice(begin, begin + SITES)
+            _, template, value = _entries(design, weights, row[some], part[some])
+            total += np.bincount(_numbers(model)[template], np.abs(value), len(total))
+    return total
+
+
+def _check(model: Model) -> None:
+    if model.structure.name not in ("sequence", "multiclass"):
+        raise IncompatibleError(
+            f"only label sequences and classes can be explained: the model is for {model.structure.name}"
+        )
+    if len(model.labels) < 2:
+        raise IncompatibleError(
+            f"the model has one label only ({model.labels[0]!r}): there is no other to compare it with"
+        )
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A sentence of an encoded corpus: which row of each kind a token of it has."""
+
+    model: Model
+    encoded: Encoded
+    span: slice
+    number: int
+
+    def nodes(self, tokens: Ints) -> Ints:
+        """The node row of each token; tokens count from the sentence's first."""
+        rows: Ints = tokens + self.span.start
+        return rows
+
+    def edges(self, tokens: Ints) -> Ints:
+        """The row of the edge that enters each token; there is none at 0."""
+        rows: Ints = edge_rows(self.encoded.rows)[tokens + self.span.start - self.number - 1].astype(np.int64)
+        return rows
+
+    def say(self, kind: int, rows: Ints, part: Ints) -> Floats:
+        """What each template gives to the parts of these sites. float64[sites, m]"""
+        model, m = self.model, len(self.model.templates)
+        site, template, value = _entries(self.encoded.designs[kind], model.weights[kind], rows, part)
+        out = np.zeros((len(rows), m))
+        np.add.at(out, (site, _numbers(model)[template]), value)
+        return out
+
+    def table(self, kind: int, rows: Ints) -> Floats:
+        """The score of every part of these sites, in double. float64[sites, parts]"""
+        design, weights = self.encoded.designs[kind], self.model.weights[kind]
+        entry, site = _entry_numbers(design, rows)
+        out = np.zeros((len(rows), design.parts(weights)))
+        value = design.rows_of(weights, design.ids[entry]).astype(np.float64)
+        np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
+        return out
+
+
+def _explain_sentence(sentence: _Sentence, chosen: Ints) -> Explanation:
+    n, L = len(chosen), len(sentence.model.labels)
+    every, later = np.arange(n), np.arange(1, n)
+    nodes = sentence.table(0, sentence.nodes(every))
+    linked = n > 1 and len(sentence.encoded.designs) > 1
+    edges = np.zeros((n, L, L))
+    if linked:
+        edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
+    paths = runners_up(nodes, edges, chosen)
+    rivals = paths[every, every]
+    values = sentence.say(0, sentence.nodes(every), chosen) - sentence.say(0, sentence.nodes(every), rivals)
+    if linked:
+        mine = sentence.say(1, sentence.edges(later), chosen[:-1] * L + chosen[1:])
+        entering = paths[later, later - 1] * L + paths[later, later]
+        leaving = paths[later - 1, later - 1] * L + paths[later - 1, later]
+        values[1:] += mine - sentence.say(1, sentence.edges(later), entering)
+        values[:-1] += mine - sentence.say(1, sentence.edges(later), leaving)
+    best = path_score(nodes, edges, chosen)
+    margin = np.array([best - path_score(nodes, edges, path) for path in paths])
+    return Explanation(sentence.span, chosen, rivals, values, margin - values.sum(axis=1), margin)
+
+
+def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
+    """For each t the best path with a label other than chosen[t] at t. int64[n, n], a path a row.
+
+    nodes float64[n, L]; edges float64[n, L, L] (previous, current), edges[t] enters t and edges[0] is not used.
+    """
+    n = len(nodes)
+    ahead, came = _sweep(nodes, edges)
+    # The same sweep from the other end: edge t of the mirrored sentence is edge n − t with its ends swapped.
+    mirrored = np.concatenate([edges[:1], edges[:0:-1].swapaxes(1, 2)])
+    behind, goes = (table[::-1] for table in _sweep(nodes[::-1], mirrored))
+    through = ahead + behind - nodes
+    through[np.arange(n), chosen] = -np.inf
+    paths = np.empty((n, n), np.int64)
+    for t in range(n):
+        paths[t, t] = int(through[t].argmax())
+        for s in range(t, 0, -1):
+            paths[t, s - 1] = came[s, paths[t, s]]
+        for s in range(t, n - 1):
+            paths[t, s + 1] = goes[s, paths[t, s]]
+    return paths
+
+
+def path_score(nodes: Floats, edges: Floats, path: Ints) -> float:
+    """The score of one path."""
+    later = np.arange(1, len(path))
+    total = nodes[np.arange(len(path)), path].sum() + edges[later, path[:-1], path[1:]].sum()
+    return float(total)
+
+
+def _sweep(nodes: Floats, edges: Floats) -> tuple[Floats, Ints]:
+    """The best score of a path that ends at t in y, and the label before it. [n, L] each."""
+    best, came = nodes.copy(), np.zeros(nodes.shape, np.int64)
+    for t in range(1, len(nodes)):
+        reach = best[t - 1][:, None] + edges[t]
+        came[t] = reach.argmax(axis=0)
+        best[t] += reach.max(axis=0)
+    return best, came
+
+
+def _numbers(model: Model) -> Ints:
+    """Template numbers of the index (live ones only) -> numbers of the model."""
+    return np.array(model.live, np.int64)
+
+
+def _entry_numbers(design: Design, rows: Ints) -> tuple[Ints, Ints]:
+    """All entries of some rows of A, and for each the site (position in `rows`) that it is of."""
+    counts = design.ptr[rows + 1] - design.ptr[rows]
+    site = np.repeat(np.arange(len(rows)), counts)
+    first = np.cumsum(counts) - counts
+    return np.arange(len(site)) + (design.ptr[rows] - first)[site], site
+
+
+def _entries(
+    design: Design, weights: NDArray[np.float32], rows: Ints, part: Ints
+) -> tuple[Ints, NDArray[np.int32], Floats]:
+    """Each entry of A at some sites as (site, template of the index, what it adds to the site's part)."""
+    entry, site = _entry_numbers(design, rows)
+    slot = entry if design.ragged else entry - design.ptr[rows][site]
+    value = design.weights_of(weights, design.ids[entry], part[site]).astype(np.float64)
+    if len(design.values):
+        value *= design.values[entry]
+    block = design.attribute_blocks[design.ids[entry]] if design.unlisted else design.blocks[slot]
+    return site, block, value

@@ -1,0 +1,103 @@
+"""The features that say most: the largest weights of a template, with what they look at as text.
+
+Where a feature is an observation and a label, the largest are listed for each label; where it is an observation and
+a pair of labels, or an arc, the largest of all. Only these are ever turned into text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.features.arcs.feature_text import spell_arcs
+from mtlstruct.features.index import FeatureIndex
+from mtlstruct.features.shared_templates import cells_by_term
+from mtlstruct.features.vocabulary import ABSENT
+from mtlstruct.model.model import Model
+
+NOTHING = "(always)"
+"""What stands for the observation of a template that looks at nothing."""
+
+
+@dataclass(frozen=True)
+class Feature:
+    """An observation, the part it speaks of (a label, a pair, an arc), and its weight."""
+
+    text: str
+    part: str
+    weight: float
+
+
+def telling(model: Model, j: int, count: int) -> list[Feature]:
+    """The strongest features of template j of the model, `count` for each label (or four times that in all).
+
+    Sorted by falling absolute weight; none for a template that was dropped.
+    """
+    if j not in model.live:
+        return []
+    number = model.live.index(j)
+    block = model.block(number)
+    chosen = _strongest(block, count, each=block.shape[1] == len(model.labels))
+    attributes, places = np.unique(chosen[:, 0], return_inverse=True)
+    texts = spelled(model.index, number, attributes)
+    parts = part_names(model.labels, block.shape[1])
+    found = [
+        Feature(texts[place], parts[part], float(block[attribute, part]))
+        for place, (attribute, part) in zip(places.tolist(), chosen.tolist(), strict=True)
+    ]
+    return sorted(found, key=lambda feature: -abs(feature.weight))
+
+
+def part_names(labels: Sequence[str], width: int) -> list[str]:
+    """The parts of a site by name: labels, pairs of labels, or the one part that there is."""
+    if width == len(labels):
+        return list(labels)
+    if width == len(labels) ** 2:
+        return [f"{before} → {after}" for before in labels for after in labels]
+    return ["arc"] if width == 1 else [f"part {number}" for number in range(width)]
+
+
+def spelled(index: FeatureIndex | ArcIndex, j: int, attributes: NDArray[np.int64]) -> list[str]:
+    """What some attributes of template j of the index stand for: its line with the cells put in, without its name."""
+    if isinstance(index, ArcIndex):
+        return [line or NOTHING for line in spell_arcs(index, j, attributes)]
+    found: dict[int, str] = {}
+    known = (index.vocabularies, index.tables)
+    for reading, r in zip(index.templates[j].readings, index.plan.readings(j), strict=True):
+        map_ = index.maps[r][:-1]
+        values = np.flatnonzero((map_ != ABSENT) & np.isin(map_, attributes))
+        first, *rest = reading.pieces
+        lead = first.partition(":")[2]
+        for attribute, cells in zip(
+            map_[values].tolist(), cells_by_term(index.plan, r, reading, values, known), strict=True
+        ):
+            line = lead + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
+            found.setdefault(attribute, line or NOTHING)
+    return [found[attribute] for attribute in attributes.tolist()]
+
+
+def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray[np.int64]:
+    """(row, column) of the largest entries in absolute value that are not 0: of each column, or of all."""
+    if not each:
+        flat = _largest(np.abs(block).ravel(), 4 * count)
+        return np.stack(np.unravel_index(flat, block.shape), axis=1).astype(np.int64)
+    found = []
+    for part in range(block.shape[1]):
+        rows = _largest(np.abs(block[:, part]), count)
+        found.append(np.stack([rows, np.full(len(rows), part)], axis=1))
+    return np.concatenate(found).astype(np.int64)
+
+
+def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
+    """Where the `count` largest positive values are; of equal ones those that stand first."""
+    if len(values) > 4 * count:  # what is smaller than the count-th need not be sorted
+        least = np.partition(values, -count)[-count]
+        near = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
+    else:
+        near = np.flatnonzero(values > 0)
+    order = np.argsort(-values[near], kind="stable")[:count]
+    return np.asarray(near[order])

@@ -1,0 +1,72 @@
+"""Why a head and not another: the score of a tree taken apart into what each template gives.
+
+For each token the chosen tree is compared with the runner-up, the best tree in which that token has another head:
+one more search for each token. What the templates say of the token's own arc, chosen against rival, is listed;
+what the two trees differ in elsewhere is one more number, as for sequences (see explain.py).
+
+Labels of arcs come after the tree, each alone: theirs are explained as classes are, given the heads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Column, Corpus
+from mtlstruct.explain.sequences import Explanation, contributions, explain, shares
+from mtlstruct.model.model import Model
+
+FORBIDDEN = -1e9
+"""The score of an arc that must not be in a tree; less than any tree of sound scores."""
+
+
+def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
+    """An Explanation for each sentence, in order: `chosen` and `rivals` are heads, −1 where there is no other."""
+    for span in corpus.sentences():
+        columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
+        alone = Corpus(columns, np.array([0, span.stop - span.start]), names=corpus.names)
+        yield _explain_sentence(model, alone, span)
+
+
+def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) -> Explanation:
+    """Why the arcs to these heads have their labels; a corpus of one sentence."""
+    assert model.relations is not None
+    (items,) = explain(model.relations, model.arcs(sentence, heads.astype(np.int32)))
+    return items
+
+
+def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
+    """The part of each template of the second stage in the scores of the labels of predicted arcs. float64[m]"""
+    assert model.relations is not None
+    return shares(model.relations, (model.arcs(corpus, model.predict(corpus)) for corpus in corpora))
+
+
+def _explain_sentence(model: Model, sentence: Corpus, span: slice) -> Explanation:
+    n = sentence.tokens
+    sites = model.structure.sites(sentence.ptr)
+    (scores,), _ = model.index.score(sentence, sites, model.weights)
+    chosen, best = _search(model, scores, sentence.ptr)
+    rivals, margin = np.full(n, -1, np.int64), np.full(n, np.inf)
+    for t in range(n):
+        others = scores.copy()
+        others[t * (n + 1) + chosen[t], 0] = FORBIDDEN
+        heads, value = _search(model, others, sentence.ptr)
+        if value > FORBIDDEN / 2:
+            rivals[t], margin[t] = heads[t], best - value
+    (design,) = model.index.encode(sentence, sites).designs
+    known = rivals >= 0
+    first = np.arange(n) * (n + 1)
+    values = contributions(model, design, model.weights[0], first + chosen)
+    values[known] -= contributions(model, design, model.weights[0], (first + rivals)[known])
+    elsewhere = np.where(known, margin - values.sum(axis=1), 0.0)
+    return Explanation(span, chosen, rivals, values, elsewhere, margin)
+
+
+def _search(
+    model: Model, scores: NDArray[np.float32], ptr: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
+    heads, value = np.zeros(int(ptr[-1]), np.int32), np.zeros(1)
+    model.structure.decode((scores,), (None,), ptr, (0, 1), heads, value)
+    return heads.astype(np.int64), float(value[0])

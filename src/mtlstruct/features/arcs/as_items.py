@@ -1,0 +1,120 @@
+"""Arcs that are known, as items: what templates of arcs see on them, a column for each of their terms.
+
+Labels of arcs are found after the trees. Then a token has one arc only, so a template of arcs is one of items: each
+distinct term of the templates becomes a column, whose cell is what the term sees from the token's arc, and a
+template joins columns of its own row. All that is there for items (index, structure, learners) serves arcs so.
+
+Refused: terms that look at each word between, of which an arc has none or several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Column, Corpus
+from mtlstruct.features.extraction import cell_function
+from mtlstruct.templates import Template, TemplateSet, Term
+from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
+from mtlstruct.templates.functions import bound
+from mtlstruct.templates.terms import NO_COLUMN, boundary
+
+Int64 = NDArray[np.int64]
+
+DIRECTION = Term(0, NO_COLUMN, "direction", anchor="hm")
+
+
+@dataclass(frozen=True)
+class ArcItems:
+    """Templates of arcs, columns by number, and the normal form of cells."""
+
+    arcs: TemplateSet
+    normalize: str = "none"
+
+    def __post_init__(self) -> None:
+        for template in self.arcs:
+            if template.kind != "A":
+                raise self.arcs.error(template, f"labels of arcs need A templates, got {template.kind}")
+            if any("b" in term.anchor for term in template.terms):
+                problem = "templates for labels of arcs see h, m, l and r, not the words between (b)"
+                raise self.arcs.error(template, problem)
+
+    @cached_property
+    def terms(self) -> tuple[Term, ...]:
+        """What the columns are; items have at least one."""
+        seen = dict.fromkeys(replace(term, name="") for template in self.arcs for term in template.terms)
+        return tuple(seen) or (DIRECTION,)
+
+    @cached_property
+    def templates(self) -> TemplateSet:
+        """The same templates, in order, as templates of items; they keep their text."""
+        number = {term: k for k, term in enumerate(self.terms)}
+        return replace(self.arcs, templates=tuple(_of_items(template, number) for template in self.arcs))
+
+    def corpus(
+        self, corpus: Corpus, heads: NDArray[np.int32], columns: Collection[int] | None = None
+    ) -> Corpus:
+        """The arcs to these heads int32[T] as items, token by token. Columns not among `columns` stay empty."""
+        arcs = _Arcs(corpus, heads)
+        empty = Column(np.zeros(corpus.tokens, np.int32), [""])
+        found = (
+            self._column(corpus, arcs, term) if columns is None or k in columns else empty
+            for k, term in enumerate(self.terms)
+        )
+        return Corpus(tuple(found), corpus.ptr)
+
+    def _column(self, corpus: Corpus, arcs: _Arcs, term: Term) -> Column:
+        if not term.sees:
+            return arcs.direction() if term.function == "direction" else arcs.distance()
+        column, normal = corpus.columns[term.column], cell_function(self.normalize)
+        function = bound(term.function, term.arguments, self.arcs.lists, normal)
+        strings = [function(normal(cell)) for cell in column.strings]
+        steps = range(1, abs(term.row) + 1)
+        marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
+        return Column(arcs.cells(column, term, len(strings)), [*strings, *marks])
+
+
+def _of_items(template: Template, number: dict[Term, int]) -> Template:
+    terms = tuple(Term(0, number[replace(term, name="")]) for term in template.terms)
+    return replace(template, kind="U", terms=terms)
+
+
+class _Arcs:
+    """Where the arcs of all tokens begin and end: places in their sentence, 0 is the root. int64[T] each."""
+
+    def __init__(self, corpus: Corpus, heads: NDArray[np.int32]) -> None:
+        lengths = np.diff(corpus.ptr)
+        self.first = np.repeat(corpus.ptr[:-1], lengths)
+        self.length = np.repeat(lengths, lengths)
+        head, modifier = heads.astype(np.int64), np.arange(corpus.tokens) - self.first + 1
+        left, right = np.minimum(head, modifier), np.maximum(head, modifier)
+        self.ends = {"h": head, "m": modifier, "l": left, "r": right}
+
+    def direction(self) -> Column:
+        """Where the modifier lies, seen from the head."""
+        return Column((self.ends["m"] > self.ends["h"]).astype(np.int32), ["left", "right"])
+
+    def distance(self) -> Column:
+        """The bin of the number of words between."""
+        room = self.ends["r"] - self.ends["l"] - 1
+        ids = np.searchsorted(BINS, room, side="right") - 1
+        return Column(ids.astype(np.int32), [str(low) for low in BINS])
+
+    def cells(self, column: Column, term: Term, values: int) -> NDArray[np.int32]:
+        """What a term sees: ids of the column; from `values` on the root, the other end, marks before and behind."""
+        start = self.ends[term.anchor]
+        place = start + term.row
+        inside = (place >= 1) & (place <= self.length)
+        ids = np.full(len(place), values, np.int64)
+        ids[inside] = column.ids[(self.first + place - 1)[inside]]
+        ids = np.where(place < 0, values + 1 - place, ids)
+        ids = np.where(place > self.length, values + 1 + abs(term.row) + place - self.length, ids)
+        if term.row:
+            left, right = self.ends["l"], self.ends["r"]
+            passed = ((start == left) & (place >= right)) | ((start == right) & (place <= left))
+            ids[passed] = values + 1
+        return ids.astype(np.int32)

@@ -1,0 +1,316 @@
+"""Templates × corpus × sites -> Encoded, and the FeatureIndex that does the same for text to come.
+
+What templates see is numbered in `observing`, for all of them together. Only the last arrow, from a join's value to
+the attribute of template j, belongs to the template.
+
+    column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
+
+A template that stands for several lines (TemplateSet.shared) has a *reading* for each: a value and a map of its own,
+into the same attributes. Elsewhere a reading is a template. Readings that find several values at a site, or
+numbers, are *open* (openings.py): their stream is a list of entries, and they take part in no join.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system import threads
+from mtlstruct.corpus import Corpus
+from mtlstruct.features.extraction import (
+    Grid,
+    Node,
+    Normalizer,
+    Observed,
+    cells_of,
+    joined,
+    observe,
+    stream_functions,
+    strings_of,
+    values_at,
+)
+from mtlstruct.features.multi_valued import Entries, Found, Shape, check_alone, design_of
+from mtlstruct.features.plan import Plan, make_plan
+from mtlstruct.features.shared_templates import Known, joint_numbers, size_of, widened
+from mtlstruct.features.single_valued import Plain
+from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary, rank_by_count
+from mtlstruct.linear.design import LOOKAHEAD, Design, score
+from mtlstruct.linear.label_support import Support, seen
+from mtlstruct.structures.base import Parts, Sites
+from mtlstruct.templates import TemplateSet
+
+if TYPE_CHECKING:
+    from mtlstruct.features.arcs import ArcIndex
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A corpus in features: a Design for each kind of site, and which row of it each site uses.
+
+    rows[kind] int32[sites of that kind], or None where site i is row i.
+    """
+
+    kinds: tuple[str, ...]
+    designs: tuple[Design, ...]
+    rows: tuple[Int32 | None, ...]
+    ptr: Int64
+    templates: int
+
+    def supported(self, gold: Int32, labels: int) -> Encoded:
+        """The same, where an attribute of the first kind has features with the labels it is seen with in `gold` only.
+
+        For structures whose first kind has a row for each token, and a part for each label.
+        """
+        first, *rest = self.designs
+        found = seen(first.ids, first.ptr, first.values, first.attributes, gold, labels)
+        return replace(self, designs=(replace(first, support=found), *rest))
+
+    def outline(self) -> Encoded:
+        """The same without the entries of A: what is left when only the layout of the weights matters."""
+        designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)
+        return replace(self, designs=designs)
+
+    @property
+    def attributes(self) -> int:
+        """Attributes of all kinds."""
+        return sum(design.attributes for design in self.designs)
+
+    def score(
+        self, weights: Sequence[NDArray[Any]], scale: NDArray[np.float64], widths: Sequence[int] | None = None
+    ) -> Parts:
+        """A·w for each kind: float32[rows, parts]; `widths` where weights are padded."""
+        parts = []
+        own = [design.parts(u) for design, u in zip(self.designs, weights, strict=True)]
+        for design, u, width in zip(self.designs, weights, widths or own, strict=True):
+            out = np.zeros((design.rows, width), np.float32)
+            score(design, u, scale, out)
+            parts.append(out)
+        return tuple(parts)
+
+
+@dataclass(frozen=True)
+class FeatureIndex:
+    """All that maps text to attributes: locked vocabularies, join tables, and a map a reading.
+
+    maps[r]    int32[values of its node + 1]: attribute within its template, ABSENT where not kept; the last entry
+               stands for a value that is not known
+    sizes      int64[m]: attributes of each template
+    kinds      the kind of each template
+    factors    float64[m]: what training multiplied the values of each template by, None for 1. `encode` gives values
+               as they are: the weights of a model have taken the factors in
+    support    of the first kind of sites, the labels that each attribute has weights for; None for all
+    """
+
+    templates: TemplateSet
+    kinds: tuple[str, ...]
+    normalize: str
+    vocabularies: tuple[Vocabulary, ...]
+    tables: tuple[PairTable, ...]
+    maps: tuple[Int32, ...]
+    sizes: Int64
+    factors: NDArray[np.float64] | None = None
+    support: Support | None = None
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The plan of these templates; made from them, so it is not stored."""
+        return make_plan(self.templates)
+
+    @cached_property
+    def _functions(self) -> list[Normalizer]:
+        return stream_functions(self.plan, self.templates, self.normalize)
+
+    def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
+        """Features of text that the index may not have seen: unknown ones become the null attribute."""
+        check_alone(corpus, self.templates)
+        grid = Grid(corpus, self.plan.before, self.plan.after)
+        cells = [
+            cells_of(corpus, grid, self.plan, stream, strings_of(corpus, stream, function), vocabulary)
+            for stream, function, vocabulary in zip(
+                self.plan.streams, self._functions, self.vocabularies, strict=True
+            )
+        ]
+        values = joined(self.plan, grid, cells, lambda join, *pairs: self.tables[join].lookup(*pairs))
+        encoded = _assemble(self, grid, values, sites)
+        if self.support is None:
+            return encoded
+        first, *rest = encoded.designs
+        return replace(encoded, designs=(replace(first, support=self.support), *rest))
+
+    def score(
+        self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
+    ) -> tuple[Parts, tuple[Int32 | None, ...]]:
+        """Scores of all sites by the weights of each kind, and the row of each site."""
+        encoded = self.encode(corpus, sites)
+        return encoded.score(weights, np.ones(len(self.templates))), encoded.rows
+
+    @property
+    def found(self) -> Int64:
+        """Attributes of each template before any was left out: none is."""
+        return self.sizes
+
+
+def encode_training(
+    corpus: Corpus,
+    templates: TemplateSet,
+    sites: Sequence[Sites],
+    *,
+    min_count: int = 1,
+    normalize: str = "none",
+    all_arcs: bool = False,
+    folder: Path | None = None,
+    unit: bool = True,
+) -> tuple[Encoded, FeatureIndex | ArcIndex]:
+    """Builds the index from a corpus and encodes it.
+
+    all_arcs    of trees, not only the features of gold ones
+    folder      of trees, where to keep the encoded arcs in a file, if not in memory
+    unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
+    """
+    if any(site.letter == "A" for site in sites):
+        from mtlstruct.features.arcs import encode_trees
+
+        return encode_trees(
+            corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs, folder=folder
+        )
+    return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
+
+
+def encode_tokens(
+    corpus: Corpus,
+    templates: TemplateSet,
+    sites: Sequence[Sites],
+    *,
+    min_count: int = 1,
+    normalize: str = "none",
+    unit: bool = True,
+) -> tuple[Encoded, FeatureIndex]:
+    """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
+    seen = observe(corpus, templates, sites, normalize)
+    templates, plan = seen.templates, seen.plan
+    known = widened(templates, plan, (seen.vocabularies, seen.tables))
+    maps, sizes = number_attributes(templates, plan, known, seen.counts, min_count)
+    factors = _unit_factors(seen) if unit else None
+    index = FeatureIndex(
+        templates=templates,
+        kinds=tuple(seen.site_of[t.kind].kind for t in templates),
+        normalize=normalize,
+        vocabularies=known[0],
+        tables=known[1],
+        maps=maps,
+        sizes=sizes,
+        factors=factors,
+    )
+    return encoded_by(index, seen), index
+
+
+def encoded_by(index: FeatureIndex, seen: Observed) -> Encoded:
+    """A corpus in the attributes of an index whose maps are for the values that were seen."""
+    return _assemble(index, seen.grid, seen.values, tuple(seen.site_of.values()), index.factors)
+
+
+def number_attributes(
+    templates: TemplateSet, plan: Plan, known: Known, count: Callable[[int, int], Int64], min_count: int
+) -> tuple[tuple[Int32, ...], Int64]:
+    """The maps of all readings and the sizes of all templates; count(r, size) as Observed.counts has it."""
+
+    def work(j: int) -> tuple[list[Int32], int]:
+        readings = plan.readings(j)
+        if len(readings) == 1:
+            seen = count(readings[0], size_of(plan, readings[0], known))
+            map_ = np.full(len(seen) + 1, ABSENT, np.int32)
+            return [map_], rank_by_count(seen, min_count, map_[:-1])[1]
+        numbers = joint_numbers(templates[j], plan, readings, known)
+        counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
+        for r, number in zip(readings, numbers, strict=True):
+            np.add.at(counts, number, count(r, len(number)))
+        ranks, kept = rank_by_count(counts, min_count)
+        return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], kept
+
+    results = threads.in_order(work, range(len(templates)))
+    maps = (map_ for found, _ in results for map_ in found)
+    return tuple(maps), np.array([kept for _, kept in results], np.int64)
+
+
+def _unit_factors(seen: Observed) -> NDArray[np.float64]:
+    """1 for templates of indicators; for real values see Entries.unit."""
+    factors = np.ones(len(seen.templates))
+    for r, j in enumerate(seen.plan.owners):
+        found = seen.at(r)
+        if isinstance(found, Entries) and found.real:
+            factors[j] = found.unit()
+    return factors
+
+
+def _assemble(
+    index: FeatureIndex,
+    grid: Grid,
+    values: Sequence[Node],
+    sites: Sequence[Sites],
+    factors: NDArray[np.float64] | None = None,
+) -> Encoded:
+    designs, rows = [], []
+    for site in sites:
+        design, row = _design(index, grid, values, site, factors)
+        designs.append(design)
+        rows.append(row)
+    kinds = tuple(site.kind for site in sites)
+    return Encoded(kinds, tuple(designs), tuple(rows), grid.ptr, len(index.templates))
+
+
+def _design(
+    index: FeatureIndex,
+    grid: Grid,
+    values: Sequence[Node],
+    site: Sites,
+    factors: NDArray[np.float64] | None,
+) -> tuple[Design, Int32 | None]:
+    templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
+    chosen = set(templates.tolist())
+    readings = [r for r, j in enumerate(index.plan.owners) if j in chosen]
+    blocks = np.array([index.plan.owners[r] for r in readings], np.int32)
+    places = grid.places(site.tokens)
+
+    def attributes(r: int) -> Found:
+        found = values_at(index.plan.uses[r], grid, values, site.tokens, places).mapped(index.maps[r])
+        if isinstance(found, Plain):
+            return found
+        return found.scaled(1.0 if factors is None else float(factors[index.plan.owners[r]]))
+
+    open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
+    shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None
+    design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, len(places))
+    if not site.shared:
+        return design, None
+    shape = len(places), len(blocks)
+    table, row_of = _distinct_rows(design.ids[: math.prod(shape)].reshape(shape))
+    ids = np.full(table.size + LOOKAHEAD, design.attributes, design.ids.dtype)
+    ids[: table.size] = table.ravel()
+    return replace(design, ids=ids, ptr=np.arange(len(table) + 1, dtype=np.int64) * len(blocks)), row_of
+
+
+def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int32]:
+    """Sites with equal observations share a row; at least one row, so that kernels have something to look at."""
+    if len(table) == 0:
+        return np.zeros((1, table.shape[1]), table.dtype), np.zeros(0, np.int32)
+    row = np.zeros(len(table), np.int32)
+    for ids in table.T:
+        if ids.dtype != np.int32:
+            ids = np.unique(ids, return_inverse=True)[1].astype(
+                np.int32
+            )  # dense, so that any id fits 32 bits
+        _, row = PairTable.build(row, np.ascontiguousarray(ids))
+    first = np.flatnonzero(
+        np.diff(np.maximum.accumulate(row), prepend=np.int32(-1))
+    )  # numbers rise where one is new
+    return table[first], row

@@ -1,0 +1,168 @@
+"""JSON lines of feature dicts: a sentence a line, a list of tokens as `features` describes them.
+
+    [{"word": "Ann", "title": true}, {"word": "sleeps"}]
+    {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
+
+The second form has labels. Where items stand alone, each token is one, and a line may be one token. A list of
+numbers in place of strings is a vector. Blank lines mean nothing. Refused: lines that are no JSON, or JSON of
+another shape, nested very deep, or with half of a surrogate pair; lines without labels where they are wanted, and
+labels with blanks or without text, which no line of output could hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.corpus import Corpus, label_outputs
+from mtlstruct.errors import FormatError
+from mtlstruct.formats import columns as rows
+from mtlstruct.formats import text
+from mtlstruct.formats.feature_dicts import FeatureError, Features, Group, shown
+
+_NO_LABEL = re.compile(r"[ \t\r\n]|^$")
+
+BYTES_A_TOKEN = 400
+"""About; turns a batch size in tokens into one in bytes."""
+
+
+def read(
+    path: str | Path,
+    *,
+    labelled: bool = True,
+    encoding: str = "utf-8",
+    names: Sequence[str] | None = None,
+    groups: Mapping[str, str] | None = None,
+    alone: bool = False,
+) -> Corpus:
+    """A whole file. `names` and `groups` are a model's: the columns to look for, the column of each key."""
+    lines = text.load(path, encoding).split("\n")
+    found = _corpus(lines, 1, str(path), names, groups, labelled=labelled, alone=alone)
+    if found is None:
+        raise FormatError(
+            path, None, "no sentences: expected a JSON list of tokens a line, got only blank lines"
+        )
+    return found
+
+
+def stream(
+    lines: BinaryIO,
+    *,
+    source: str,
+    encoding: str = "utf-8",
+    batch_tokens: int = 20000,
+    names: Sequence[str] | None = None,
+    groups: Mapping[str, str] | None = None,
+    alone: bool = False,
+) -> Iterator[Corpus]:
+    """Batches of whole lines, as soon as they have been read; see text.blocks for when that is."""
+    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_TOKEN):
+        found = _corpus(block.split("\n"), first, source, names, groups, labelled=False, alone=alone)
+        if found is not None:
+            yield found
+
+
+def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
+    """A token a line, as JSON, with its label behind a tab; a blank line after each sentence."""
+    rows.write(out, corpus, labels, predictions)
+
+
+def _corpus(
+    lines: Iterable[str],
+    first: int,
+    source: str,
+    names: Sequence[str] | None,
+    groups: Mapping[str, str] | None,
+    *,
+    labelled: bool,
+    alone: bool,
+) -> Corpus | None:
+    group: Group = (lambda key: key) if groups is None else groups.get
+    features = Features(group, names)
+    lengths, starts, labels, echo = [0], [], [], []
+    for number, line in enumerate(lines, first):
+        if not line.strip():
+            continue
+        tokens, own = _sentence(line, source, number, labelled=labelled, alone=alone)
+        for token in tokens:
+            try:
+                features.add(_with_vectors(token))
+            except FeatureError as error:
+                raise FormatError(source, number, str(error)) from None
+            echo.append(json.dumps(token, ensure_ascii=False))
+        sizes = [1] * len(tokens) if alone else [len(tokens)] * bool(tokens)
+        lengths += sizes
+        starts += [number] * len(sizes)
+        labels += own or []
+    if not starts:
+        return None
+    try:
+        columns, found = features.finished()
+    except FeatureError as error:
+        raise FormatError(source, None, str(error)) from None
+    outputs, classes = label_outputs(text.column(labels)) if labelled else (None, ())
+    ptr = np.cumsum(lengths, dtype=np.int64)
+    return Corpus(columns, ptr, outputs, classes, found, np.array(starts), "\n".join(echo))
+
+
+def _sentence(
+    line: str, source: str, number: int, *, labelled: bool, alone: bool
+) -> tuple[list[Any], list[str] | None]:
+    value = _parsed(line, source, number)
+    if alone and isinstance(value, dict) and "tokens" not in value:
+        value = [value]
+    tokens, labels = (value.get("tokens"), value.get("labels")) if isinstance(value, dict) else (value, None)
+    if not isinstance(tokens, list):
+        got = type(tokens).__name__
+        raise FormatError(source, number, f'expected a list of tokens, or {{"tokens": [...]}}, got {got}')
+    if not labelled:
+        return tokens, None
+    if not isinstance(labels, list) or len(labels) != len(tokens):
+        got = "none" if not isinstance(labels, list) else str(len(labels))
+        problem = f'expected {{"tokens": [...], "labels": [...]}} with {len(tokens)} labels, got {got}'
+        raise FormatError(source, number, problem)
+    for label in labels:
+        if not isinstance(label, str) or _NO_LABEL.search(label):
+            problem = f"expected labels that are strings without blanks, got {shown(label)}"
+            raise FormatError(source, number, problem)
+    return tokens, labels
+
+
+def _parsed(line: str, source: str, number: int) -> Any:
+    try:
+        value = json.loads(line)
+        if "\\u" in line:  # the one way in which a line that is text may hold what is none
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise FormatError(source, number, "expected text, got half of a surrogate pair") from None
+    except ValueError as error:
+        raise FormatError(source, number, f"expected JSON, a list of tokens a line: {error}") from None
+    except RecursionError:
+        raise FormatError(source, number, "expected JSON of tokens, got something nested too deep") from None
+    return value
+
+
+def _with_vectors(token: Any) -> Any:
+    """JSON has no arrays of its own: a list of numbers is one."""
+    if not isinstance(token, dict):
+        return token
+    return {key: _vector(value) if isinstance(value, list) else value for key, value in token.items()}
+
+
+def _vector(value: list[Any]) -> Any:
+    numbers = value and all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
+    return np.array([_float(x) for x in value], np.float64) if numbers else value
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an int beyond all floats: refused, as every number that is not finite is
+        return math.inf

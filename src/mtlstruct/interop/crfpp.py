@@ -1,0 +1,296 @@
+"""CRF++'s text model: `crf_learn -t` writes it, `crf_learn -C` makes a binary of it, HanLP 1.x and others read it.
+
+Five blocks with a blank line after each but the last:
+
+    version: 100, cost-factor: 1, maxid: the number of weights, xsize: observation columns
+    the labels, sorted by their bytes
+    the templates, U lines before B lines
+    "id feature" for each feature, sorted by the bytes of the feature; id is where its weights begin
+    the weights, "%.16f" a line: L for a U feature, L·L (previous, current) for a B feature
+
+Ids follow the order of the features, as they do in CRF++ where `-f` has left some out: B, if it is there, is the
+first of all and has id 0, which readers such as HanLP's count on.
+
+In CRF++ a feature is its text: two templates whose lines expand alike share weights. Ours do not, so templates
+that could be mistaken for each other are refused, or get names of their own (`rename`); equal lines become one,
+with the sum of their weights. Also refused: rows beyond ±8, functions, cells counted from an edge, blanks in a
+line, normalisation, and what does not fit CRF++'s buffers. Reading turns it round: a feature goes to every
+template, and to every division into cells, that CRF++ would find it by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system.atomic_write import replacing
+from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
+from mtlstruct.explain.selection import blocks
+from mtlstruct.features.index import FeatureIndex
+from mtlstruct.formats.text import load
+from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.interop.feature_text import (
+    check_apart,
+    check_columns,
+    divided,
+    has_blank,
+    renamed,
+    spell,
+    summed,
+)
+from mtlstruct.interop.from_weights import facts_of, model_of
+from mtlstruct.model.model import Model
+from mtlstruct.structures import structures_of
+from mtlstruct.templates import Template, TemplateSet
+
+FARTHEST = 8
+"""The farthest row that CRF++ looks at."""
+
+MOST_COLUMNS = 1023
+LONGEST = 8000
+"""Bytes of a feature; CRF++ reads lines into 8192."""
+
+MOST_WEIGHTS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """What the file says. `features` maps a feature's text to its first weight."""
+
+    labels: tuple[str, ...]
+    xsize: int
+    templates: tuple[str, ...]
+    features: dict[str, int]
+    alpha: NDArray[np.float64]
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
+    """Writes a model as CRF++'s text, whole or not at all."""
+    text = text_model(model, rename=rename)
+    with replacing(path) as out:
+        for block in _blocks(text):
+            out.write(block.encode())
+    return text
+
+
+def text_model(model: Model, *, rename: bool = False) -> TextModel:
+    """The model as CRF++ would hold it."""
+    index = _checked(model)
+    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    spelled = [[spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
+    check_apart("CRF++", lines, spelled)
+    weights = summed(spelled, blocks(model))
+    _check_sizes(weights)
+    names = sorted(weights, key=str.encode)
+    sizes = [len(weights[name]) for name in names]
+    ids = np.cumsum([0, *sizes[:-1]]).tolist()
+    ordered = sorted(lines, key=lambda t: t.kind != "U")
+    # Equal templates are written once; equal lines of one template fire twice, here and there.
+    written = [reading.text for line in dict.fromkeys(ordered) for reading in line.readings]
+    alpha = np.concatenate([weights[name] for name in names])
+    return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
+
+
+def check_template(template: Template, path: str) -> None:
+    """Refuses a template that CRF++ cannot hold."""
+    if template.kind == "A":
+        raise _cannot(template, path, "CRF++ has no templates of arcs")
+    for term in template.terms:
+        if term.function:
+            raise _cannot(template, path, f"CRF++ has no functions of a cell such as %{term.function}")
+        if getattr(term, "absolute", False):
+            raise _cannot(template, path, "CRF++ has no cells counted from an edge of the sentence")
+        if abs(term.row) > FARTHEST:
+            raise _cannot(template, path, f"CRF++ looks at rows within ±{FARTHEST} only, got {term.row}")
+    if has_blank(template.text):
+        raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
+
+
+def _checked(model: Model) -> FeatureIndex:
+    """The index of a model that CRF++ can hold."""
+    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
+        raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
+    check_columns("CRF++", model)
+    if model.index.normalize != "none":
+        raise IncompatibleError(
+            f"CRF++ looks cells up as they are: the model was trained with --normalize {model.index.normalize}"
+        )
+    if not model.live:
+        raise IncompatibleError("the model has no template with a weight, and CRF++ refuses an empty model")
+    if model.columns > MOST_COLUMNS:
+        raise IncompatibleError(f"CRF++ reads up to {MOST_COLUMNS} columns, the model has {model.columns}")
+    if list(model.labels) != sorted(model.labels, key=str.encode):
+        raise IncompatibleError(
+            "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
+        )
+    for template in model.index.templates:
+        for reading in template.readings:
+            check_template(reading, model.templates.path)
+    return model.index
+
+
+def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
+    total = sum(map(len, weights.values()))
+    if total > MOST_WEIGHTS:
+        raise IncompatibleError(f"CRF++ holds up to {MOST_WEIGHTS:,} weights, the model has {total:,}")
+    for feature in weights:
+        if len(feature) > LONGEST // 4 and len(feature.encode()) > LONGEST:
+            raise IncompatibleError(f"CRF++ reads features of up to {LONGEST} bytes, got {feature[:60]!r}…")
+        if has_blank(feature):
+            raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
+
+
+def _cannot(template: Template, path: str, problem: str) -> TemplateError:
+    return TemplateError(problem, text=template.text, line=template.line, path=path)
+
+
+def _blocks(text: TextModel) -> Iterator[str]:
+    head = ("version: 100", "cost-factor: 1", f"maxid: {len(text.alpha)}", f"xsize: {text.xsize}")
+    for block in (
+        head,
+        text.labels,
+        text.templates,
+        [f"{id_} {name}" for name, id_ in text.features.items()],
+    ):
+        yield "".join(f"{line}\n" for line in block) + "\n"
+    yield "".join(f"{weight:.16f}\n" for weight in text.alpha.tolist())
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
+    """Reads a text model and checks that it is consistent in itself."""
+    lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
+    head = _head(lines)
+    labels = tuple(line for _, line in lines.block("labels"))
+    templates = tuple(line for _, line in lines.block("templates"))
+    if len(set(labels)) < len(labels):
+        raise FormatError(path, None, "expected distinct labels, some are repeated")
+    features = _features(lines, len(labels), head["maxid"])
+    return TextModel(labels, head["xsize"], templates, features, _weights(lines, head["maxid"]))
+
+
+def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
+    """A model that predicts what CRF++ does with this text model."""
+    if "sequence" not in structures_of(task):
+        raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
+    templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
+    for template in templates:
+        check_template(template, str(path))
+    templates.check_columns(text.xsize)
+    found = divided(text.features, templates, path)
+    return model_of(
+        templates,
+        text.labels,
+        [[cells for cells, _ in ways] for ways in found],
+        [_rows(text, [text.features[feature] for _, feature in ways], template.kind)
+         for ways, template in zip(found, templates, strict=True)],
+        facts_of("CRF++", task, tags, text.xsize),
+    )  # fmt: skip
+
+
+def _rows(text: TextModel, ids: list[int], kind: str) -> NDArray[np.float32]:
+    """The weights of some features. float32[features, parts]"""
+    width = _width(kind, len(text.labels))
+    at = np.array(ids, np.int64)[:, None] + np.arange(width) if ids else np.zeros((0, width), np.int64)
+    return text.alpha[at].astype(np.float32)
+
+
+def _width(kind: str, labels: int) -> int:
+    return labels if kind == "U" else labels * labels
+
+
+@dataclass
+class _Lines:
+    """Lines that are read one after the other."""
+
+    path: str | Path
+    lines: list[str]
+    next: int = 0
+
+    def block(self, what: str) -> list[tuple[int, str]]:
+        """Lines with their numbers up to the next blank one, which is passed over."""
+        start = self.next
+        try:
+            end = self.lines.index("", start)
+        except ValueError:
+            raise self.error(len(self.lines), f"expected a blank line after the {what}") from None
+        self.next = end + 1
+        if end == start:
+            raise self.error(start + 1, f"expected {what}, got a blank line")
+        return list(enumerate(self.lines[start:end], start + 1))
+
+    def error(self, line: int, problem: str) -> FormatError:
+        return FormatError(self.path, line, problem)
+
+
+def _head(lines: _Lines) -> dict[str, int]:
+    found: dict[str, Any] = {}
+    for number, line in lines.block("header of a CRF++ text model"):
+        key, colon, value = line.partition(":")
+        if not colon:
+            raise lines.error(number, f"expected a header line such as 'maxid: 100', got {line[:60]!r}")
+        if key in ("maxid", "xsize"):
+            found[key] = _number(lines, number, value, key)
+    for key in ("maxid", "xsize"):
+        if key not in found:
+            raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
+    if not 1 <= found["xsize"] <= MOST_COLUMNS:
+        raise lines.error(1, f"expected xsize from 1 to {MOST_COLUMNS}, got {found['xsize']}")
+    return found
+
+
+def _number(lines: _Lines, number: int, text: str, what: str) -> int:
+    if not re.fullmatch(r"[ \t]*[0-9]{1,10}", text):
+        raise lines.error(number, f"expected {what} as a number, got {text[:60].strip()!r}")
+    return int(text)
+
+
+def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
+    found = {}
+    for number, line in lines.block("features"):
+        id_, _, feature = line.partition(" ")
+        first = _number(lines, number, id_, "the id of a feature")
+        if not feature or feature[0] not in "UB":
+            raise lines.error(number, f"expected a feature that begins with U or B, got {feature[:60]!r}")
+        if first + _width(feature[0], labels) > most:
+            raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
+        found[feature] = first
+    _check_own(lines, found, labels)
+    return found
+
+
+def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
+    """Refuses features that share weights: CRF++ makes none, and they could claim more than the file holds."""
+    end, before = 0, ""
+    for feature, first in sorted(features.items(), key=lambda item: item[1]):
+        if first < end:
+            both = f"{before[:60]!r} and {feature[:60]!r}"
+            problem = f"expected weights of its own for each feature, got the same for {both}"
+            raise FormatError(lines.path, None, problem)
+        end, before = first + _width(feature[0], labels), feature
+
+
+def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:
+    rest = lines.lines[lines.next :]
+    while rest and not rest[-1]:
+        rest.pop()
+    if len(rest) != count:
+        raise lines.error(len(lines.lines), f"expected {count} weights as maxid says, got {len(rest)}")
+    try:
+        alpha = np.array(rest, np.float64)
+    except ValueError:
+        raise FormatError(lines.path, None, "expected a number on each line of the weights") from None
+    if not (np.abs(alpha) < np.finfo(np.float32).max).all():
+        raise FormatError(lines.path, None, "expected weights that are finite")
+    return alpha

@@ -1,0 +1,221 @@
+"""Features as text: a template's line with the cells put in, which is what CRF++ and Wapiti know a feature by.
+
+To them two lines that can give one text are one. Ours are apart, so `check_apart` refuses such lines, or `renamed`
+gives each a number. `divided` turns it round: a text goes to every template, and to every division into cells,
+that the other program would find it by.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.interop.attribute_cells import Cells
+from mtlstruct.model.model import Model
+from mtlstruct.templates import Template, Term
+from mtlstruct.templates.terms import written
+
+MOST_DIVISIONS = 10_000
+"""Cells, in all ways to cut one feature; more than any real feature has."""
+
+MOST_ON_AVERAGE = 50
+"""Cells of a feature in all ways, taken over a whole file."""
+
+_BLANK = re.compile(r"[ \t\n\r\v\f]")
+_EMPTY = ("m", "M", "match", "root")
+"""Functions that may make nothing of a cell."""
+
+
+def spell(template: Template, cells: Cells) -> str:
+    """The line with these cells."""
+    first, *rest = template.pieces
+    return first + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
+
+
+def has_blank(text: str) -> bool:
+    """Whether the other program would take this for two words."""
+    return _BLANK.search(text) is not None
+
+
+def renamed(template: Template, number: int, count: int) -> Template:
+    """A name that begins with the template's number: no two can be mistaken. Lines without cells stay."""
+    if not template.terms:
+        return template
+    start = f"{template.kind}{number:0{len(str(count))}}.{template.pieces[0][1:]}"
+    pieces = (start, *template.pieces[1:])
+    return replace(
+        template,
+        text=written(pieces, template.terms),
+        name=start.partition(":")[0],
+        pieces=pieces,
+        others=tuple(renamed(other, number, count) for other in template.others),
+    )
+
+
+def check_columns(program: str, model: Model) -> None:
+    """Refuses models of what is no column of cells: feature dicts, real values."""
+    if model.takes_dicts:
+        raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
+    if model.facts.get("factors"):
+        raise IncompatibleError(f"{program} has no real values: the model was trained with some")
+
+
+def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
+    """Refuses features that the program would take for one: of two templates, or of one with other cells."""
+    for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
+        _check_distinct(program, template, features)
+        for other in (*lines[:number], *lines[number + 1 :]):
+            if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
+                continue
+            clash = next((feature for feature in features if _reads(other, feature)), None)
+            if clash is not None:
+                raise IncompatibleError(
+                    f"{program} cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
+                    "--rename gives each template a name of its own"
+                )
+
+
+def _check_distinct(program: str, template: Template, features: Sequence[str]) -> None:
+    if len(set(features)) == len(features):
+        return
+    twice = next(feature for feature, times in Counter(features).items() if times > 1)
+    raise IncompatibleError(
+        f"{program} cannot tell two features of {template.text!r} apart: both are {twice!r}; the text between "
+        "the cells of a template must not be found in the cells"
+    )
+
+
+def summed(
+    spelled: Sequence[Sequence[str]], weights: Sequence[NDArray[np.float32]]
+) -> dict[str, NDArray[np.float64]]:
+    """The weights of each text; equal lines give equal texts, whose weights add up."""
+    out: dict[str, NDArray[np.float64]] = {}
+    for features, block in zip(spelled, weights, strict=True):
+        for feature, row in zip(features, block.astype(np.float64), strict=True):
+            out[feature] = out[feature] + row if feature in out else row
+    return out
+
+
+def divided(
+    features: Collection[str], templates: Sequence[Template], path: str | Path
+) -> list[list[tuple[Cells, str]]]:
+    """For each template the cells of its features, with the feature."""
+    out: list[list[tuple[Cells, str]]] = [[] for _ in templates]
+    by_prefix: dict[str, list[int]] = {}
+    for j, template in enumerate(templates):
+        by_prefix.setdefault(template.pieces[0], []).append(j)
+    lengths = sorted({len(prefix) for prefix in by_prefix})
+    left = MOST_DIVISIONS + MOST_ON_AVERAGE * len(features)
+    for feature in features:
+        for length in lengths:
+            for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
+                ways = divisions(templates[j], feature)
+                size = max(1, len(templates[j].terms))
+                left -= len(ways) * size
+                if len(ways) > MOST_DIVISIONS // size or left < 0:
+                    line = templates[j].text[:60]
+                    problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
+                    raise FormatError(path, None, problem)
+                out[j] += [(cells, feature) for cells in ways]
+    return out
+
+
+def divisions(template: Template, feature: str) -> list[Cells]:
+    """All ways to cut a feature into cells that the template expands to it."""
+    first, *rest = template.pieces
+    if not feature.startswith(first):
+        return []
+    ways = _cuts(feature[len(first) :], rest, [_least(term) for term in template.terms])
+    if len(set(template.terms)) == len(template.terms):
+        return ways
+    same = [
+        template.terms.index(term) for term in template.terms
+    ]  # what is named twice must read the same twice
+    return [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
+
+
+def _cuts(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[Cells]:
+    """Ways to read text as cell, piece, cell, piece …; a cell has at least so many characters.
+
+    All of them, or the first of too many.
+    """
+    ends = _ends(text, pieces, least)
+    if ends is None or not pieces:
+        return [] if ends is None else [()]
+    out: list[Cells] = []
+    starts, chosen = [0], [bisect_left(ends[0], least[0] + len(pieces[0]))]  # where each cell begins; its end
+    while chosen and len(out) <= MOST_DIVISIONS // len(pieces):
+        k = len(chosen) - 1
+        if chosen[k] == len(ends[k]):
+            starts.pop(), chosen.pop()
+            if chosen:
+                chosen[-1] += 1
+        elif k == len(pieces) - 1:
+            stops = (ends[i][n] - len(pieces[i]) for i, n in enumerate(chosen))
+            out.append(tuple(text[start:stop] for start, stop in zip(starts, stops, strict=True)))
+            chosen[k] += 1
+        else:
+            starts.append(ends[k][chosen[k]])
+            chosen.append(bisect_left(ends[k + 1], starts[-1] + least[k + 1] + len(pieces[k + 1])))
+    return out
+
+
+def _ends(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[list[int]] | None:
+    """For each piece where it may end such that the rest of the text can be read, rising; None if it cannot be.
+
+    From the last piece to the first, each in one walk over the text: no reading is begun that cannot be finished.
+    """
+    ends: list[list[int]] = [[] for _ in pieces]
+    last = len(text)
+    for k in reversed(range(len(pieces))):
+        if k == len(pieces) - 1:
+            ends[k] = [len(text)] if text.endswith(pieces[k]) else []
+        else:
+            ends[k] = [end for end in _found(text, pieces[k]) if end + least[k + 1] <= last]
+        if not ends[k]:
+            return None
+        last = ends[k][-1] - len(pieces[k])  # cell k must have begun by here, but for its least characters
+    return ends if last >= (least[0] if pieces else 0) and (pieces or not text) else None
+
+
+def _found(text: str, piece: str) -> Iterator[int]:
+    """Where the piece ends, wherever it stands in the text."""
+    at = text.find(piece)
+    while at >= 0:
+        yield at + len(piece)
+        at = text.find(piece, at + 1) if at < len(text) else -1
+
+
+def _least(term: Term) -> int:
+    return 0 if term.function in _EMPTY else 1
+
+
+def _reads(template: Template, text: str) -> bool:
+    """Whether a line can give this text, with cells that hold no blank: piece by piece, all places at once."""
+    first, *rest = template.pieces
+    if not text.startswith(first):
+        return False
+    blanks = [match.end() for match in _BLANK.finditer(text)]
+    starts = [len(first)]  # where the next cell may begin
+    for piece, term in zip(rest, template.terms, strict=True):
+        ends = []
+        for end in _found(text, piece):
+            begin = end - len(piece)
+            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
+            earliest = bisect_left(starts, blanks[before] if before >= 0 else 0)
+            if earliest < len(starts) and starts[earliest] + _least(term) <= begin:
+                ends.append(end)
+        starts = ends
+    return bool(starts) and starts[-1] == len(text)
+
+
+def _overlap(a: str, b: str) -> bool:
+    return a.startswith(b) or b.startswith(a)

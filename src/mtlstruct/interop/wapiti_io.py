@@ -1,0 +1,242 @@
+"""Wapiti's two files: the model that it trains and labels with, and the lines that `wapiti dump` prints of it.
+
+A model file is text, lengths counted in bytes:
+
+    #mdl#2#weights         2: a CRF; then how many weights follow at the end
+    #rdr#patterns/the last column that they look at/0
+    12:u00:%x[-1,0],       a pattern, with its length before and a comma behind
+    #qrk#labels            then each label likewise
+    #qrk#observations      then each observation
+    17=0x1.8p-1            weights other than 0, in C's notation, by number: those of the first observation begin
+                           with 0, a u observation has one a label, a b observation one a pair, a * both
+
+A dump has a line for each weight other than 0, `observation TAB previous label or # TAB label TAB weight`, and a
+blank line after each observation. It does not tell the patterns, and labels without any weight are not in it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system.atomic_write import replacing
+from mtlstruct.errors import FormatError
+from mtlstruct.interop.from_weights import ensure_weights
+from mtlstruct.interop.wapiti import Observations, Weights
+
+CRF = 2
+_MEMM = 1
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_dump(found: Observations, path: str | Path) -> None:
+    """Writes the lines of `wapiti dump`, whole or not at all."""
+    L, labels = len(found.labels), found.labels
+    with replacing(path) as out:
+        for text, weights in (*found.unigrams.items(), *found.bigrams.items()):
+            for part in np.flatnonzero(weights).tolist():
+                before = labels[part // L] if len(weights) > L else "#"
+                out.write(f"{text}\t{before}\t{labels[part % L]}\t{weights[part]:.9g}\n".encode())
+            out.write(b"\n")
+
+
+def write_model(found: Observations, path: str | Path, last: int) -> None:
+    """Writes a model that `wapiti label -m` loads, whole or not at all; `last` is the last column looked at."""
+    texts = {**found.unigrams, **found.bigrams}
+    theta = np.concatenate(list(texts.values()))
+    kept = np.flatnonzero(theta).tolist()
+    with replacing(path) as out:
+        out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{last}/0\n".encode())
+        out.writelines(map(_netstring, found.patterns))
+        for strings in (found.labels, texts):
+            out.write(f"#qrk#{len(strings)}\n".encode())
+            out.writelines(map(_netstring, strings))
+        for number in kept:
+            out.write(f"{number}={float(theta[number]).hex()}\n".encode())
+
+
+def _netstring(text: str) -> bytes:
+    raw = text.encode()
+    return b"%d:%b,\n" % (len(raw), raw)
+
+
+# ---------------------------------------------------------------- reading a dump
+
+
+def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
+    """Reads the lines of a dump."""
+    parts: list[tuple[str, str, str, float]] = []
+    skipped: set[bytes] = set()
+    for number, line in enumerate(_bytes(path).split(b"\n"), 1):
+        cells = line.rstrip(b"\r").split(b"\t")
+        if cells == [b""]:
+            continue
+        if len(cells) != 4:
+            problem = f"expected 4 cells, an observation, two labels and a weight, got {len(cells)}"
+            raise FormatError(path, number, problem)
+        text = _text(cells[0], encoding)
+        if text is None:
+            skipped.add(cells[0])
+            continue
+        before, label = (_label(cell, encoding, path, number) for cell in cells[1:3])
+        if (before == "#") == (text[:1] == "b") and text[:1] != "*":
+            problem = f"expected {'a label' if before == '#' else '#'} before {label!r} in {text[:60]!r}"
+            raise FormatError(path, number, problem)
+        parts.append((text, before, label, _weight(cells[3].decode("latin-1"), path, number)))
+    labels = sorted(
+        {label for _, _, label, _ in parts} | {before for _, before, _, _ in parts if before != "#"}
+    )
+    if not labels:
+        raise FormatError(path, None, "expected lines of `wapiti dump`, got none")
+    unigrams, bigrams = _tables(parts, labels)
+    return Observations(tuple(labels), (), unigrams, bigrams, len(skipped))
+
+
+def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tuple[Weights, Weights]:
+    numbers, L = {label: y for y, label in enumerate(labels)}, len(labels)
+    ensure_weights(sum(L if before == "#" else L * L for _, before in {part[:2] for part in parts}))
+    unigrams: Weights = {}
+    bigrams: Weights = {}
+    for text, before, label, weight in parts:
+        if before == "#":
+            unigrams.setdefault(text, np.zeros(L))[numbers[label]] = weight
+        else:
+            bigrams.setdefault(text, np.zeros(L * L))[numbers[before] * L + numbers[label]] = weight
+    return unigrams, bigrams
+
+
+# ---------------------------------------------------------------- reading a model
+
+
+def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
+    """Reads a model file and checks that it is consistent in itself."""
+    file = _File(path, _bytes(path))
+    active = _header(file)
+    patterns = [file.string() for _ in range(_patterns(file))]
+    labels = [file.string() for _ in range(file.count(rb"#qrk#(\d+)", "the number of labels"))]
+    raw = [file.string() for _ in range(file.count(rb"#qrk#(\d+)", "the number of observations"))]
+    if not labels or len(set(labels)) < len(labels):
+        raise file.error("expected distinct labels")
+    unigrams, bigrams = _weights_of(file, active, raw, len(labels))
+    known = {text: _text(text, encoding) for text in {**unigrams, **bigrams}}
+    return Observations(
+        tuple(_label(label, encoding, path, None) for label in labels),
+        tuple(_label(pattern, encoding, path, None) for pattern in patterns),
+        {text: w for raw, w in unigrams.items() if (text := known[raw]) is not None},
+        {text: w for raw, w in bigrams.items() if (text := known[raw]) is not None},
+        sum(text is None for text in known.values()),
+    )
+
+
+def _header(file: _File) -> int:
+    """How many weights there are."""
+    found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
+    if found[1] is not None and int(found[1]) == _MEMM:
+        raise file.error(
+            "expected a model without normalisation at each token, got a maximum entropy Markov model"
+        )
+    return int(found[2])
+
+
+def _patterns(file: _File) -> int:
+    found = file.line(rb"#rdr#(\d{1,9})/\d{1,9}(?:/(\d))?", "the number of patterns")
+    if int(found[1]) == 0:
+        raise file.error("expected patterns, got a model that reads its features from the data")
+    return int(found[1])
+
+
+def _weights_of(
+    file: _File, active: int, texts: list[bytes], L: int
+) -> tuple[dict[bytes, NDArray[np.float64]], dict[bytes, NDArray[np.float64]]]:
+    """The weights of observations that have any; where those of an observation begin follows from the kinds."""
+    unigrams: dict[bytes, NDArray[np.float64]] = {}
+    bigrams: dict[bytes, NDArray[np.float64]] = {}
+    kinds = {b"u": L, b"b": L * L, b"*": L + L * L}
+    odd = next((text for text in texts if text[:1] not in kinds), None)
+    if odd is not None:
+        raise file.error(f"expected observations that begin with u, b or *, got {odd[:60]!r}")
+    pairs = sum(text[:1] != b"u" for text in texts)
+    ensure_weights(min(active, len(texts)) * L + min(active, pairs) * L * L)
+    ends = np.cumsum([kinds[text[:1]] for text in texts], dtype=np.int64)
+    for _ in range(active):
+        found = file.line(rb"(\d{1,18})=(\S{1,60})", "a weight")
+        number = int(found[1])
+        owner = int(np.searchsorted(ends, number, side="right"))
+        if owner == len(texts):
+            raise file.error(f"expected the number of a weight below {int(ends[-1])}, got {number}")
+        text = texts[owner]
+        part = number - int(ends[owner]) + kinds[text[:1]]
+        if text[:1] == b"b":
+            part += L
+        table, part, size = (unigrams, part, L) if part < L else (bigrams, part - L, L * L)
+        table.setdefault(text, np.zeros(size))[part] = _weight(found[2].decode("latin-1"), file.path, None)
+    return unigrams, bigrams
+
+
+class _File:
+    """Bytes that are read one thing after the other."""
+
+    def __init__(self, path: str | Path, data: bytes) -> None:
+        self.path, self.data, self.at = path, data, 0
+
+    def line(self, pattern: bytes, what: str) -> re.Match[bytes]:
+        end = self.data.find(b"\n", self.at)
+        end = len(self.data) if end < 0 else end
+        found = re.fullmatch(pattern, self.data[self.at : end].rstrip(b"\r"))
+        if found is None:
+            got = self.data[self.at : end][:60].decode("utf-8", "replace")
+            raise self.error(f"expected {what}, got {got!r}")
+        self.at = end + 1
+        return found
+
+    def count(self, pattern: bytes, what: str) -> int:
+        return int(self.line(pattern, what)[1][:18])
+
+    def string(self) -> bytes:
+        colon = self.data.find(b":", self.at, self.at + 12)
+        length = self.data[self.at : max(colon, self.at)]
+        end = colon + 1 + int(length) if length.isdigit() else -1
+        if not 0 <= end < len(self.data) or self.data[end : end + 1] != b",":
+            raise self.error("expected a string with its length before it and a comma behind")
+        text = self.data[colon + 1 : end]
+        self.at = end + 2
+        return text
+
+    def error(self, problem: str) -> FormatError:
+        return FormatError(self.path, self.data.count(b"\n", 0, self.at) + 1, problem)
+
+
+def _bytes(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
+
+
+def _text(raw: bytes, encoding: str) -> str | None:
+    try:
+        return raw.decode(encoding)
+    except UnicodeDecodeError:
+        return None
+
+
+def _label(raw: bytes, encoding: str, path: str | Path, line: int | None) -> str:
+    text = _text(raw, encoding)
+    if text is None:
+        raise FormatError(path, line, f"expected {encoding} text, got {raw[:60]!r}")
+    return text
+
+
+def _weight(text: str, path: str | Path, line: int | None) -> float:
+    try:
+        value = float.fromhex(text) if "x" in text.lower() else float(text)
+    except (ValueError, OverflowError):
+        value = np.inf
+    if not abs(value) < float(np.finfo(np.float32).max):  # a plain number: numpy would warn of large ones
+        raise FormatError(path, line, f"expected a finite number as a weight, got {text[:60]!r}")
+    return value

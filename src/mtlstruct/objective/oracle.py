@@ -1,0 +1,342 @@
+"""Everything a learner may ask of the data: scores, the most violated outputs, and feature counts.
+
+An oracle is built from the adjoint pair (linear) and one structure; a learner sees nothing else, so the same
+learner runs on sequences and trees, on one machine and over shards. Weights come as (u, scale) with
+w_j = scale_j · u_j.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system import threads
+from mtlstruct.features.duplicate_columns import Merged, merge
+from mtlstruct.features.index import Encoded
+from mtlstruct.linear import design as linear
+from mtlstruct.linear.row_updates import (
+    add_rows,
+    add_scaled_rows,
+    clear_rows,
+    score_rows,
+    squared_norm_of_rows,
+)
+from mtlstruct.structures.base import DualState, Parts, RowCounts, Structure, Triplets
+
+Weights = list[NDArray[Any]]
+"""For each kind an array [attributes + 1, width ≥ parts], or [features + 1, 1] where attributes have features with
+some labels only (support.py); the last row stays zero."""
+
+
+@dataclass(frozen=True)
+class Hinge:
+    """Σ_i max_y' [Δ(y_i, y') + w·Φ(y') − w·Φ(y_i)], its slope along the scale of w, and the y' that attain it."""
+
+    total: float
+    slope: float
+    loss: float
+    outputs: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """−log p(y_i) of each sentence, the slope of its sum along the scale of w, expected counts less gold's.
+
+    losses   float64[S]
+    counts   for each kind floats [rows, parts]: Aᵀ·counts is the gradient of the sum of losses
+    """
+
+    losses: NDArray[np.float64]
+    slope: float
+    counts: list[NDArray[np.floating]]
+
+    @property
+    def total(self) -> float:
+        """Σ_i −log p(y_i)."""
+        return float(self.losses.sum())
+
+    @property
+    def curvature(self) -> float:
+        """p·(1 − p) of a part of the first kind, on average: how the sum of losses bends where one feature fires."""
+        off = np.abs(self.counts[0])  # p, or 1 − p where gold is
+        return float(np.mean(off * (1 - off), dtype=np.float64))
+
+    @property
+    def entropy(self) -> float:
+        """Σ_i of the entropy of p_i: −E[log p] = log Z − E[score]."""
+        return self.total - self.slope
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One output of one sentence: its loss, how much better gold scores, and its parts less those of gold."""
+
+    outputs: NDArray[np.int32]
+    loss: float
+    margin: float
+    difference: tuple[Triplets, ...]
+
+
+@dataclass
+class Oracle:
+    """The training data as a learner sees it. gold int32[T]; cost: a Loss's table over the structure's choices."""
+
+    structure: Structure
+    encoded: Encoded
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+    sentences: int = field(init=False)
+    templates: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sentences = len(self.encoded.ptr) - 1
+        self.templates = self.encoded.templates
+
+    def zeros(self) -> Weights:
+        """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
+        widths = self.structure.widths()
+        (rows, node), *rest = (d.weight_shape(w) for d, w in zip(self.encoded.designs, widths, strict=True))
+        first: Weights = [linear.aligned_zeros(rows, linear.padded(node))]
+        return first + [np.zeros(shape, np.float64) for shape in rest]
+
+    @property
+    def features(self) -> int:
+        """How many weights there are to learn."""
+        widths = self.structure.widths()
+        return sum(d.features(width) for d, width in zip(self.encoded.designs, widths, strict=True))
+
+    def part_shapes(self) -> list[tuple[int, int]]:
+        """The shape of the part scores of each kind: rows, parts."""
+        widths = self.structure.widths()
+        return [(design.rows, width) for design, width in zip(self.encoded.designs, widths, strict=True)]
+
+    def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
+        """Part scores A·w of the whole corpus."""
+        return score_parts(self.encoded, self.structure, weights, scale)
+
+    def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
+        """The most violated outputs under scale·parts, and by how much (eq. op:1-inference)."""
+        encoded, structure = self.encoded, self.structure
+        outputs = np.zeros(len(self.gold), np.int32)
+        values = np.zeros(self.sentences)
+
+        def work(first: int, last: int) -> None:
+            structure.decode(
+                parts, encoded.rows, encoded.ptr, (first, last), outputs, values,
+                scale=scale, gold=self.gold, cost=self.cost,
+            )  # fmt: skip
+
+        threads.over_sentences(work, encoded.ptr)
+        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        hinges = np.maximum(values - scale * gold, 0.0)
+        loss = self.loss(outputs)
+        total = float(hinges.sum())
+        return Hinge(total, (total - loss) / scale, loss, outputs)
+
+    def loss(self, outputs: NDArray[np.int32]) -> float:
+        """Σ_i Δ(y_i, outputs_i)."""
+        return float(self.structure.losses(outputs, self.gold, self.cost, self.encoded.ptr).sum())
+
+    def likelihood(self, parts: Parts) -> Likelihood:
+        """How improbable gold is under p ∝ exp(score), and which way to change that."""
+        encoded, structure = self.encoded, self.structure
+        log_partition = np.zeros(self.sentences)
+
+        counts: list[NDArray[np.floating]] = [
+            np.zeros(part.shape, np.float32 if rows is None else np.float64)
+            for part, rows in zip(parts, encoded.rows, strict=True)
+        ]
+
+        def work(first: int, last: int) -> list[tuple[RowCounts, NDArray[np.floating]]]:
+            """Adds what is of rows of these sentences alone; the rest, with where it belongs, is left."""
+            span = (first, last)
+            found = structure.marginals(parts, encoded.rows, encoded.ptr, span, log_partition, gold=self.gold)
+            shared = []
+            for some, table, rows in zip(found, counts, encoded.rows, strict=True):
+                if rows is None:
+                    some.add_to(table)
+                else:
+                    shared.append((some, table))
+            return shared
+
+        for chunk in threads.over_sentences(work, encoded.ptr):  # in order, so that bits do not vary
+            for some, table in chunk:
+                some.add_to(table)
+        slope = self.inner(counts, parts)
+        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        return Likelihood(log_partition - gold, slope, counts)
+
+    def violated(
+        self,
+        sentence: int,
+        weights: Weights,
+        scale: NDArray[np.float64] | None = None,
+        *,
+        augmented: bool = True,
+    ) -> Violation:
+        """The best output of one sentence, with its loss added or without, against gold; w = weights if unscaled."""
+        structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
+        span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
+        parts = tuple(
+            score_rows(design, u, row, width, scale)
+            for design, u, row, width in zip(
+                self.encoded.designs, weights, rows, structure.widths(), strict=True
+            )
+        )
+        # here each site has a row of its own, whether it shares one in A or not
+        apart = tuple(np.arange(len(row), dtype=np.int32) for row in rows)
+        outputs, value = np.zeros(len(gold), np.int32), np.zeros(1)
+        cost = self.cost if augmented else None
+        structure.decode(parts, apart, span, (0, 1), outputs, value, gold=gold, cost=cost)
+        loss = float(structure.losses(outputs, gold, self.cost, span)[0])
+        margin = float(structure.evaluate(parts, apart, span, gold)[0] - value[0]) + loss * augmented
+        found = structure.indicator(outputs, gold, apart, span)
+        return Violation(
+            outputs,
+            loss,
+            margin,
+            tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True)),
+        )
+
+    def _sentence_rows(self, sentence: int) -> list[NDArray[np.int64]]:
+        """The rows of a sentence's sites, for each kind."""
+        sites = (np.arange(*ptr[sentence : sentence + 2]) for ptr in self._site_ptr)
+        return [
+            site if row is None else row[site].astype(np.int64)
+            for site, row in zip(sites, self.encoded.rows, strict=True)
+        ]
+
+    @cached_property
+    def _site_ptr(self) -> tuple[NDArray[np.int64], ...]:
+        return self.structure.site_ptr(self.encoded.ptr)
+
+    def step(self, violation: Violation, size: float, weights: Weights) -> None:
+        """weights += size·(features of gold − features of the output)."""
+        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
+            add_rows(design, t.row, t.part, t.count, -size, u)
+
+    def step_scaled(
+        self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
+    ) -> None:
+        """weights_j += size_j·(features of gold − features of the output), and N_j = ‖weights_j‖² follows."""
+        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
+            add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
+
+    def block(self, weights: Weights, j: int) -> NDArray[Any]:
+        """weights_j."""
+        kind, first, last = self.blocks[j]
+        return weights[kind][first:last]
+
+    def clear(self, weights: Weights, gone: NDArray[np.bool_], rows: Sequence[NDArray[np.integer]]) -> None:
+        """Sets to zero what a step on these rows of each kind has touched of the blocks with gone_j."""
+        for design, some, u in zip(self.encoded.designs, rows, weights, strict=True):
+            clear_rows(design, some, gone, u)
+
+    @cached_property
+    def blocks(self) -> dict[int, tuple[int, int, int]]:
+        """Where each template's weights are: kind, first and last row."""
+        return {
+            int(j): (kind, int(first), int(last))
+            for kind, design in enumerate(self.encoded.designs)
+            for j, first, last in zip(
+                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
+            )
+        }
+
+    def squared_distance(self, violation: Violation, room: Weights) -> float:
+        """‖features of gold − features of the output‖²; `room` are weights that are zero, and stay so."""
+        squares = [
+            squared_norm_of_rows(design, t.row, t.part, t.count, u)
+            for design, t, u in zip(self.encoded.designs, violation.difference, room, strict=True)
+        ]
+        return sum(squares, 0.0)
+
+    def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
+        """Parts of outputs − parts of gold."""
+        return self.structure.indicator(
+            outputs.astype(np.int32, copy=False), self.gold, self.encoded.rows, self.encoded.ptr
+        )
+
+    def count(self, counts: Sequence[NDArray[Any]], weights: Weights) -> None:
+        """weights := Aᵀ·counts."""
+        for design, z, out in zip(self.encoded.designs, counts, weights, strict=True):
+            out[:] = 0
+            linear.count(design, np.ascontiguousarray(z, np.float32), out)
+
+    def squared_norms(self, weights: Weights) -> NDArray[np.float64]:
+        """‖u_j‖² of each template."""
+        return linear.squared_norms(self.encoded.designs, weights, self.templates)
+
+    def absolute_sums(self, weights: Weights) -> NDArray[np.float64]:
+        """‖u_j‖₁ of each template."""
+        return linear.absolute_sums(self.encoded.designs, weights, self.templates)
+
+    def mix(self, a: float, x: Parts, b: float, y: Parts, dtype: Any = np.float32) -> Parts:
+        """a·x + b·y of part scores."""
+        return tuple((a * p + b * q).astype(dtype) for p, q in zip(x, y, strict=True))
+
+    def inner(self, counts: Sequence[NDArray[Any]], parts: Parts) -> float:
+        """⟨counts, parts⟩: how the sum of losses changes along these scores."""
+        return sum(
+            float(np.einsum("rp,rp->", z, part, dtype=np.float64))
+            for z, part in zip(counts, parts, strict=True)
+        )
+
+    @property
+    def tokens(self) -> int:
+        """T, over all sentences."""
+        return int(self.encoded.ptr[-1])
+
+    def folded(self, spare: bool) -> Oracle:
+        """The same with folded weights, if the structure's dual state knows them; overwrites what can be spared."""
+        first, *rest = self.encoded.designs
+        if not (getattr(self.structure, "folds", False) and first.foldable):
+            return self
+        return replace(self, encoded=replace(self.encoded, designs=(first.folded(spare), *rest)))
+
+    def small(self) -> Oracle:
+        """The same in merged attributes."""
+        return replace(self, encoded=self.merged.encoded)
+
+    @cached_property
+    def merged(self) -> Merged:
+        """The same data with attributes that fire at the same sites made one; made when first asked for."""
+        return merge(self.encoded)
+
+    def dual(self, V: Weights, N: NDArray[np.float64]) -> DualState:
+        """A dual state working on V and its squared norms N: the structure's own, or the one that serves all."""
+        from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+
+        make = getattr(self.structure, "dual", None) or CachedDual
+        state: DualState = make(_Problem(self.structure, self.encoded, self.gold, self.cost, V, N))
+        return state
+
+
+def dual_memory(structure: Structure, tokens: int) -> int:
+    """Bytes that the dual state of a structure takes."""
+    from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+
+    own = getattr(structure, "dual_memory", None)
+    return int(own(tokens)) if own else CachedDual.memory(tokens)
+
+
+@dataclass
+class _Problem:
+    structure: Any
+    encoded: Any
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+    V: Weights
+    N: NDArray[np.float64]
+
+
+def score_parts(
+    encoded: Encoded, structure: Structure, weights: Weights, scale: NDArray[np.float64]
+) -> Parts:
+    """A·w for each kind: float32[rows, parts]."""
+    return encoded.score(weights, scale, structure.widths())

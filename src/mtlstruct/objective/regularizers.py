@@ -1,0 +1,356 @@
+"""Regularizers Ω as functions of the m block norms: they never see a feature, a sentence or a structure.
+
+With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,
+its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its conjugate, and the μ that
+belongs to given norms. A new one is a class here and a row in REGULARIZERS; the master that solves it is a row in
+`masters.MASTERS`. Norms are not checked: they are non-negative by construction. docs/math.md derives each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct.errors import MtlError
+
+Norms = NDArray[np.float64]
+"""float64[m], one number a template: ‖w_j‖, ‖v_j‖ or μ_j."""
+
+TINY = 1e-9
+"""Where a power of a norm would be infinite at zero, the norm counts as this part of the largest."""
+
+
+NEAR = 1e-2
+"""For p > 2 a template near v_j = 0 has a μ_j without bound, which would freeze it there: in learning, its norm
+counts as this part of the largest. What that costs is second order: about 0.1 % of the objective."""
+
+
+class Regularizer(Protocol):
+    """What learners and masters may ask.
+
+    sparse    whether μ may drop templates, so that it is learned with care and what is next to nothing is left out
+    degree    Ω(s·w) = s^degree · Ω(w)
+    """
+
+    sparse: ClassVar[bool]
+    degree: ClassVar[int]
+
+    def value(self, own: Norms) -> float:
+        """Ω at the block norms ‖w_j‖."""
+        ...
+
+    def conjugate(self, norms: Norms) -> float:
+        """Ω* at the block norms ‖v_j‖."""
+        ...
+
+    def lower_bound(self, gain: float, norms: Norms) -> float:
+        """The best dual value on the way from gold to α: max over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms)."""
+        ...
+
+    def start(self, m: int) -> Norms:
+        """The μ to begin with."""
+        ...
+
+    def weights(self, own: Norms) -> Norms:
+        """The μ_j = ‖w_j‖ / ∂Ω that belongs to given ‖w_j‖: at the optimum ‖w_j‖ = μ_j ‖v_j‖."""
+        ...
+
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        """The next μ, given the ‖v_j‖ that the present one led to; at rest only at the optimum."""
+        ...
+
+
+class Proximable(Regularizer, Protocol):
+    """A regularizer with a proximal step."""
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        """The norms that minimise ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n): none is above ‖w_j‖."""
+        ...
+
+
+class HalfSquare:
+    """What holds where Ω, and so Ω*, is half the square of a norm."""
+
+    degree: ClassVar[int] = 2
+
+    def lower_bound(self: Regularizer, gain: float, norms: Norms) -> float:
+        """s·gain − s²·Ω* is largest at s = gain / 2Ω*."""
+        curve = self.conjugate(norms)
+        s = min(1.0, gain / (2 * curve)) if curve > 0 else 1.0
+        return s * gain - s * s * curve
+
+    def follow(self: Regularizer, mu: Norms, norms: Norms) -> Norms:
+        """The μ that suits w_j = −μ_j v_j: for fixed w it makes ½Σ‖w_j‖²/μ_j, which bounds Ω, smallest."""
+        own = mu * norms
+        return self.weights(own) if own.any() else mu
+
+
+class Quadratic(Regularizer, Protocol):
+    """A regularizer that is a weighted sum of squares."""
+
+    def quadratic(self, m: int) -> Norms:
+        """The μ of Ω = ½ Σ_j ‖w_j‖²/μ_j."""
+        ...
+
+
+@dataclass(frozen=True)
+class L2(HalfSquare):
+    """Ω(w) = ½ Σ_j ‖w_j‖²: structural SVMs, where every template has weight one."""
+
+    sparse: ClassVar[bool] = False
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * float(own @ own)
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.5 * float(norms @ norms)
+
+    def start(self, m: int) -> Norms:
+        return np.ones(m)
+
+    def weights(self, own: Norms) -> Norms:
+        return np.ones_like(own)
+
+    def attained(self, norms: Norms) -> Norms:
+        return np.ones_like(norms)
+
+    def quadratic(self, m: int) -> Norms:
+        return np.ones(m)
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        return own / (1 + step)
+
+
+@dataclass(frozen=True, eq=False)
+class BlockL2(HalfSquare):
+    """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with μ given: what a reweighted method minimises in one round."""
+
+    mu: Norms
+    sparse: ClassVar[bool] = False
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * float(own @ (own / self.mu))
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.5 * float(norms @ (norms * self.mu))
+
+    def start(self, m: int) -> Norms:
+        return self.mu
+
+    def weights(self, own: Norms) -> Norms:
+        return self.mu
+
+    def quadratic(self, m: int) -> Norms:
+        return self.mu
+
+
+@dataclass(frozen=True)
+class L1:
+    """Ω(w) = ‖w‖₁. The norm of a block of w is the sum of its absolute values, that of v the largest of them."""
+
+    sparse: ClassVar[bool] = False
+    degree: ClassVar[int] = 1
+    absolute: ClassVar[bool] = True
+
+    def value(self, own: Norms) -> float:
+        return float(own.sum())
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.0 if float(norms.max(initial=0.0)) <= 1 + 1e-12 else np.inf
+
+    def lower_bound(self, gain: float, norms: Norms) -> float:
+        """As far from gold as the wall allows."""
+        return gain / max(1.0, float(norms.max(initial=0.0)))
+
+    def start(self, m: int) -> Norms:
+        return np.ones(m)
+
+    def weights(self, own: Norms) -> Norms:
+        return own
+
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        return mu
+
+
+@dataclass(frozen=True)
+class BlockL1Squared(HalfSquare):
+    """Ω(w) = ½ (Σ_j ‖w_j‖)²: multiple template learning, μ in the simplex."""
+
+    sparse: ClassVar[bool] = True
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * float(own.sum()) ** 2
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.5 * float(norms.max(initial=0.0)) ** 2
+
+    def start(self, m: int) -> Norms:
+        return np.full(m, 1.0 / m)
+
+    def weights(self, own: Norms) -> Norms:
+        """μ_j = ‖w_j‖ / Σ‖w‖."""
+        return np.asarray(own / own.sum())
+
+    def prox(self, own: Norms, step: float) -> Norms:
+        """(‖w_j‖ − t)₊ with t = step·Σ of what is left: t = step·(sum of the k largest) / (1 + step·k)."""
+        falling = np.sort(own)[::-1]
+        t = step * np.cumsum(falling) / (1 + step * np.arange(1, len(own) + 1))
+        k = int(np.count_nonzero(falling > t))  # holds for the largest ones up to some k
+        return np.maximum(own - (t[k - 1] if k else 0.0), 0.0)
+
+
+@dataclass(frozen=True)
+class PBlock(HalfSquare):
+    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p), p > 1: no template falls to zero, but for p < 2 the weak ones shrink."""
+
+    p: float = 4 / 3
+    sparse: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check_p(self.p)
+
+    @property
+    def q(self) -> float:
+        """The conjugate exponent, 1/p + 1/q = 1."""
+        return self.p / (self.p - 1)
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * _norm(own, self.p) ** 2
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.5 * _norm(norms, self.q) ** 2
+
+    def start(self, m: int) -> Norms:
+        """That of equal norms."""
+        return np.full(m, m ** (1 - 2 / self.p))
+
+    def weights(self, own: Norms) -> Norms:
+        """μ_j = ‖w_j‖^(2−p) · (Σ‖w‖^p)^(1−2/p)."""
+        return _power_ratio(own, 2 - self.p, _norm(own, self.p))
+
+    def attained(self, norms: Norms) -> Norms:
+        """The μ at which −μ_j v_j attains Ω*(v): ‖v_j‖^(q−2) · (Σ‖v‖^q)^(2/q−1), the paper's proposition."""
+        return _power_ratio(norms, self.q - 2, _norm(norms, self.q))
+
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        """For p > 2 the bound turns round (D is the largest D_μ, not the least), and μ follows v, not w."""
+        if self.p <= 2:
+            return super().follow(mu, norms)
+        return self.attained(np.maximum(norms, NEAR * norms.max())) if norms.any() else mu
+
+
+@dataclass(frozen=True)
+class Mixed(HalfSquare):
+    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p) + ½ (Σ_j ‖w_j‖)²: sparse as the second, steady as the first.
+
+    Its conjugate is the cheapest way to share v between the two: Ω*(v) = min_t ½ t² + ½ (Σ_j (‖v_j‖ − t)₊^q)^(2/q).
+    """
+
+    p: float = 2.0
+    sparse: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_p(self.p)
+
+    @property
+    def block(self) -> PBlock:
+        """The first term."""
+        return PBlock(self.p)
+
+    def value(self, own: Norms) -> float:
+        return self.block.value(own) + 0.5 * float(own.sum()) ** 2
+
+    def conjugate(self, norms: Norms) -> float:
+        t = self.threshold(norms)
+        return 0.5 * t * t + self.block.conjugate(np.maximum(norms - t, 0.0))
+
+    def start(self, m: int) -> Norms:
+        return self.weights(np.ones(m))
+
+    def weights(self, own: Norms) -> Norms:
+        """1/μ is the sum of the two terms' 1/μ: each adds its slope, ‖w‖_p^(2−p) ‖w_j‖^(p−1) and Σ‖w‖."""
+        norm = _norm(own, self.p)
+        return np.asarray(own / (norm * (own / norm) ** (self.p - 1) + own.sum()))
+
+    def attained(self, norms: Norms) -> Norms:
+        """As for the first term, of what is left of ‖v_j‖ beyond the threshold."""
+        left = np.maximum(norms - self.threshold(norms), 0.0)
+        own = left * self.block.attained(left) if left.any() else left
+        return own / np.maximum(norms, np.finfo(np.float64).tiny)
+
+    def threshold(self, norms: Norms) -> float:
+        """The t with t = Σ_j ‖w_j‖ at w_j = ∂(first term's conjugate)(‖v_j‖ − t): templates below t drop out."""
+        from scipy.optimize import brentq  # here, since it is slow to import and prediction has no use for it
+
+        def excess(t: float) -> float:
+            left = np.maximum(norms / top - t, 0.0)
+            return (float(left @ self.block.attained(left)) if left.any() else 0.0) - t
+
+        top = float(norms.max(initial=0.0))
+        return top * float(brentq(excess, 0.0, 1.0, xtol=1e-16)) if top > 0 else 0.0
+
+
+@dataclass(frozen=True)
+class GroupLasso:
+    """Ω(w) = ½ Σ_j ‖w_j‖. Its conjugate is a wall: 0 where every ‖v_j‖ ≤ ½, infinite beyond."""
+
+    sparse: ClassVar[bool] = True
+    degree: ClassVar[int] = 1
+
+    def value(self, own: Norms) -> float:
+        return 0.5 * float(own.sum())
+
+    def conjugate(self, norms: Norms) -> float:
+        return 0.0 if float(norms.max(initial=0.0)) <= 0.5 * (1 + 1e-12) else np.inf
+
+    def lower_bound(self, gain: float, norms: Norms) -> float:
+        """As far from gold as the wall allows."""
+        top = float(norms.max(initial=0.0))
+        return gain * min(1.0, 0.5 / top) if top > 0 else gain
+
+    def start(self, m: int) -> Norms:
+        return np.full(m, 1.0 / m)
+
+    def weights(self, own: Norms) -> Norms:
+        """½‖w‖ ≤ ½‖w‖²/μ + μ/8, equal at μ = 2‖w‖."""
+        return 2 * own
+
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        """The μ that suits w_j = −μ_j v_j: at rest where ‖v_j‖ = ½."""
+        own = mu * norms
+        return self.weights(own) if own.any() else mu
+
+
+REGULARIZERS: dict[str, Callable[..., Regularizer]] = {
+    "l2": L2,
+    "l1": L1,
+    "block-l1-squared": BlockL1Squared,
+    "p-block": PBlock,
+    "mixed": Mixed,
+    "group-lasso": GroupLasso,
+}
+"""Name in options and model files -> class."""
+
+
+def _check_p(p: float) -> None:
+    if not 1 < p < np.inf:
+        raise MtlError(f"-p must be greater than 1 and finite, got {p}: p = 1 is the method mtl")
+
+
+def _norm(x: Norms, p: float) -> float:
+    """(Σ x^p)^(1/p), of relative values: a power of 100 neither overflows nor vanishes."""
+    top = float(x.max(initial=0.0))
+    return top * float(np.sum((x / top) ** p)) ** (1 / p) if top > 0 else 0.0
+
+
+def _power_ratio(x: Norms, power: float, norm: float) -> Norms:
+    """(x/norm)^power, finite where x is 0 and the power negative."""
+    ratio = x / norm
+    if power < 0:
+        ratio = np.maximum(ratio, TINY * float(ratio.max()))
+    out: Norms = ratio**power
+    return out

@@ -1,0 +1,230 @@
+"""The report: one page that says what a model has learned, how, and how well it does. No network, no other file.
+
+All figures are those of the model file, of the log that training left, and of labelled data where some are given; the
+scripts of the page only draw them. What is not known (no log, no data) is left out, and the page says how to get it.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mtlstruct import __version__, web
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.evaluation.error_analysis import Assessment, assess
+from mtlstruct.explain.top_features import telling
+from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.report.tables import dropped
+from mtlstruct.report.trace import Trace, read
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.model.model import Model
+
+TELLING = 60
+"""How many templates, the heaviest ones, have their features listed."""
+
+FEATURES = 6
+"""How many features are listed for a label of a template."""
+
+LABELS = 40
+"""Up to so many labels have features of their own in the page; of more, the page lists the strongest of all."""
+
+CONFUSED = 24
+"""How many labels the table of confusions shows: those with the most errors."""
+
+
+def report_of(
+    model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
+) -> web.Page:
+    """What Model.report does: reads the log, looks at the data."""
+    trace = None if log is None else read(log)
+    if trace is not None and not trace.is_of(model):
+        raise IncompatibleError(f"{log} is the log of another training than that of this model")
+    assessment = None if data is None else assess(model, data, source)
+    return make_report(model, name=name, trace=trace, assessment=assessment)
+
+
+def make_report(
+    model: Model,
+    *,
+    name: str = "model",
+    size: int | None = None,
+    trace: Trace | None = None,
+    assessment: Assessment | None = None,
+) -> web.Page:
+    """The report of a model. `name` and `size` (in bytes) are those of its file."""
+    data = contents(model, name=name, size=size, trace=trace, assessment=assessment)
+    return web.page(
+        f"{name} · mtlstruct",
+        data,
+        styles=["base.css", "report.css"],
+        scripts=["base.js", "charts.js", "tables.js", "report.js"],
+    )
+
+
+def contents(
+    model: Model,
+    *,
+    name: str,
+    size: int | None = None,
+    trace: Trace | None = None,
+    assessment: Assessment | None = None,
+) -> dict[str, Any]:
+    """All that the page knows, as JSON."""
+    stored = trace.assessment if trace is not None else None
+    assessed = stored if assessment is None else assessment.as_dict()
+    found: dict[str, Any] = {
+        "version": __version__,
+        "name": name,
+        "task": model.task,
+        "structure": model.structure.name,
+        "sizes": _sizes(model, size, trace),
+        "run": None if trace is None else _run(trace),
+        "assessment": None if assessed is None else _assessed(assessed),
+        "stages": [_stage(model, [] if trace is None else trace.trainings)],
+    }
+    if model.relations is not None:
+        found["stages"].append(_stage(model.relations, [] if trace is None else [trace.labels]))
+    return {key: _finite(value) for key, value in found.items()}
+
+
+def _stage(model: Model, trainings: list[list[dict[str, Any]]]) -> dict[str, Any]:
+    """What was learned at once, and how: trees with labels have two stages, all else one."""
+    return {
+        "facts": {key: model.facts.get(key) for key in FACTS},
+        "labels": list(model.labels),
+        "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
+        "templates": _templates(model),
+        "trainings": [list(map(_pass, passes)) for passes in trainings],
+        "features": _features(model),
+    }
+
+
+FACTS = (
+    "method", "c", "p", "solver", "seed", "min_count", "objective", "dual", "gap", "epsilon", "passes", "converged",
+    "sparse", "sentences", "tokens", "columns", "temperature",
+)  # fmt: skip
+
+
+def _templates(model: Model) -> list[dict[str, Any]]:
+    """A row a template, heaviest first."""
+    seen = model.facts.get("seen") or [None] * len(model.templates)
+    reasons = {
+        j: "equal to another" if other is not None else "constant" for j, other in model.left_out.items()
+    }
+    return [
+        {
+            "rank": weight.rank,
+            "index": weight.index,
+            "name": weight.name,
+            "text": weight.text,
+            "mu": weight.mu,
+            "relative": weight.relative,
+            "norm": weight.norm,
+            "features": weight.features,
+            "seen": seen[weight.index],
+            "kept": not dropped(weight),
+            "cells": _cells(model, weight.index),
+            "reason": reasons.get(weight.index),
+        }
+        for weight in model.template_weights()
+    ]
+
+
+def _cells(model: Model, j: int) -> str:
+    """The sort of a template, which gives its colour."""
+    template = model.templates[j]
+    if template.kind == "B":
+        return "transition"
+    count = sum(term.sees for term in template.terms)
+    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(count, "three or more")
+
+
+def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any]:
+    stages = [model] if model.relations is None else [model, model.relations]
+    indexes = [stage.index for stage in stages]
+    words = [index.words if isinstance(index, ArcIndex) else index for index in indexes]
+    summary = trace.summary if trace is not None else {}
+    return {
+        "file": size,
+        "templates": sum(len(stage.templates) for stage in stages),
+        "kept": sum(int(np.count_nonzero(stage.features)) for stage in stages),
+        "attributes": sum(int(index.sizes.sum()) for index in indexes),
+        "attributes_seen": summary.get("attributes") if len(stages) == 1 else None,
+        "features": sum(int(stage.features.sum()) for stage in stages),
+        "features_seen": sum(sum(stage.facts.get("seen") or ()) for stage in stages) or None,
+        "strings": sum(len(vocabulary) for index in words for vocabulary in index.vocabularies),
+        "weights": sum(weights.nbytes for stage in stages for weights in stage.weights),
+        "peak": summary.get("peak_rss_mb"),
+    }
+
+
+def _run(trace: Trace) -> dict[str, Any]:
+    command = trace.run.get("command") or []
+    return {
+        "command": shlex.join(command) if len(command) > 1 else None,
+        "started": trace.run.get("started"),
+        "files": trace.run.get("files"),
+        "versions": trace.run.get("versions"),
+        "seconds": trace.summary.get("seconds"),
+        "encode": trace.summary.get("encode_seconds"),
+        "asked": (trace.run.get("options") or {}).get("gap"),
+        "valid": (trace.summary.get("valid") or {}).get("f1"),
+        "chosen": None if trace.refit is None else len(trace.refit.get("chosen", ())),
+    }
+
+
+def _pass(record: dict[str, Any]) -> dict[str, Any]:
+    names = ("passes", "objective", "dual", "gap", "risk", "active", "certified", "seconds")
+    return {name: record.get(name) for name in names}
+
+
+def _assessed(found: dict[str, Any]) -> dict[str, Any]:
+    """The assessment with as many labels as a table can show."""
+    return found | {"confusions": [_most_confused(confusion) for confusion in found["confusions"]]}
+
+
+def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:
+    names, cells = confusion["names"], confusion["cells"]
+    errors = [0] * len(names)
+    for right, chosen, count in cells:
+        for side in (right, chosen) if right != chosen else ():
+            errors[side] += count
+    worst = sorted(range(len(names)), key=lambda n: -errors[n])[:CONFUSED]
+    place = {n: k for k, n in enumerate(sorted(worst))}
+    return {
+        "axis": confusion["axis"],
+        "of": len(names),
+        "names": [names[n] for n in sorted(worst)],
+        "cells": [[place[r], place[c], n] for r, c, n in cells if r in place and c in place],
+        "rows": [sum(n for r, _, n in cells if r == k) for k in sorted(worst)],
+    }
+
+
+def _features(model: Model) -> list[dict[str, Any]]:
+    """The strongest features of the heaviest templates: text, part, weight."""
+    count = FEATURES if len(model.labels) <= LABELS else 1
+    heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:TELLING]
+    return [
+        {
+            "index": weight.index,
+            "list": [[f.text, f.part, f.weight] for f in telling(model, weight.index, count)],
+        }
+        for weight in heaviest
+    ]
+
+
+def _finite(value: Any) -> Any:
+    """What is no finite number becomes null, and single precision what it is in print."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value

@@ -1,0 +1,40 @@
+"""The table of learners."""
+
+from collections.abc import Callable
+
+from mtlstruct.solvers.base import Fit, Learner, Record, Start, Stop, Watch, check_needs
+from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
+from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
+from mtlstruct.solvers.likelihood.lbfgs import LBFGS
+from mtlstruct.solvers.likelihood.owlqn import OWLQN
+from mtlstruct.solvers.likelihood.reweighted import Reweighted
+from mtlstruct.solvers.online.mira import Mira
+from mtlstruct.solvers.online.online_mkl import Proximal
+
+LEARNERS: dict[str, Callable[..., Learner]] = {
+    "coordinate": Coordinate,
+    "cutting-plane": CuttingPlane,
+    "lbfgs": LBFGS,
+    "owl-qn": OWLQN,
+    "reweighted": Reweighted,
+    "proximal": Proximal,
+    "mira": Mira,
+}
+
+__all__ = [
+    "LBFGS",
+    "LEARNERS",
+    "OWLQN",
+    "Coordinate",
+    "CuttingPlane",
+    "Fit",
+    "Learner",
+    "Mira",
+    "Proximal",
+    "Record",
+    "Reweighted",
+    "Start",
+    "Stop",
+    "Watch",
+    "check_needs",
+]

@@ -1,0 +1,1 @@
+"""TODO solvers/coordinate_ascent."""

@@ -1,0 +1,133 @@
+"""The dual of a sequence, kept as a flow over edges; sequence_visit.py has the visit that improves it.
+
+The dual variables of a sentence are a distribution over its labelings. Only its edge marginals matter, the mass of
+labelings with label z at t-1 and y at t. They form a unit flow through the trellis, gold to begin with, and
+sequence_flow.py keeps them.
+
+Where a span does not begin or end with its sentence, the label outside is held: paths run between the labels
+that carry most mass there. So a sentence of any length is visited in spans of bounded size, and a span of tokens
+whose mass has left gold is visited without the rest.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system.stateful import Kept
+from mtlstruct.solvers.coordinate_ascent.sequence.block_update import visit
+from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
+from mtlstruct.solvers.coordinate_ascent.sequence.joint_step import (
+    NOTHING,
+    ROOM,
+    Segments,
+    joinable,
+    joint_step,
+)
+from mtlstruct.structures.base import DualProblem, Visits
+
+LONGEST = 400
+"""A span has at most this many tokens: the kernels of a span take 4·LONGEST² bytes."""
+
+
+class SequenceDual(Kept):
+    """Edge marginals of all sentences, and the operations the coordinate learner asks of a dual state."""
+
+    kept = ("flow",)
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem = problem
+        tokens = int(problem.encoded.ptr[-1])
+        self.flow = Flow.of_gold(problem.gold, problem.encoded.ptr)
+        self.edge_row = np.full(tokens, -1, np.int32)
+        inner = problem.structure.sites(problem.encoded.ptr)[1].tokens
+        self.edge_row[inner] = problem.encoded.rows[1]
+        self.starts = np.zeros(tokens + 1, np.bool_)
+        self.starts[problem.encoded.ptr] = True
+        self.noting = False
+        self.segments = Segments(ROOM if joinable(*problem.encoded.designs) else 0)
+
+    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+        """Spans [k, 3] (start, stop, sentence) that cover these sentences; long ones in pieces cut at `shift`."""
+        ptr = self.problem.encoded.ptr
+        start, stop = ptr[sentences], ptr[sentences + 1]
+        whole = np.stack([start, stop, sentences], axis=1)
+        long = np.flatnonzero(stop - start > LONGEST)
+        if len(long) == 0:
+            return whole
+        pieces = [_pieces(whole[i], shift) for i in long]
+        return np.concatenate([np.delete(whole, long, axis=0), *pieces])
+
+    def active(self) -> NDArray[np.int64]:
+        """Runs of tokens with mass off gold, as spans."""
+        return _runs(self.flow.loose(self.problem.gold), self.starts, self.problem.encoded.ptr)
+
+    def visit(
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
+    ) -> Visits:
+        """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
+        p = self.problem
+        node, edge = p.encoded.designs
+        gaps, gains, loss = visit(
+            spans, self.starts, p.gold, p.cost, self.flow, self.edge_row, node, edge, p.V[0], p.V[1], p.N, mu,
+            c, rounds, tolerance, enough, self.segments if self.noting else NOTHING,
+        )  # fmt: skip
+        return Visits(gaps, loss, gains)
+
+    @property
+    def joins(self) -> bool:
+        """Whether there are joint steps: rows can be compared slot by slot."""
+        return len(self.segments.rows) > 0
+
+    def joint(self, mu: NDArray[np.float64], c: float, salt: int) -> float:
+        """Joint steps over what was written down; the change of the loss."""
+        return joint_step(self.segments.taken(), self.problem, self.flow, self.edge_row, mu, c, salt)
+
+    def remembered(self) -> Flow:
+        """The dual variables as they are now, for `approach`."""
+        return self.flow.copied()
+
+    def approach(self, before: Flow, share: float) -> None:
+        """Goes a share of the way to what was remembered; V, N and the loss are the caller's business."""
+        self.flow.approach(before, share)
+
+    def repair(self) -> None:
+        """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
+        p = self.problem
+        self.flow.repair(p.gold, p.encoded.ptr, p.structure.labels)
+
+    def counts(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Part counts of (dual − gold): node float32[T, L], edge float32[rows, L·L]."""
+        p = self.problem
+        return self.flow.marginals(p.gold, self.edge_row, p.structure.labels, p.encoded.designs[1].rows)
+
+    def loss(self, node: NDArray[np.float32]) -> float:
+        """The expected cost Σ_t Σ_y marginal·cost, from the node counts (gold costs nothing)."""
+        return float(np.einsum("ty,ty->", node, self.problem.cost[self.problem.gold], dtype=np.float64))
+
+
+def _pieces(span: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    start, stop, sentence = span.tolist()
+    cuts = np.arange(start - shift % LONGEST, stop + LONGEST, LONGEST).clip(start, stop)
+    cuts = np.unique(cuts)
+    return np.stack([cuts[:-1], cuts[1:], np.full(len(cuts) - 1, sentence)], axis=1)
+
+
+def _runs(loose: NDArray[np.bool_], starts: NDArray[np.bool_], ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Maximal runs of loose tokens that stay in one sentence and within LONGEST."""
+    joined = loose[1:] & loose[:-1] & ~starts[1:-1]
+    begins = np.flatnonzero(loose & ~np.concatenate([[False], joined]))
+    ends = np.flatnonzero(loose & ~np.concatenate([joined, [False]])) + 1
+    sentence = np.searchsorted(ptr, begins, side="right") - 1
+    spans = np.stack([begins, ends, sentence], axis=1)
+    long = np.flatnonzero(ends - begins > LONGEST)
+    if len(long) == 0:
+        return spans
+    pieces = [_pieces(spans[i], 0) for i in long]
+    return np.concatenate([np.delete(spans, long, axis=0), *pieces])

@@ -1,0 +1,229 @@
+"""The flow of a sequence's dual: the edges that carry mass, in a short list a token.
+
+Most tokens keep all their mass on one edge, few have more than ten, however many labels there are. So a token has
+`count` entries, each an edge from label `tail` to label `head` with its mass; the first token of a sentence is
+entered from label 0. All tokens have room for the same number of entries, which grows when somebody needs it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import lean_inner_kernel, lean_kernel
+from mtlstruct._system import threads
+
+TINY = np.float32(1e-6)
+"""Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
+
+DUST = np.float32(1e-7)
+"""Mass below this is swept away when the flow is made exact; else entries that nothing can move would pile up."""
+
+ROOM = 8
+"""Entries a token to begin with."""
+
+
+def flow_bytes(tokens: int) -> int:
+    """Memory of a flow, before some token needs more room."""
+    return tokens * (4 + ROOM * 8)
+
+
+class FlowArrays(NamedTuple):
+    """The arrays of a flow, in the order in which kernels take them."""
+
+    counts: NDArray[np.int32]
+    tail: NDArray[np.int16]
+    head: NDArray[np.int16]
+    mass: NDArray[np.float32]
+
+
+@dataclass
+class Flow:
+    """count int32[T], tail and head int16[T, room], mass float32[T, room]; entries past the count mean nothing."""
+
+    count: NDArray[np.int32]
+    tail: NDArray[np.int16]
+    head: NDArray[np.int16]
+    mass: NDArray[np.float32]
+
+    @classmethod
+    def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Flow:
+        """All mass on the gold labels of sentences `ptr`."""
+        tokens = len(gold)
+        tail = np.zeros((tokens, ROOM), np.int16)
+        tail[1:, 0] = gold[:-1]
+        tail[ptr[:-1], 0] = 0
+        head, mass = np.zeros((tokens, ROOM), np.int16), np.zeros((tokens, ROOM), np.float32)
+        head[:, 0], mass[:, 0] = gold, 1
+        return cls(np.ones(tokens, np.int32), tail, head, mass)
+
+    @property
+    def arrays(self) -> FlowArrays:
+        """What kernels take."""
+        return FlowArrays(self.count, self.tail, self.head, self.mass)
+
+    def dense(self, labels: int) -> NDArray[np.float32]:
+        """float32[T, L, L]: for small data."""
+        whole = np.zeros((len(self.count), labels, labels), np.float32)
+        t, k = np.nonzero(np.arange(self.mass.shape[1]) < self.count[:, None])
+        np.add.at(whole, (t, self.tail[t, k], self.head[t, k]), self.mass[t, k])
+        return whole
+
+    def make_room(self, entries: int) -> None:
+        """Room for so many more entries at any token."""
+        wanted = int(self.count.max(initial=0)) + entries
+        if wanted <= self.mass.shape[1]:
+            return
+        more = ((0, 0), (0, wanted + ROOM // 2 - self.mass.shape[1]))
+        self.tail = np.pad(self.tail, more)  # one after the other: each is let go before the next is made
+        self.head = np.pad(self.head, more)
+        self.mass = np.pad(self.mass, more)
+
+    def copied(self) -> Flow:
+        """The same, to go back towards."""
+        return Flow(self.count.copy(), self.tail.copy(), self.head.copy(), self.mass.copy())
+
+    def approach(self, other: Flow, share: float) -> None:
+        """Goes a share of the way to another flow of the same sentences: a mean of two flows is one."""
+        self.make_room(int(other.count.max(initial=0)))
+        _approach(*self.arrays, *other.arrays, np.float32(share))
+
+    def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """The tokens whose mass has left gold."""
+        found = np.zeros(len(gold), np.bool_)
+        _loose(self.count, self.head, self.mass, gold, found)
+        return found
+
+    def marginals(
+        self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """(flow − gold) by token float32[T, L], and by edge row float32[rows, L·L]."""
+        node = np.zeros((len(gold), labels), np.float32)
+        edge = np.zeros((rows, labels * labels))
+        _marginals(*self.arrays, gold, edge_row, node, edge)
+        return node, edge.astype(np.float32)
+
+    def repair(self, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> None:
+        """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
+
+        def work(first: int, last: int) -> None:
+            _repair(first, last, ptr, *self.arrays, gold, np.zeros(labels), np.zeros(labels))
+
+        threads.over_sentences(work, ptr)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@lean_kernel
+def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, share):  # type: ignore[no-untyped-def]
+    for t in range(len(count)):
+        own = count[t]
+        for k in range(own):
+            mass[t, k] *= np.float32(1) - share
+        for e in range(count_to[t]):
+            at = own
+            for k in range(own):
+                if tail[t, k] == tail_to[t, e] and head[t, k] == head_to[t, e]:
+                    at = k
+                    break
+            if at == own:
+                at = count[t]
+                tail[t, at], head[t, at], mass[t, at] = tail_to[t, e], head_to[t, e], np.float32(0)
+                count[t] += 1
+            mass[t, at] += share * mass_to[t, e]
+
+
+@lean_kernel
+def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
+    for t in range(len(count)):
+        off = np.float32(0)
+        for k in range(count[t]):
+            if head[t, k] != gold[t]:
+                off += mass[t, k]
+        out[t] = off > TINY
+
+
+@lean_kernel
+def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
+    """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
+    L = node.shape[1]
+    for t in range(len(gold)):
+        row = edge_row[t]
+        right = np.int64(gold[t - 1]) * L + gold[t] if row >= 0 else 0
+        for k in range(count[t]):
+            if head[t, k] != gold[t]:
+                node[t, head[t, k]] += mass[t, k]
+                node[t, gold[t]] -= mass[t, k]
+            pair = np.int64(tail[t, k]) * L + head[t, k]
+            if row >= 0 and pair != right:
+                edge[row, pair] += mass[t, k]
+                edge[row, right] -= mass[t, k]
+
+
+@lean_kernel
+def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
+    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
+
+    Loops clear arrays: `arrived[:] = 0` would be more to compile.
+    """
+    L = len(arrived)
+    for i in range(first, last):
+        for t in range(ptr[i], ptr[i + 1]):
+            if t == ptr[i]:
+                for z in range(L):
+                    arrived[z] = z == 0  # the first token is entered from label 0
+            for z in range(L):
+                left[z] = 0
+            for k in range(count[t]):
+                if mass[t, k] > DUST:
+                    left[tail[t, k]] += mass[t, k]
+            kept = 0
+            for k in range(count[t]):
+                z = tail[t, k]
+                if mass[t, k] > DUST and arrived[z] > 0:
+                    tail[t, kept], head[t, kept] = z, head[t, k]
+                    mass[t, kept] = mass[t, k] * (arrived[z] / left[z])
+                    kept += 1
+            for z in range(L):
+                if arrived[z] > 0 and left[z] <= 0 and kept < mass.shape[1]:
+                    tail[t, kept], head[t, kept], mass[t, kept] = z, gold[t], arrived[z]
+                    kept += 1
+            count[t] = kept
+            for y in range(L):
+                arrived[y] = 0
+            total = 0.0
+            for k in range(kept):
+                arrived[head[t, k]] += mass[t, k]
+                total += mass[t, k]
+            for y in range(L):
+                arrived[y] /= total
+
+
+@lean_inner_kernel
+def find(flow, t, z, y):  # type: ignore[no-untyped-def]
+    """The entry of edge z to y at token t, or -1; z below 0 stands for label 0, from which a sentence is entered."""
+    count, tail, head, _ = flow
+    for k in range(count[t]):
+        if head[t, k] == y and tail[t, k] == max(z, 0):
+            return k
+    return -1
+
+
+@lean_inner_kernel
+def add_mass(flow, t, z, y, step):  # type: ignore[no-untyped-def]
+    """Adds mass to edge z to y at token t, for which there must be room; an edge without mass is forgotten."""
+    count, tail, head, mass = flow
+    k = find(flow, t, z, y)
+    if k < 0:
+        k = count[t]
+        count[t] += 1
+        tail[t, k], head[t, k], mass[t, k] = max(z, 0), y, 0
+    mass[t, k] += step
+    if mass[t, k] <= 0:
+        count[t] -= 1
+        end = count[t]
+        tail[t, k], head[t, k], mass[t, k] = tail[t, end], head[t, end], mass[t, end]

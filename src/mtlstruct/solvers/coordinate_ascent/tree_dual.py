@@ -1,0 +1,145 @@
+"""The dual of a tree, kept as a few trees with mass on them; tree_visit.py has the kernels.
+
+The dual variables of a sentence are a distribution over its trees. Trees have no trellis to make it a flow on, but
+few of them ever carry mass, so those are kept: gold to begin with, then what the search found to be violated. A
+visit may search, once, and takes the found tree in; then mass moves from the worst tree to the best by exact steps.
+A tree that has had no mass for a while is forgotten.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system.stateful import Kept
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
+    Arcs,
+    Forest,
+    Primal,
+    Scratch,
+    arc_counts,
+    improve,
+    premultiply,
+    score_arcs,
+)
+from mtlstruct.structures.base import DualProblem, Visits
+from mtlstruct.structures.tree import arc_starts
+from mtlstruct.structures.tree_decoding import best_trees
+
+STEPS = 4
+"""Pairwise steps for each round that the learner allows: they cost little beside the search."""
+
+ROOM = 128
+"""Trees kept of a sentence, at most: where data are few or c is large, long sentences come to have mass on many, and
+with room for 32 they gave up what they had gained, again and again."""
+
+
+class TreeDual(Kept):
+    """Trees with mass for all sentences, and the operations the coordinate learner asks of a dual state."""
+
+    kept = ("forest",)
+
+    def __init__(self, problem: DualProblem) -> None:
+        self.problem = problem
+        (self.design,) = problem.encoded.designs
+        if len(self.design.values):
+            raise IncompatibleError("trees take features that fire or do not, not real values")
+        ptr = problem.encoded.ptr
+        self.forest = _gold_forest(problem.gold, ptr)
+        self.arcs = Arcs(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), problem.gold)
+        table = np.zeros((self.design.attributes + 1, 2), np.int32)
+        table[:-1, 1] = np.repeat(self.design.templates, np.diff(self.design.block_ptr))
+        self.primal = Primal(problem.V[0], problem.N, np.zeros(len(table), np.float32), table)
+        self.work = _scratch(int(np.diff(ptr).max(initial=1)))
+
+    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+        """Spans [k, 4] (start, stop, sentence, search): whole sentences, to be searched. Trees are not cut."""
+        ptr = self.arcs.sentence
+        return np.stack([ptr[sentences], ptr[sentences + 1], sentences, np.ones_like(sentences)], axis=1)
+
+    def active(self) -> NDArray[np.int64]:
+        """Sentences that have several trees, not to be searched."""
+        spans = self.spans(np.flatnonzero(self.forest.kept > 1), 0)
+        spans[:, 3] = 0
+        return spans
+
+    def visit(
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
+    ) -> Visits:
+        """Improves the dual of each span's sentence in turn, until its gap is below tolerance or `enough` of it."""
+        premultiply(self.design.block_ptr, self.design.templates, self.primal.V, mu, self.primal.product)
+        wrong = float(self.problem.cost[0, 1])
+        gaps = np.zeros(len(spans))
+        loss = 0.0
+        for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
+            found = self._search(sentence, wrong) if search else _NONE
+            gaps[number], change = improve(
+                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c), STEPS * rounds,
+                float(tolerance), float(enough),
+            )  # fmt: skip
+            loss += change
+        return Visits(gaps, loss)
+
+    def _search(self, sentence: int, wrong: float) -> NDArray[np.int32]:
+        """The most violated tree of a sentence; leaves its arc scores in the scratch."""
+        start, stop = self.arcs.sentence[sentence : sentence + 2].tolist()
+        n = stop - start
+        first = int(self.arcs.first_row[sentence])
+        score_arcs(first, n * (n + 1), self.arcs.ids, self.arcs.ptr, self.primal.product, self.work.scores)
+        found, value = np.empty(n, np.int32), np.empty(1)
+        kind = self.problem.structure
+        best_trees(
+            (0, 1), np.array([0, n]), self.work.scores, 0, 1.0, self.arcs.gold[start:stop], wrong,
+            kind.projective, kind.single_root, found, value,
+        )  # fmt: skip
+        return found
+
+    def repair(self) -> None:
+        """Mass sums to one again, whatever rounding has done."""
+        mass = self.forest.mass
+        np.maximum(mass, 0, out=mass)
+        mass /= mass.sum(axis=1, keepdims=True)
+
+    def counts(self) -> tuple[NDArray[np.float32]]:
+        """Arc counts of (dual − gold). float32[rows, 1]"""
+        out = np.zeros((self.design.rows, 1), np.float32)
+        arc_counts(self.arcs.sentence, self.arcs.first_row, self.forest, self.arcs.gold, out)
+        return (out,)
+
+    def loss(self, arcs: NDArray[np.float32]) -> float:
+        """The expected cost, from the arc counts: the mass that has come to arcs other than gold's."""
+        return float(self.problem.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
+
+
+_NONE = np.zeros(0, np.int32)
+"""No search was made."""
+
+
+def _gold_forest(gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Forest:
+    """One tree a sentence, with all the mass."""
+    sentences = len(ptr) - 1
+    heads = np.zeros(len(gold) * ROOM, np.int32)
+    n = np.diff(ptr)
+    heads[np.arange(len(gold)) + np.repeat(ptr[:-1] * (ROOM - 1), n)] = gold
+    mass = np.zeros((sentences, ROOM))
+    mass[:, 0] = 1
+    idle = np.zeros((sentences, ROOM), np.int64)
+    return Forest(heads, mass, np.zeros((sentences, ROOM)), idle, np.ones(sentences, np.int64))
+
+
+def _scratch(longest: int) -> Scratch:
+    return Scratch(
+        scores=np.zeros((longest * (longest + 1), 1), np.float32),
+        loose=np.zeros(longest, np.int64),
+        arc=np.zeros((ROOM, longest), np.int64),
+        row=np.zeros(ROOM * longest, np.int64),
+        score=np.zeros(ROOM * longest),
+        value=np.zeros(ROOM),
+    )

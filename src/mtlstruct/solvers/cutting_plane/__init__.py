@@ -1,0 +1,32 @@
+"""Masters solve the cutting-plane subproblem over the cuts collected so far; one row a regularizer."""
+
+from __future__ import annotations
+
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
+from mtlstruct.solvers.cutting_plane import group_lasso as lasso
+from mtlstruct.solvers.cutting_plane import qcqp as conic
+from mtlstruct.solvers.cutting_plane import smooth
+from mtlstruct.solvers.cutting_plane.master import Dual, Master, certify
+
+__all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
+
+MASTERS: dict[type[Regularizer], Master] = {
+    L2: conic.solve,
+    BlockL1Squared: conic.solve,
+    PBlock: smooth.solve,
+    Mixed: smooth.solve,
+    GroupLasso: lasso.solve,
+}
+"""Regularizer -> the master that solves its subproblem."""
+
+
+def master_for(regularizer: Regularizer) -> Master:
+    """The master of a regularizer."""
+    try:
+        return MASTERS[type(regularizer)]
+    except KeyError:
+        known = ", ".join(sorted(kind.__name__ for kind in MASTERS))
+        raise IncompatibleError(
+            f"no master solves the subproblem of {type(regularizer).__name__}; there is one for {known}"
+        ) from None

@@ -1,0 +1,165 @@
+"""L-BFGS: conditional random fields with a quadratic Ω, ½ Σ_j ‖w_j‖²/mu_j; plain ones have mu = 1.
+
+A pass costs one A for the part scores of the direction, forward-backward for each step that the line search tries
+(the scores of w + t·d are known by then), and one Aᵀ for the gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import fast_kernel
+from mtlstruct._system.stateful import Keeper
+from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
+from mtlstruct.objective.regularizers import Quadratic
+from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
+from mtlstruct.solvers.likelihood.problem import Descent, Small, small_bytes
+from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, dot, wolfe
+from mtlstruct.structures.base import Parts
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """The learner. `pairs` is how many past steps shape the next."""
+
+    stop: Stop = field(default_factory=Stop)
+    pairs: int = 6
+    needs: tuple[str, ...] = ("marginals", "quadratic")
+
+    def memory(self, oracle: Oracle) -> int:
+        """What a small problem takes, and the weights of all attributes at the end."""
+        return small_bytes(oracle, self.pairs) + table_bytes(oracle) + score_bytes(oracle)
+
+    def fit(
+        self,
+        oracle: Oracle,
+        regularizer: Quadratic,
+        c: float,
+        watch: Watch,
+        start: Start | None = None,
+        keep: Keeper = NOTHING,
+    ) -> Fit:
+        """Steps until the certified gap, or the change of the objective, is small enough."""
+        return _Ridge(oracle, regularizer, c, self.pairs, start).run(self.stop, watch, keep)
+
+
+class _Ridge(Descent):
+    """The part scores of the point are kept in double, since they are sums of many steps."""
+
+    kept = (*Descent.kept, "parts")
+
+    def __init__(
+        self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, start: Start | None
+    ) -> None:
+        mu = regularizer.quadratic(oracle.templates)
+        super().__init__(Small(oracle, mu, c), regularizer, mu, pairs, start)
+        self.before = self.small.vector()
+        scores = self.small.score(self.x)
+        self.parts = self._mixed(scores, 0.0, scores, np.float64)
+        self._arrive(self._likelihood(0.0, scores))
+
+    def step(self) -> bool:
+        """Along the quasi-Newton direction, as far as goes down well."""
+        self.pairs.direction(self.gradient, self.towards)
+        scores = self.small.score(self.towards)
+        own, along = self._inner(self.x, self.x), self._inner(self.x, self.towards)
+        square = self._inner(self.towards, self.towards)
+        tried: dict[float, Likelihood] = {}
+
+        def phi(t: float) -> tuple[float, float]:
+            tried.clear()
+            found = tried[t] = self._likelihood(t, scores)
+            rate = self.small.oracle.inner(found.counts, scores)
+            value = 0.5 * (own + t * (2 * along + t * square)) + self.c * found.total
+            return value, along + t * square + self.c * rate
+
+        length = float(np.sqrt(dot(self.towards, self.towards)))
+        first = 1.0 if self.pairs.order else 1.0 / max(1.0, length)
+        t = wolfe(phi, self.objective, dot(self.gradient, self.towards), first)
+        if t > 0.0:
+            self._move(t, scores, tried.get(t) or self._likelihood(t, scores))
+        return t > 0.0
+
+    def omega(self) -> float:
+        """Half the square of h."""
+        return 0.5 * self._inner(self.x, self.x)
+
+    def norms(self, weights: Weights) -> NDArray[np.float64]:
+        """Euclidean ones."""
+        return np.sqrt(self.small.large.squared_norms(weights))
+
+    def mix(self, gain: float) -> None:
+        """The best of the triangle between the old mixture, the new distribution and gold: gain − ½‖v‖²."""
+        own, cross, square = dot(self.mixed, self.mixed), dot(self.mixed, self.v), dot(self.v, self.v)
+        a, b = best_shares(self.gain, gain, own, cross, square)
+        blend(a, self.mixed, b, self.v)
+        self.gain = a * self.gain + b * gain
+        self.dual = max(self.dual, self.gain - 0.5 * dot(self.mixed, self.mixed))
+
+    def _move(self, t: float, scores: Parts, likelihood: Likelihood) -> None:
+        self.towards *= np.float32(t)
+        self.x += self.towards
+        self.parts = self._mixed(self.parts, t, scores, np.float64)
+        self.before[:] = self.gradient
+        self._arrive(likelihood)
+        np.subtract(self.gradient, self.before, out=self.before)
+        self.pairs.push(self.towards, self.before)
+
+    def _arrive(self, likelihood: Likelihood) -> None:
+        self.measure(likelihood)
+        self.small.over(_gradient, self.gradient, self.small.stretch, self.x, self.v)
+
+    def _likelihood(self, t: float, scores: Parts) -> Likelihood:
+        """At the part scores of the point plus t times others."""
+        return self.small.oracle.likelihood(self._mixed(self.parts, t, scores, np.float32))
+
+    def _mixed(self, parts: Parts, t: float, scores: Parts, dtype: Any) -> Parts:
+        return self.small.oracle.mix(1.0, parts, t, scores, dtype)
+
+    def _inner(self, a: Vector, b: Vector) -> float:
+        """Of h: Σ stretch²·a·b."""
+        return float(np.sum(self.small.over(_stretched_dot, a, self.small.stretch, b)))
+
+
+def best_shares(p: float, q: float, pp: float, pq: float, qq: float) -> tuple[float, float]:
+    """The a, b ≥ 0, a + b ≤ 1 with the largest a·p + b·q − ½(a²·pp + 2ab·pq + b²·qq)."""
+
+    def value(point: tuple[float, float]) -> float:
+        a, b = point
+        return a * p + b * q - 0.5 * (a * a * pp + 2 * a * b * pq + b * b * qq)
+
+    def share(rise: float, curve: float) -> float:
+        return min(1.0, max(0.0, rise / curve)) if curve > 0 else float(rise > 0)
+
+    b = share(q - p + pp - pq, pp - 2 * pq + qq)
+    points = [(share(p, pp), 0.0), (0.0, share(q, qq)), (1 - b, b)]
+    area = pp * qq - pq * pq
+    if area > 0:
+        inner = (p * qq - q * pq) / area, (q * pp - p * pq) / area
+        points += [inner] if min(inner) >= 0 and sum(inner) <= 1 else []
+    return max(points, key=value)
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@fast_kernel
+def _gradient(out, stretch, x, v):  # type: ignore[no-untyped-def]
+    for f in range(x.shape[0]):
+        for y in range(x.shape[1]):
+            out[f, y] = stretch[f] * (stretch[f] * x[f, y] + v[f, y])
+
+
+@fast_kernel
+def _stretched_dot(a, stretch, b):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for f in range(a.shape[0]):
+        own = 0.0
+        for y in range(a.shape[1]):
+            own += np.float64(a[f, y]) * np.float64(b[f, y])
+        total += own * np.float64(stretch[f]) * np.float64(stretch[f])
+    return total

@@ -1,0 +1,333 @@
+"""The best dependency tree of a sentence: the kernels.
+
+Arc scores of a sentence of n tokens are read as s[m, h] with modifier m + 1 and head h, 0 the root; the score of a
+token under itself is never looked at. Non-projective trees are found by Chu, Liu and Edmonds in Tarjan's dense form,
+O(n²): each token takes its best head, and a cycle becomes one node whose arcs are the best of its members'. Mostly
+there is no cycle, and then that is all. Projective trees are found by Eisner's spans in O(n³).
+
+Where one token only may hang on the root, non-projective arcs from the root pay a fine that no two of them are
+worth; in Eisner's spans the root stands outside and takes one whole. Ties are broken the same way every time:
+between heads the smaller one wins.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import fast_kernel, kernel
+
+
+def best_trees(
+    span: tuple[int, int],
+    ptr: NDArray[np.int64],
+    scores: NDArray[np.float32],
+    first_row: int,
+    scale: float,
+    gold: NDArray[np.int32],
+    wrong: float,
+    projective: bool,
+    single_root: bool,
+    outputs: NDArray[np.int32],
+    values: NDArray[np.float64],
+) -> None:
+    """Heads and values of sentences first:last. scores float32[rows, 1], of which first_row is the first to read.
+
+    Where gold is given (not empty), every other head has `wrong` added to its score.
+    """
+    search = _projective if projective else _nonprojective
+    search(*span, ptr, scores, first_row, float(scale), gold, float(wrong), single_root, outputs, values)
+
+
+# ---------------------------------------------------------------- kernels
+
+_FAR = -1e300
+
+
+@kernel
+def _load(n, scores, row, scale, gold, start, wrong, s):  # type: ignore[no-untyped-def]
+    """s[m, h] = scale · score, with the cost added. Returns the row after the sentence's last."""
+    for m in range(n):
+        right = gold[start + m] if len(gold) > 0 else -1
+        for h in range(n + 1):
+            s[m, h] = scale * scores[row + h, 0]
+            if right >= 0 and h != right:
+                s[m, h] += wrong
+        row += n + 1
+    return row
+
+
+@kernel
+def _value(n, s, heads, start):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for m in range(n):
+        total += s[m, heads[start + m]]
+    return total
+
+
+@kernel
+def _longest(first, last, ptr):  # type: ignore[no-untyped-def]
+    longest = 1
+    for i in range(first, last):
+        longest = max(longest, ptr[i + 1] - ptr[i])
+    return longest
+
+
+@kernel
+def _nonprojective(  # type: ignore[no-untyped-def]
+    first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
+):
+    n = _longest(first, last, ptr)
+    s = np.empty((n, n + 1))
+    W = np.empty((n + 1, n + 1))
+    arc = np.empty((n + 1, n + 1), np.int32)
+    small = np.empty((9, 2 * n + 2), np.int64)
+    for i in range(first, last):
+        start = ptr[i]
+        n = ptr[i + 1] - start
+        row = _load(n, scores, row, scale, gold, start, wrong, s)
+        fine = 0.0
+        for m in range(n):
+            best, worst = -1, -1
+            for h in range(n + 1):
+                if h != m + 1:
+                    if best < 0 or s[m, h] > s[m, best]:
+                        best = h
+                    if worst < 0 or s[m, h] < s[m, worst]:
+                        worst = h
+            outputs[start + m] = best
+            fine += s[m, best] - s[m, worst]
+        if _has_cycle(n, outputs, start, small[0]):
+            _contract(n, s, 0.0, W, arc, small, outputs, start)
+        if single and _roots(n, outputs, start) > 1:
+            _contract(n, s, fine + 1.0, W, arc, small, outputs, start)
+        values[i] = _value(n, s, outputs, start)
+
+
+@kernel
+def _has_cycle(n, heads, start, seen):  # type: ignore[no-untyped-def]
+    """Whether following heads from some token never ends at the root."""
+    for v in range(n + 1):
+        seen[v] = 0
+    for token in range(1, n + 1):
+        v = token
+        while v > 0 and seen[v] == 0:
+            seen[v] = token
+            v = heads[start + v - 1]
+        if v > 0 and seen[v] == token:
+            return True
+    return False
+
+
+@kernel
+def _roots(n, heads, start):  # type: ignore[no-untyped-def]
+    count = 0
+    for m in range(n):
+        count += 1 if heads[start + m] == 0 else 0
+    return count
+
+
+@kernel
+def _contract(n, s, fine, W, arc, small, heads, start):  # type: ignore[no-untyped-def]
+    """Chu-Liu-Edmonds. W[v, u] is the best score of an arc from place u to place v, arc[v, u] which one it is, and
+    W[v, v] the score of the arc that v has taken.
+
+    A place holds a node: a token, or a cycle that was made one node (numbers from n + 1 on). A path is grown
+    backwards, each node followed by its best head, until it meets the root or what hangs on it already; where it
+    meets itself, the cycle moves into one place.
+    """
+    N = n + 1
+    parent, child, sibling, choice = small[0], small[1], small[2], small[3]
+    state, path, alive, node = small[4], small[5], small[6], small[7]
+    for m in range(n):
+        for h in range(N):
+            W[m + 1, h] = s[m, h]
+            arc[m + 1, h] = h * N + m + 1
+        W[m + 1, 0] -= fine
+    for v in range(N):
+        state[v], alive[v], node[v] = 0, v, v
+    for v in range(2 * N):
+        parent[v] = child[v] = sibling[v] = -1
+    state[0] = 2
+    living, nodes = N, N
+    for begin in range(1, N):
+        if state[begin] != 0:
+            continue
+        size = 1
+        path[0] = begin
+        state[begin] = 1
+        while size > 0:
+            v = path[size - 1]
+            u = -1
+            for k in range(living):
+                if alive[k] != v and (u < 0 or W[v, alive[k]] > W[v, u]):
+                    u = alive[k]
+            choice[node[v]] = arc[v, u]
+            W[v, v] = W[v, u]
+            if state[u] == 0:
+                state[u] = 1
+                path[size] = u
+                size += 1
+            elif state[u] == 2:
+                for k in range(size):
+                    state[path[k]] = 2
+                size = 0
+            else:
+                # the cycle is the path from u to its end; it becomes node number `nodes`, in u's place
+                bottom = size - 1
+                while path[bottom] != u:
+                    bottom -= 1
+                for k in range(bottom, size):
+                    x = path[k]
+                    state[x] = 3
+                    parent[node[x]] = nodes
+                    sibling[node[x]] = child[nodes]
+                    child[nodes] = node[x]
+                _join(bottom, size, path, living, alive, state, W, arc)
+                state[u] = 1
+                node[u] = nodes
+                nodes += 1
+                kept = 0
+                for k in range(living):
+                    if state[alive[k]] != 3:
+                        alive[kept] = alive[k]
+                        kept += 1
+                living = kept
+                size = bottom + 1
+    _expand(nodes, N, parent, child, sibling, choice, small[8], heads, start)
+
+
+@kernel
+def _join(bottom, size, path, living, alive, state, W, arc):  # type: ignore[no-untyped-def]
+    """The arcs of a cycle: into it the best exchange for the arc that a member has now, out of it the best."""
+    u = path[bottom]
+    for k in range(bottom, size):
+        x = path[k]
+        for j in range(living):
+            y = alive[j]
+            if state[y] == 3:
+                continue
+            gain = W[x, y] - W[x, x]
+            if k == bottom or gain > W[u, y]:
+                W[u, y] = gain
+                arc[u, y] = arc[x, y]
+            if k > bottom and y > 0 and W[y, x] > W[y, u]:
+                W[y, u] = W[y, x]
+                arc[y, u] = arc[y, x]
+
+
+@kernel
+def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):  # type: ignore[no-untyped-def]
+    """Opens the nodes again: an arc into a node goes to one member, the others keep the arcs of the cycle."""
+    size = 0
+    for v in range(1, nodes):
+        if parent[v] < 0:
+            stack[size] = v
+            size += 1
+    while size > 0:
+        size -= 1
+        top = stack[size]
+        code = choice[top]
+        x = code % N
+        heads[start + x - 1] = code // N
+        while x != top:
+            y = child[parent[x]]
+            while y >= 0:
+                if y != x:
+                    stack[size] = y
+                    size += 1
+                y = sibling[y]
+            x = parent[x]
+
+
+@kernel
+def _projective(  # type: ignore[no-untyped-def]
+    first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
+):
+    n = _longest(first, last, ptr)
+    s = np.empty((n, n + 1))
+    spans = np.empty((6, n + 1, n + 1))
+    stack = np.empty((2 * n + 4, 3), np.int64)
+    for i in range(first, last):
+        start = ptr[i]
+        n = ptr[i + 1] - start
+        row = _load(n, scores, row, scale, gold, start, wrong, s)
+        _fill_spans(n, s, 1 if single else 0, spans)
+        _read_spans(n, single, s, spans, stack, outputs, start)
+        values[i] = _value(n, s, outputs, start)
+
+
+@fast_kernel
+def _best_split(a, b, low, high):  # type: ignore[no-untyped-def]
+    """The largest a[r] + b[r], low ≤ r < high."""
+    best = _FAR
+    for r in range(low, high):
+        best = max(best, a[r] + b[r])
+    return best
+
+
+@kernel
+def _fill_spans(n, s, lowest, spans):  # type: ignore[no-untyped-def]
+    """Eisner's spans. Each table is kept so that the sums over splits run along memory, two of them both ways.
+
+    right[l, r] and left[r, l]: a whole span l..r with its head at the left or at the right end, turned_right[r, l]
+    and turned_left[l, r] the same; arc_right[l, r] and arc_left[r, l]: spans whose ends are head and modifier.
+    """
+    right, turned_right, left, turned_left = spans[0], spans[1], spans[2], spans[3]
+    arc_right, arc_left = spans[4], spans[5]
+    for r in range(lowest, n + 1):
+        right[r, r] = turned_right[r, r] = left[r, r] = turned_left[r, r] = 0.0
+        for l in range(r - 1, lowest - 1, -1):  # noqa: E741
+            inner = _best_split(right[l], left[r, 1:], l, r)
+            arc_right[l, r] = inner + s[r - 1, l]
+            arc_left[r, l] = inner + s[l - 1, r] if l > 0 else _FAR
+            right[l, r] = turned_right[r, l] = _best_split(arc_right[l], turned_right[r], l + 1, r + 1)
+            left[r, l] = turned_left[l, r] = _best_split(turned_left[l], arc_left[r], l, r)
+
+
+@kernel
+def _where(a, b, low, high):  # type: ignore[no-untyped-def]
+    """The first r with the largest a[r] + b[r]."""
+    at = low
+    for r in range(low + 1, high):
+        if a[r] + b[r] > a[at] + b[at]:
+            at = r
+    return at
+
+
+@kernel
+def _read_spans(n, single, s, spans, stack, heads, start):  # type: ignore[no-untyped-def]
+    """Follows the best splits down. On the stack: (0 whole or 1 arc, head, other end)."""
+    right, turned_right, left, turned_left = spans[0], spans[1], spans[2], spans[3]
+    arc_right, arc_left = spans[4], spans[5]
+    size = 1
+    stack[0, 0], stack[0, 1], stack[0, 2] = 0, 0, n
+    if single:
+        root = 1
+        for m in range(2, n + 1):
+            here = left[m, 1] + s[m - 1, 0] + right[m, n]
+            if here > left[root, 1] + s[root - 1, 0] + right[root, n]:
+                root = m
+        heads[start + root - 1] = 0
+        stack[0, 0], stack[0, 1], stack[0, 2] = 0, root, 1
+        stack[1, 0], stack[1, 1], stack[1, 2] = 0, root, n
+        size = 2
+    while size > 0:
+        size -= 1
+        kind, head, end = stack[size, 0], stack[size, 1], stack[size, 2]
+        if head == end:
+            continue
+        if kind == 1:
+            heads[start + end - 1] = head
+            a, b = min(head, end), max(head, end)
+            r = _where(right[a], left[b, 1:], a, b)
+            stack[size, 0], stack[size, 1], stack[size, 2] = 0, a, r
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 0, b, r + 1
+        else:
+            if head < end:
+                r = _where(arc_right[head], turned_right[end], head + 1, end + 1)
+            else:
+                r = _where(turned_left[end], arc_left[head], end, head)
+            stack[size, 0], stack[size, 1], stack[size, 2] = 1, head, r
+            stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 0, r, end
+        size += 2

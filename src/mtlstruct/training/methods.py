@@ -1,0 +1,114 @@
+"""The table of methods: a method of the paper is a row (learner, regularizer, loss), and what c means to each.
+
+c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i ξ_i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.objective.losses import Free, Hamming, Loss
+from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
+from mtlstruct.solvers import LEARNERS, Coordinate, CuttingPlane, Learner, Mira, Proximal, Stop
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A method: what it minimises, and the solvers that can, the first by default.
+
+    p        where -p has a meaning, its default
+    epochs   of an online method, how many passes it makes unless told otherwise
+    eta      where it stops by CRF++'s rule unless told otherwise, the share of it
+    """
+
+    regularizer: Callable[..., Regularizer]
+    loss: Callable[[], Loss]
+    solvers: tuple[str, ...]
+    p: float | None = None
+    epochs: int | None = None
+    eta: float | None = None
+
+    @property
+    def likelihood(self) -> bool:
+        """Whether ξ_i is −log p(y_i), so that scores are logarithms of probabilities."""
+        return self.loss is Free
+
+
+def _p_block(p: float) -> Regularizer:
+    """p = 1 is the limit that mtl is: a row of a table over p may begin there."""
+    return BlockL1Squared() if p == 1 else PBlock(p)
+
+
+BOTH = ("coordinate", "cutting-plane")
+
+RECIPES: dict[str, Recipe] = {
+    "mtl": Recipe(BlockL1Squared, Hamming, BOTH),
+    "svm": Recipe(L2, Hamming, BOTH),
+    "pmtl": Recipe(_p_block, Hamming, BOTH, p=4 / 3),
+    "mixed": Recipe(Mixed, Hamming, BOTH, p=2.0),
+    "group-lasso": Recipe(GroupLasso, Hamming, BOTH),
+    "mira": Recipe(L2, Hamming, ("mira",), epochs=10),
+    "crf-l2": Recipe(L2, Free, ("lbfgs",)),
+    "crf-l1": Recipe(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
+    "irw-crf": Recipe(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
+    "online-mkl": Recipe(BlockL1Squared, Hamming, ("proximal",), epochs=20),
+}
+
+ONLINE = ("mira",)
+"""Solvers that make a number of epochs and prove nothing."""
+
+
+def recipe(method: str) -> Recipe:
+    """The row of a method."""
+    if method not in RECIPES:
+        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(RECIPES)}")
+    return RECIPES[method]
+
+
+def exponent(method: str, p: float | None) -> float | None:
+    """The p in force: the one given, or the method's own; refuses one that the method would not use."""
+    default = recipe(method).p
+    if p is not None and default is None:
+        having = ", ".join(name for name, row in RECIPES.items() if row.p is not None)
+        raise IncompatibleError(f"method {method!r} has no p: expected -p with one of {having}")
+    return default if p is None else p
+
+
+def regularizer(method: str, p: float | None = None) -> Regularizer:
+    """The regularizer of a method."""
+    p = exponent(method, p)
+    return recipe(method).regularizer() if p is None else recipe(method).regularizer(p)
+
+
+def solver_of(method: str, solver: str | None) -> str:
+    """The solver in force: the one given, or the method's first; refuses one that cannot minimise its objective."""
+    known = recipe(method).solvers
+    if solver is not None and solver not in known:
+        raise IncompatibleError(
+            f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
+        )
+    return solver or known[0]
+
+
+def learner(
+    method: str,
+    solver: str | None,
+    stop: Stop,
+    *,
+    seed: int = 0,
+    line_search: bool = False,
+    dense: bool = False,
+) -> Learner:
+    """The learner of a method."""
+    name = solver_of(method, solver)
+    if name == "coordinate":
+        return Coordinate(stop, seed)
+    if name == "cutting-plane":
+        return CuttingPlane(stop, line_search)
+    if name == "proximal":
+        return Proximal(stop, seed, dense)
+    if name == "mira":
+        return Mira(stop.max_passes, seed)
+    return LEARNERS[name](stop)
