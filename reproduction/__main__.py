@@ -1,8 +1,9 @@
-"""`reproduce`: runs the cells of the paper's tables and figures, and writes them beside the paper's numbers."""
+"""`python -m reproduction`: run the paper's experiments and print ours beside the paper's numbers."""
 
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 
 CELLS = "cells"
 
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
+
+@app.command()
 def reproduce(
     context: typer.Context,
     names: Annotated[
@@ -70,7 +74,7 @@ def reproduce(
     run = Reproduction(Folder(data), store, plan(experiments), jobs, minutes, quiet)
     with store.locked():
         run.all()
-        command = "mtlstruct reproduce " + " ".join(shlex.quote(name) for name in names)
+        command = "python -m reproduction " + " ".join(shlex.quote(name) for name in names)
         page = write(experiments, run.results, out, f"{command} --data DIR --out DIR")
     print(page)
     if run.board.failed:
@@ -202,3 +206,14 @@ def _read(path: Path, task: str) -> Corpus:
     except UnicodeDecodeError:
         return scoring.read(path, task, encoding="latin-1")
     return scoring.read(path, task)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    from mtlstruct import cli
+
+    return cli.run(arguments, app, "python -m reproduction")
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:]))

@@ -8,8 +8,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-MUST = ("py.typed", "data/ingredients.txt", "templates/library/dependency.tpl", "web/assets/shell.html",
-        "experiments/datasets.toml", "experiments/library/ner.toml")  # fmt: skip
+MUST = ("py.typed", "samples/ingredients.txt", "templates/library/dependency.tpl", "web/assets/shell.html")
 
 
 def main(folder: Path) -> None:

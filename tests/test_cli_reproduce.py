@@ -1,4 +1,4 @@
-"""`reproduce` on the command line: runs once, goes on after an interruption, says what is not there."""
+"""`python -m reproduction`: runs once, goes on after an interruption, says what is not there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from test_cli_trees import SENTENCES, conll
 
-from mtlstruct import cli
+import reproduction.__main__ as reproduction
 
 pytest.importorskip("matplotlib")
 
@@ -22,8 +22,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
     for part in ("train", "test"):
         (root / "data" / f"danish_ddt_{part}.conll").write_text(conll(SENTENCES))
     out = root / "out"
-    arguments = ["reproduce", "parsing", "--data", str(root / "data"), "--out", str(out), "--jobs", "1", "-q"]
-    assert cli.run([*arguments, "--minutes", "0"]) == 0
+    arguments = ["parsing", "--data", str(root / "data"), "--out", str(out), "--jobs", "1", "-q"]
+    assert reproduction.run([*arguments, "--minutes", "0"]) == 0
     return arguments, out
 
 
@@ -32,7 +32,7 @@ def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills
     before = (out / "reproduction.md").read_text()
     assert "| MTL | – (32.61) | – (87.08) | – (88.80) | – |" in before
     assert "0 trainings" in before
-    assert cli.run(arguments) == 0
+    assert reproduction.run(arguments) == 0
     after = (out / "reproduction.md").read_text()
     assert "2 trainings" in after
     assert "| MTL | **100.00** (32.61, +67.39)" in after
@@ -41,7 +41,7 @@ def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills
     cells = sorted((out / "cells").glob("*.json"))
     assert len(cells) == 2
     times = [cell.stat().st_mtime_ns for cell in cells]
-    assert cli.run(arguments) == 0
+    assert reproduction.run(arguments) == 0
     assert [cell.stat().st_mtime_ns for cell in cells] == times, "a cell is run once"
     assert all(json.loads(cell.read_text())["result"]["trace"] for cell in cells)
 
@@ -51,20 +51,18 @@ def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills
     [(["tables"], "unknown experiment 'tables'"), (["ner", "nre"], "unknown experiment 'nre'")],
 )
 def test_unknown_names_are_refused(names, said, tmp_path, capsys) -> None:
-    assert cli.run(["reproduce", *names, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert reproduction.run([*names, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert cli.run(["reproduce", "parsing", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert reproduction.run(["parsing", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "pictures need matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
 def test_official_files_of_2002_are_latin_1(tmp_path) -> None:
-    from reproduction.__main__ import _read
-
     (tmp_path / "esp.train").write_bytes("España NC B-LOC\nvive VMI O\n".encode("latin-1"))
-    assert _read(tmp_path / "esp.train", "sequence").columns[0].cells() == ["España", "vive"]
+    assert reproduction._read(tmp_path / "esp.train", "sequence").columns[0].cells() == ["España", "vive"]

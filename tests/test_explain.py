@@ -9,7 +9,6 @@ from naive import all_labelings, expansions, path_score, random_corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.explain.sequences import explain, runners_up, shares
 from mtlstruct.explain.sequences import path_score as fast_path_score
-from mtlstruct.objective.oracle import score_parts
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -30,7 +29,7 @@ def text():
 def tables(model, corpus):
     """Node and edge scores of each sentence, from the scores that predicting uses."""
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
-    parts = score_parts(encoded, model.structure, list(model.weights), np.ones(len(model.live)))
+    parts = encoded.score(list(model.weights), np.ones(len(model.live)), model.structure.widths())
     L = len(model.labels)
     for i, span in enumerate(corpus.sentences()):
         n = span.stop - span.start

@@ -13,7 +13,7 @@ from naive import corpus, random_corpus
 from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
 from mtlstruct.model.model import Model
-from mtlstruct.objective.oracle import Oracle, score_parts
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -56,7 +56,7 @@ def test_the_compacted_model_predicts_what_the_full_weights_would(method, solver
     monkeypatch.setattr(Oracle, "hinge", spy)
     training = trained(1, method=method, solver=solver, max_iter=20)
     oracle, fit = kept["oracle"], training.fit
-    parts = score_parts(oracle.encoded, oracle.structure, fit.weights, fit.scale)
+    parts = oracle.score(fit.weights, fit.scale)
     outputs, values = np.zeros(len(oracle.gold), np.int32), np.zeros(oracle.sentences)
     oracle.structure.decode(
         parts, oracle.encoded.rows, oracle.encoded.ptr, (0, oracle.sentences), outputs, values

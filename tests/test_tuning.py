@@ -14,7 +14,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
 from mtlstruct.tuning import study as studies
-from mtlstruct.tuning.result_store import Cell, Store, combinations, corpus_digest
+from mtlstruct.tuning.result_store import Cell, Store, combinations
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU3:%x[0,1]\nB\nB1:%x[0,1]")
 DATA = random_corpus(np.random.default_rng(3), sentences=40)
@@ -166,11 +166,11 @@ def test_everything_that_matters_is_in_the_key():
 
 
 def test_a_corpus_is_known_by_its_content():
-    assert corpus_digest(DATA) == corpus_digest(random_corpus(np.random.default_rng(3), sentences=40))
+    assert DATA.digest() == random_corpus(np.random.default_rng(3), sentences=40).digest()
     other = DATA.outputs.copy()
     other[5] = (other[5] + 1) % 3
-    assert corpus_digest(DATA) != corpus_digest(replace(DATA, outputs=other))
-    assert corpus_digest(DATA) != corpus_digest(replace(DATA, labels=("x", "y", "z")))
+    assert DATA.digest() != replace(DATA, outputs=other).digest()
+    assert DATA.digest() != replace(DATA, labels=("x", "y", "z")).digest()
 
 
 def test_a_store_keeps_results_and_passes_over_what_is_not_whole(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mtlstruct._numba import decorators as _kernels  # must come before anything imports numba
+import mtlstruct._numba.decorators  # noqa: F401  must come before anything imports numba
 
 if TYPE_CHECKING:
     from mtlstruct.errors import MtlError

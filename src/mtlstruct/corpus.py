@@ -7,6 +7,7 @@ per distinct value. Letters: T tokens, S sentences, L labels.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mtlstruct._system.digest import digest
 
 UNKNOWN = -1
 """The id of a label that is not in the label set."""
@@ -80,6 +83,15 @@ class Corpus:
     names: tuple[str, ...] = ()
     lines: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     extra: Any = field(default=None, compare=False, repr=False)
+
+    def digest(self) -> str:
+        """Return a hash of sentences and outputs; line ends and runs of blanks in the file do not matter."""
+        text = [self.labels, [list(column.strings) for column in self.columns]]
+        seen = hashlib.sha256(digest(text).encode())
+        arrays = [array for column in self.columns for array in (column.ids, column.ptr, column.values)]
+        for array in (self.ptr, self.outputs, *arrays):
+            seen.update(b"-" if array is None else array.tobytes())
+        return seen.hexdigest()
 
     def __len__(self) -> int:
         return len(self.ptr) - 1

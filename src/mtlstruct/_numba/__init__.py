@@ -1,1 +1,5 @@
-"""TODO _numba."""
+"""Kernel decorators, intrinsics and the kernel cache: the only code that knows numba.
+
+May import: nothing of the package.
+Start reading at `decorators`.
+"""

@@ -1,1 +1,5 @@
-"""TODO _system."""
+"""Threads, processes, memory, files written atomically, the array archive, digests.
+
+May import: `errors` and `_numba`.
+Start reading at `archive` and `threads`.
+"""

@@ -18,6 +18,7 @@ import typer
 from mtlstruct.cli.commands import (
     bench,
     calibrate,
+    convert,
     demo,
     evaluate,
     explain,
@@ -25,14 +26,12 @@ from mtlstruct.cli.commands import (
     report,
     serve,
     templates,
+    templates_select,
     train,
     tune,
     weights,
 )
-from mtlstruct.cli.commands import convert as export
-from mtlstruct.cli.commands import templates_select as select
 from mtlstruct.cli.errors import exit_code, heed_termination, leave, tolerant
-from reproduction import __main__ as reproduce
 
 app = typer.Typer(
     name="mtlstruct",
@@ -44,7 +43,6 @@ app = typer.Typer(
 )
 app.command()(train.train)
 app.command()(tune.tune)
-app.command()(reproduce.reproduce)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)
@@ -53,9 +51,9 @@ app.command()(weights.weights)
 app.command()(explain.explain)
 app.command()(report.report)
 app.command()(serve.serve)
-app.command()(export.export)
-app.command("import")(export.import_)
-templates.app.command()(select.select)
+app.command()(convert.export)
+app.command("import")(convert.import_)
+templates.app.command()(templates_select.select)
 app.add_typer(templates.app)
 app.command()(bench.bench)
 app.command()(demo.demo)
@@ -68,16 +66,16 @@ def main() -> None:
     leave(run(sys.argv[1:]))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and returns its exit code."""
+def run(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> int:
+    """Run one command line of an application and return its exit code."""
     arguments, debug = _without_debug(arguments)
-    return exit_code(lambda: _invoke(arguments), debug=debug)
+    return exit_code(lambda: _invoke(app, name, arguments), debug=debug)
 
 
-def _invoke(arguments: Sequence[str]) -> None:
+def _invoke(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
     # Not app(): there, click and typer turn interrupts and closed pipes into exit codes of their own.
     command = typer.main.get_command(app)
-    with command.make_context("mtlstruct", list(arguments), obj=tuple(arguments)) as context:
+    with command.make_context(name, list(arguments), obj=tuple(arguments)) as context:
         command.invoke(context)
 
 

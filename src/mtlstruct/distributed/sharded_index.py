@@ -24,7 +24,6 @@ from mtlstruct.features.shared_templates import size_of, widened
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
 from mtlstruct.structures.base import Structure
 from mtlstruct.templates import TemplateSet
-from mtlstruct.tuning.result_store import corpus_digest
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -63,7 +62,7 @@ class Piece:
 
     def digest(self) -> str:
         """A hash of what was read."""
-        return corpus_digest(self.corpus)
+        return self.corpus.digest()
 
     def relabel(self, labels: tuple[str, ...]) -> None:
         """Numbers the labels as the whole does."""

@@ -1,1 +1,5 @@
-"""TODO linear."""
+"""The block-sparse design matrix A, the products A·w and Aᵀz, norms, and weight layouts.
+
+May import: `errors`, `_numba`, `_system`.
+Start reading at `design.Design`.
+"""

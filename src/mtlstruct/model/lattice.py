@@ -7,7 +7,9 @@ that leave a sentence without outputs; questions that a structure has no answer 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +17,6 @@ from numpy.typing import NDArray
 from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
 from mtlstruct.features.index import Encoded
-from mtlstruct.objective.oracle import Weights, score_parts
 from mtlstruct.structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import edge_rows
@@ -73,9 +74,11 @@ class Lattice:
     ptr: NDArray[np.int64]
 
     @classmethod
-    def of(cls, encoded: Encoded, structure: Structure, weights: Weights, scale: Floats) -> Lattice:
+    def of(
+        cls, encoded: Encoded, structure: Structure, weights: Sequence[NDArray[Any]], scale: Floats
+    ) -> Lattice:
         """Scores an encoded corpus."""
-        return cls(structure, score_parts(encoded, structure, weights, scale), encoded.rows, encoded.ptr)
+        return cls(structure, encoded.score(weights, scale, structure.widths()), encoded.rows, encoded.ptr)
 
     @property
     def probable(self) -> bool:

@@ -117,7 +117,7 @@ class Oracle:
 
     def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
         """Part scores A·w of the whole corpus."""
-        return score_parts(self.encoded, self.structure, weights, scale)
+        return self.encoded.score(weights, scale, self.structure.widths())
 
     def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
         """The most violated outputs under scale·parts, and by how much (eq. op:1-inference)."""
@@ -333,10 +333,3 @@ class _Problem:
     cost: NDArray[np.float32]
     V: Weights
     N: NDArray[np.float64]
-
-
-def score_parts(
-    encoded: Encoded, structure: Structure, weights: Weights, scale: NDArray[np.float64]
-) -> Parts:
-    """A·w for each kind: float32[rows, parts]."""
-    return encoded.score(weights, scale, structure.widths())

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._system.digest import digest
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.model import Model
-from mtlstruct.tuning.result_store import Store, digest
+from mtlstruct.tuning.result_store import Store
 
 FAMILY = {"mtl": 1.0, "svm": 2.0}
 """The methods that are a p-block norm of a fixed p."""

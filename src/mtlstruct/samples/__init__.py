@@ -1,1 +1,5 @@
-"""TODO samples."""
+"""The bundled recipe corpus of the demo.
+
+May import: `formats` and the layers below.
+Start reading at `recipes`.
+"""

@@ -1,1 +1,5 @@
-"""TODO tasks."""
+"""Tasks: how each one reads, writes and scores its data.
+
+May import: `training`, `evaluation`, `formats` and the layers below.
+Start reading at `base`.
+"""

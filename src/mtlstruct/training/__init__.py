@@ -1,1 +1,5 @@
-"""TODO training."""
+"""From options and a corpus to a model: methods, training, checkpoints, warm start.
+
+May import: `solvers` and the layers below.
+Start reading at `train.train`, `options.Options` and `methods`.
+"""

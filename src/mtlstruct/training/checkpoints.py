@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from mtlstruct import __version__
 from mtlstruct._system import archive
 from mtlstruct._system.atomic_write import check_writable
+from mtlstruct._system.digest import digest
 from mtlstruct._system.stateful import Keeper, Kept, State
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.tuning.result_store import digest
 
 FORMAT = "mtlstruct checkpoint"
 VERSION = 1

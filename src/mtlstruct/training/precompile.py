@@ -1,4 +1,4 @@
-"""Kernels of learning sequences, compiled ahead: `python -m mtlstruct.training.precompile PART…`, which `warming` starts.
+"""Compile the kernels of learning sequences ahead: `python -m mtlstruct.training.precompile PART…`.
 
 It works on two sentences made by hand, so that it needs no kernel of encoding. Two processes share the parts: the
 first begins with the part that takes longest, the second, a fork of it, is spared the imports and gives way to

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory
+from mtlstruct._system.digest import digest
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.sharded_index import Piece, build_index, pieces_of, whole
@@ -35,7 +36,6 @@ from mtlstruct.training.early_stopping import EarlyStop
 from mtlstruct.training.methods import learner, recipe, regularizer, solver_of
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
-from mtlstruct.tuning.result_store import corpus_digest, digest
 
 IN_MEMORY = 2 / 3
 """The part of what is free that encoded arcs may take; the rest is for learning from them."""
@@ -112,7 +112,7 @@ def train(
         with closing(LocalTeam(min(options.shards, len(corpus)))) as team:
             team.make("piece", Piece, Each(pieces_of(corpus, team.size)))
             return _train_shards(team, templates, options, wishes)
-    wishes.open(lambda: facts_of(corpus_digest(corpus), corpus.names, templates, asdict(options), start))
+    wishes.open(lambda: facts_of(corpus.digest(), corpus.names, templates, asdict(options), start))
 
     def prepare() -> tuple[Material, Oracle]:
         made = encode(corpus, templates, options) if material is None else material

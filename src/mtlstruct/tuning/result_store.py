@@ -9,7 +9,6 @@ business; `tuning` trains and scores.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from mtlstruct._system.atomic_write import cannot_write, replacing
+from mtlstruct._system.digest import digest
 from mtlstruct._system.process_pool import Outcome, in_processes
-from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 
 FORMAT = "mtlstruct cell"
@@ -39,23 +38,6 @@ class Cell:
     def key(self) -> str:
         """The name of its file: a hash of the facts."""
         return digest(self.facts)[:20]
-
-
-def digest(value: Any) -> str:
-    """A hash of a JSON value that does not depend on the order of keys."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def corpus_digest(corpus: Corpus) -> str:
-    """A hash of sentences and outputs, as they were read: line ends and runs of blanks do not matter."""
-    seen = hashlib.sha256(
-        digest([corpus.labels, [list(column.strings) for column in corpus.columns]]).encode()
-    )
-    arrays = [array for column in corpus.columns for array in (column.ids, column.ptr, column.values)]
-    for array in (corpus.ptr, corpus.outputs, *arrays):
-        seen.update(b"-" if array is None else array.tobytes())
-    return seen.hexdigest()
 
 
 def combinations(base: Options, axes: Mapping[str, Sequence[Any]]) -> list[Options]:

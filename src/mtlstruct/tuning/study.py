@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct import __version__
+from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.methods import exponent, recipe
 from mtlstruct.training.options import Options
-from mtlstruct.tuning.result_store import Cell, Store, corpus_digest, digest
+from mtlstruct.tuning.result_store import Cell, Store
 
 ENCODING = (
     *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
@@ -147,13 +148,11 @@ class Study:
     def _common(self) -> dict[str, Any]:
         return {
             "mtlstruct": __version__,
-            "data": corpus_digest(self.corpus),
-            "valid": None if self.valid is None else corpus_digest(self.valid),
+            "data": self.corpus.digest(),
+            "valid": None if self.valid is None else self.valid.digest(),
             "templates": [template.title for template in self.templates],
             "lists": {name: digest(list(entries)) for name, entries in self.templates.lists.items()},
-            **(
-                {"also": {name: corpus_digest(text) for name, text in self.also.items()}} if self.also else {}
-            ),
+            **({"also": {name: text.digest() for name, text in self.also.items()}} if self.also else {}),
             **({"words": digest(sorted(self.words))} if self.words is not None else {}),
         }
 

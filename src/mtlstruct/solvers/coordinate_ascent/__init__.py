@@ -1,1 +1,5 @@
-"""TODO solvers/coordinate_ascent."""
+"""Dual block-coordinate ascent, the default solver, and the dual variables of each structure.
+
+May import: `objective`, `structures` and the layers below.
+Start reading at `solver.Coordinate` and `local_run`.
+"""

@@ -1,1 +1,5 @@
-"""TODO solvers/likelihood."""
+"""Batch solvers for the log loss: L-BFGS, OWL-QN and the reweighted CRF.
+
+May import: `objective` and the layers below.
+Start reading at `problem` and `lbfgs.LBFGS`.
+"""

@@ -1,1 +1,5 @@
-"""TODO solvers/coordinate_ascent/sequence."""
+"""Dual variables and block updates of sequences: edge marginals and pairwise steps.
+
+May import: `objective`, `structures` and the layers below.
+Start reading at `dual` and `block_update`.
+"""
