@@ -94,7 +94,7 @@ def warm_up() -> None:
     """Compiles the kernels into their cache, so that no figure has the compiler in it."""
     few = head(ESP_MTL.part("train"), 50)
     planes = ["--solver", "cutting-plane", "--epsilon", "5"]
-    online = ["--method", "online-mkl", "--epochs", "1"]
+    online = ["--method", "online-mkl", "--max-iter", "1"]
     for options in (
         [],
         ["--method", "svm"],

@@ -99,14 +99,14 @@ def strings_of(corpus, template, h, m, i):
     )
 
 
-def naive_features(corpus, templates, *, everywhere=False, min_count=1):
+def naive_features(corpus, templates, *, min_count=1):
     """For each template the strings that are features."""
     found = []
     for template in templates:
         counts = Counter(
             string
             for _, h, m, i, gold in all_arcs(corpus)
-            if gold or everywhere
+            if gold
             for string in strings_of(corpus, template, h, m, i)
         )
         found.append({string for string, count in counts.items() if count >= min_count})
@@ -158,11 +158,11 @@ def check_rows(encoded, index, corpus, templates, features):
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5), st.booleans(), st.integers(1, 2))
-def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, everywhere, min_count):
+@given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5), st.integers(1, 2))
+def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, min_count):
     templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
-    encoded, index = encode_trees(corpus, templates, all_arcs=everywhere, min_count=min_count)
-    features = naive_features(corpus, templates, everywhere=everywhere, min_count=min_count)
+    encoded, index = encode_trees(corpus, templates, min_count=min_count)
+    features = naive_features(corpus, templates, min_count=min_count)
     assert index.merged.sizes.tolist() == [len(f) for f in features]
     check_rows(encoded, index, corpus, templates, features)
 

@@ -18,7 +18,7 @@ from test_cli_labels import GOLD
 from test_cli_trees import TEMPLATES as ARCS
 
 from mtlstruct.cli.runlog import RunLog
-from mtlstruct.cli.training_run import Job
+from mtlstruct.cli.training_run import TrainingRun
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]/%x[1,1]\nB\n"
 CALL = ("train", "a.tpl", "train.txt", "m.mtl", "--gap", "1e-9", "--max-iter", 9)
@@ -55,7 +55,7 @@ def at_pass(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
 def passes(log: Path) -> list[dict[str, object]]:
     """The records of passes, without what time they were."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    kept = [line for line in lines if line["event"] in ("pass", "label-pass", "refit")]
+    kept = [line for line in lines if line["event"] in ("pass", "label-pass")]
     return [{k: v for k, v in line.items() if "seconds" not in k and k != "peak_rss_mb"} for line in kept]
 
 
@@ -165,39 +165,10 @@ def test_what_is_not_the_same_run_is_refused(run: Run, place: Path, at_pass: Cal
 def test_options_that_belong_together(run: Run, place: Path) -> None:
     got = run(*CALL, "--resume")
     assert (got.code, got.err) == (2, "mtlstruct: --resume is for --checkpoint DIR\n")
-    got = run(*CALL, "--checkpoint-every", 5)
-    assert (got.code, got.err) == (2, "mtlstruct: --checkpoint-every is for --checkpoint DIR\n")
     assert run(*CALL, "--checkpoint", "a.tpl").code == 2
     got = run(*KEPT, "--resume")
     assert got.code == 0
     assert "state has no checkpoint: this training starts anew\n" in got.err
-
-
-def test_both_trainings_of_a_refit_are_kept(
-    run: Run, place: Path, at_pass: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = (*KEPT, "--refit-top", 2, "--valid", "train.txt")
-    assert run(*call, "-q").code == 0
-    whole, log = Path("m.mtl").read_bytes(), passes(Path("m.mtl.log.jsonl"))
-    seen: list[int] = []
-
-    def in_the_second() -> None:
-        seen.append(1)
-        if len(seen) == 2:
-            interrupt()
-
-    at_pass(3, in_the_second)
-    assert run(*call, "-q").code == 130
-    assert [path.name for path in sorted(Path("state").iterdir())][1:] == [
-        "refit.checkpoint", "training.checkpoint",
-    ]  # fmt: skip
-    monkeypatch.undo()
-    os.chdir(place)
-    got = run(*call, "--resume")
-    assert got.code == 0
-    assert "going on from state/refit.checkpoint, after pass 3\n" in got.err
-    assert Path("m.mtl").read_bytes() == whole
-    assert passes(Path("m.mtl.log.jsonl")) == log
 
 
 def test_trees_and_their_labels_are_kept(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,7 +207,7 @@ def test_a_full_disk_does_not_end_the_training(
 
     monkeypatch.setattr(os, "fsync", full)
     with monkeypatch.context() as stopped:
-        stopped.setattr(Job, "_calibrated", lambda *_: interrupt())
+        stopped.setattr(TrainingRun, "_calibrated", lambda *_: interrupt())
         got = run(*KEPT, "-q")
     assert got.code == 130
     assert got.err.splitlines()[0] == (

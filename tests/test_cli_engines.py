@@ -31,10 +31,8 @@ def files(tmp_path, monkeypatch):
     ("options", "problem"),
     [
         (["--address", "head:6379"], "--address is for --engine ray"),
-        (["--worker-limit", "60"], "--worker-limit is for --engine ray"),
-        ([*RAY, "--refit-top", "2"], "--refit-top is not for --engine ray"),
-        ([*RAY, "--method", "mira"], "mira visits one after the other"),
-        (["--shards", "2", "--label-support", "seen"], "--shards is for features with all labels"),
+        ([*RAY, "--method", "mira"], "mira updates its weights after each sentence"),
+        (["--shards", "2", "--label-support", "seen"], "--shards does not support --label-support seen"),
         (["--shards", "0"], "--shards"),
     ],
 )

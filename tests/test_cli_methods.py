@@ -103,9 +103,7 @@ def test_a_run_from_a_model_begins_where_it_ended(run: Run) -> None:
         (("u.tpl", "items.txt", "b.mtl", "--task", "multiclass", "--from", "a.mtl"), "is for sequence"),
         (("arcs.tpl", "train.conll", "b.mtl", "--task", "dependency", "--from", "a.mtl"), "trees"),
         (("v.tpl", "train.txt", "b.mtl", "--from", "a.mtl"), "no feature in common"),
-        (("w.tpl", "train.txt", "b.mtl", "--dense-prox"), "--dense-prox is for --method online-mkl"),
         (("w.tpl", "train.txt", "b.mtl", "--eta", "1e-3"), "--eta is for crf-l2, crf-l1 and irw-crf"),
-        (("w.tpl", "train.txt", "b.mtl", "--method", "crf-l2", "--epochs", "3"), "--epochs is for mira"),
         (("w.tpl", "train.txt", "b.mtl", "--method", "crf-l2", "--loss-weights", "O=2"), "loss weights"),
     ],
 )

@@ -172,28 +172,6 @@ def test_select_refuses_in_a_sentence(run: Run, place: Path, options: list[objec
     refused(run("templates", "select", "m.mtl", *options), *words)
 
 
-def test_refit_trains_again_on_the_heaviest(run: Run, place: Path) -> None:
-    got = run(
-        "train", "a.tpl", "train.txt", "r.mtl", "--refit-top", 2, "--valid", "train.txt", "--json", "-q"
-    )
-    assert got.code == 0
-    numbers = json.loads(got.out)
-    assert (numbers["templates"], numbers["first"]["templates"]) == (2, 6)
-    assert "valid" in numbers
-    assert "valid" in numbers["first"]
-    run("templates", "select", "m.mtl", "--top", 2, "-o", "two.tpl")
-    assert run("train", "two.tpl", "train.txt", "t.mtl", "-q", "--valid", "train.txt").code == 0
-    assert Path("t.mtl").read_bytes() == Path("r.mtl").read_bytes()
-    log = [json.loads(line) for line in Path("r.mtl.log.jsonl").read_text().splitlines()]
-    events = [line["event"] for line in log]
-    assert (events[0], events[-1], events.count("refit")) == ("run", "summary", 1)
-    assert log[events.index("refit")]["chosen"] == Path("two.tpl").read_text().splitlines()
-    assert (
-        run("train", "a.tpl", "train.txt", "r.mtl", "--refit-top", 2).out.count("templates have a weight")
-        == 2
-    )
-
-
 # export and import ------------------------------------------------------------------------------------------
 
 
@@ -261,7 +239,6 @@ def test_lines_that_expand_alike_share_parameters(run: Run, place: Path) -> None
     assert run("export", "bag.mtl", "bag.txt").code == 0
     assert run("import", "bag.txt", "back.mtl").code == 0
     assert run("predict", "back.mtl", "train.txt").out == run("predict", "bag.mtl", "train.txt").out
-    assert run("train", "bag.tpl", "train.txt", "r.mtl", "--share-identical", "--refit-top", 2).code == 0
 
 
 # weights ----------------------------------------------------------------------------------------------------

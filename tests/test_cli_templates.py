@@ -116,11 +116,11 @@ def test_segmented_data_and_dialects(run: Run, place: Path) -> None:
     code, _ = checked(run, "a.tpl", "--data", "words.txt", "--task", "segmentation", "--dialect", "wapiti")
     assert code == 0
     (place / "b.tpl").write_text("x\nB\n")
-    assert checked(run, "b.tpl", "--dialect", "crfpp")[0] == 1
-    assert checked(run, "b.tpl", "--dialect", "crfpp", "--compat")[0] == 0
+    assert checked(run, "b.tpl")[0] == 1
+    assert checked(run, "b.tpl", "--dialect", "crfpp")[0] == 0
 
 
-@pytest.mark.parametrize("arguments", [("no.tpl",), ("a.tpl", "--data", "no.txt"), ("a.tpl", "--compat")])
+@pytest.mark.parametrize("arguments", [("no.tpl",), ("a.tpl", "--data", "no.txt")])
 def test_bad_usage_is_not_a_finding(run: Run, place: Path, arguments: tuple[str, ...]) -> None:
     (place / "a.tpl").write_text("B\n")
     code, out, err = run("templates", "check", *arguments)
@@ -220,10 +220,10 @@ def test_train_reads_dialects(run: Run, place: Path) -> None:
     assert run("predict", "w.mtl", "train.txt")[0] == 0
 
 
-def test_train_compat_warns(run: Run, place: Path) -> None:
+def test_train_warns_of_lines_that_crfpp_drops(run: Run, place: Path) -> None:
     (place / "c.tpl").write_text("U:%x[0,0]\nx:%x[0,0]\nB\n")
-    assert run("train", "c.tpl", "train.txt", "c.mtl", "-q", "--dialect", "crfpp")[0] == 2
-    code, _, err = run("train", "c.tpl", "train.txt", "c.mtl", "-q", "--dialect", "crfpp", "--compat")
+    assert run("train", "c.tpl", "train.txt", "c.mtl", "-q")[0] == 2
+    code, _, err = run("train", "c.tpl", "train.txt", "c.mtl", "-q", "--dialect", "crfpp")
     assert code == 0
     assert err == "mtlstruct: c.tpl, line 2: CRF++ drops this line, and so do we in 'x:%x[0,0]'\n"
 

@@ -86,7 +86,9 @@ def test_evaluate_and_score_print_attachment_scores(folder: Path, run: Run) -> N
     assert "UAS is" in run("score", *both, "--task", "dependency", "--min", 99.9, code=1)
 
 
-@pytest.mark.parametrize("extra", [["--projective"], ["--single-root"], ["--method", "mira", "--epochs", 8]])
+@pytest.mark.parametrize(
+    "extra", [["--projective"], ["--single-root"], ["--method", "mira", "--max-iter", 8]]
+)
 def test_other_trees_and_other_learners(folder: Path, run: Run, extra: list[object]) -> None:
     model = folder / "other.mtl"
     out = run(
@@ -167,14 +169,3 @@ def test_templates_that_bring_nothing_are_named_and_counted(folder: Path, run: R
     assert "5 of 8 templates kept, 3 dropped" in out
     assert "5 of them are distinct: 2 equal another on the training data, 1 cannot tell one tree" in out
     assert "7 are kept if those that equal a kept one count too" in out
-
-
-def test_features_of_all_arcs(folder: Path, run: Run) -> None:
-    files = folder / "arcs.tpl", folder / "train.conll"
-    sizes = []
-    for extra in ([], ["--all-arcs"]):
-        model = folder / "all.mtl"
-        found = json.loads(run("train", *files, model, "--task", "dependency", *extra, "--json", "-q"))
-        sizes.append(found["features"])
-        assert found["converged"]
-    assert sizes[1] > 2 * sizes[0]

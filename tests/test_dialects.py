@@ -48,7 +48,7 @@ def test_crfpp_is_strict(line: str, problem: str) -> None:
 
 def test_compat_drops_what_crfpp_drops_and_says_so() -> None:
     source = "U1:%x[0,0]\n  \n X\nu2:%x[1,0]\n# c\nB"
-    templates = TemplateSet.parse(source, "my.tpl", dialect="crfpp", compat=True)
+    templates = TemplateSet.parse(source, "my.tpl", dialect="crfpp")
     assert templates.text() == "U1:%x[0,0]\nB\n"
     assert templates.notes == (
         "my.tpl, line 3: CRF++ drops this line, and so do we in ' X'",
@@ -150,7 +150,7 @@ def test_conversion_keeps_comments_blank_lines_and_order() -> None:
 
 
 def test_compat_lines_become_comments() -> None:
-    templates = TemplateSet.parse("x\nB", dialect="crfpp", compat=True)
+    templates = TemplateSet.parse("x\nB", dialect="crfpp")
     assert converted(templates, "wapiti") == "# x\nb\n"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from mtlstruct.errors import MtlError
 from mtlstruct.templates import PRESETS, TemplateSet, preset
 from mtlstruct.templates.lint import CROWDED, ERROR, RULES, WARNING, Facts, Finding, check, check_data
 
@@ -103,10 +102,8 @@ def test_rules(text: str, expected: list[tuple[int, str, str]]) -> None:
 
 def test_what_crfpp_drops() -> None:
     text = "U:%x[0,0]\nX:%x[0,0]\nB"
-    assert found(text, dialect="crfpp") == [(2, ERROR, "syntax")]
-    assert found(text, dialect="crfpp", compat=True) == [(2, WARNING, "dropped")]
-    with pytest.raises(MtlError, match="compat is for the dialect crfpp"):
-        found(text, compat=True)
+    assert found(text) == [(2, ERROR, "syntax")]
+    assert found(text, dialect="crfpp") == [(2, WARNING, "dropped")]
 
 
 def test_lists_that_are_not_there(tmp_path: object) -> None:

@@ -1,6 +1,6 @@
 """Checkpoints of a training run: their folder, what makes the log whole again, and what Ctrl-C does.
 
-A run has one training or two (`--refit-top`, `--labels`), each with a file of its own, so the first is quickly gone
+A run has one training or two (`--labels`), each with a file of its own, so the first is quickly gone
 through again when the second is gone on with. SIGINT and SIGTERM end a run at the next safe place, with a checkpoint;
 once more, and it ends at once.
 """
@@ -28,8 +28,8 @@ from mtlstruct.tuning.result_store import Store
 
 
 @dataclass(frozen=True)
-class Folder:
-    """Where the checkpoints of a run are, how many seconds lie between them, and whether to go on from there."""
+class CheckpointDir:
+    """The folder of a run's checkpoints, the seconds between them, and whether to continue from there."""
 
     path: Path
     every: float
@@ -58,7 +58,7 @@ class Folder:
 class Stage(Checkpoint):
     """One training of a run. As a context it listens to SIGINT and SIGTERM."""
 
-    def __init__(self, folder: Folder, name: str, log: RunLog, shown: Progress) -> None:
+    def __init__(self, folder: CheckpointDir, name: str, log: RunLog, shown: Progress) -> None:
         super().__init__(folder.path / f"{name}{SUFFIX}", folder.every)
         self.folder, self.log, self.shown = folder, log, shown
         self._first = len(log.lines)

@@ -6,78 +6,12 @@ import json
 import math
 import os
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from mtlstruct.errors import MtlError
-
-
-class Task(StrEnum):
-    """What is predicted, and in which format the data are."""
-
-    sequence = "sequence"
-    segmentation = "segmentation"
-    dependency = "dependency"
-    multiclass = "multiclass"
-
-
-class Method(StrEnum):
-    """The rows of recipes.RECIPES; not imported from there, since that loads every learner."""
-
-    mtl = "mtl"
-    svm = "svm"
-    mira = "mira"
-    pmtl = "pmtl"
-    mixed = "mixed"
-    group_lasso = "group-lasso"
-    crf_l2 = "crf-l2"
-    crf_l1 = "crf-l1"
-    irw_crf = "irw-crf"
-    online_mkl = "online-mkl"
-
-
-class Solver(StrEnum):
-    """The names in learners.LEARNERS."""
-
-    coordinate = "coordinate"
-    cutting_plane = "cutting-plane"
-    mira = "mira"
-    lbfgs = "lbfgs"
-    owl_qn = "owl-qn"
-    reweighted = "reweighted"
-    proximal = "proximal"
-
-
-class Normalize(StrEnum):
-    """The names in normalizers.NORMALIZERS."""
-
-    none = "none"
-    nfkc = "nfkc"
-
-
-class Scaling(StrEnum):
-    """The names in train.SCALINGS."""
-
-    unit = "unit"
-    none = "none"
-
-
-class LabelSupport(StrEnum):
-    """The names in options.LABEL_SUPPORTS."""
-
-    all = "all"
-    seen = "seen"
-
-
-class Tags(StrEnum):
-    """The names in formats.segmented.TAGS."""
-
-    bie = "bie"
-    bmes = "bmes"
-
 
 ThreadsOption = Annotated[
     int | None,
@@ -93,6 +27,7 @@ MemoryOption = Annotated[
     ),
 ]
 EncodingOption = Annotated[str, typer.Option("--encoding", help="The encoding of the data files.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 WordsOption = Annotated[
     Path | None,

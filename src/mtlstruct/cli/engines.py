@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from mtlstruct.training.options import Options
 
 
-class Engine(StrEnum):
-    """Where."""
-
-    local = "local"
-    ray = "ray"
-
-
+Engine = Literal["local", "ray"]
 EngineOption = Annotated[
     Engine,
     typer.Option("--engine", help="Where to work: in this process, or in the actors of a Ray cluster."),
@@ -40,42 +33,35 @@ AddressOption = Annotated[
 
 @dataclass(frozen=True)
 class Cluster:
-    """A Ray cluster: None for one on this machine; and when a worker counts as lost, None for the default."""
+    """A Ray cluster; `address` None for one on this machine."""
 
     address: str | None
-    limit: float | None = None
 
-    def check(self, options: Options, refit_top: int | None) -> None:
-        """Refuses what cannot be trained there."""
-        if refit_top is not None:
-            raise IncompatibleError(
-                "--refit-top is not for --engine ray: train on the templates it would keep"
-            )
+    def check(self, options: Options) -> None:
+        """Raise an error for what cannot be trained there."""
         replace(options, shards=2).checked()  # what cannot be learned in shards cannot be in one of them
 
     def team(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayTeam]:
         """Workers that have read the data; what befalls them is said."""
         from mtlstruct._system.threads import get_threads
-        from mtlstruct.distributed.ray_team import TIME_LIMIT, read_team
+        from mtlstruct.distributed.ray_team import read_team
 
         return read_team(
             data,
             options,
             encoding,
             address=self.address,
-            time_limit=TIME_LIMIT if self.limit is None else self.limit,
             threads=max(1, get_threads() // options.shards),
             listeners=[complain],
         )
 
 
-def cluster_of(engine: str, address: str | None, limit: float | None = None) -> Cluster | None:
-    """The cluster that was asked for, None to work here; refuses Ray where it is not installed."""
-    if engine == Engine.ray:
+def cluster_of(engine: str, address: str | None) -> Cluster | None:
+    """Return the cluster of `--engine ray`, None for this process; raise an error where Ray is not installed."""
+    if engine == "ray":
         if find_spec("ray") is None:
             raise MtlError("--engine ray needs the package ray: pip install 'mtlstruct[ray]'")
-        return Cluster(address, limit)
-    for option, given in (("--address", address), ("--worker-limit", limit)):
-        if given is not None:
-            raise IncompatibleError(f"{option} is for --engine ray")
+        return Cluster(address)
+    if address is not None:
+        raise IncompatibleError("--address is for --engine ray")
     return None

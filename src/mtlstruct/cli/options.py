@@ -1,94 +1,75 @@
-"""The options of a training that `train` and `tune` share, besides those in `common`."""
+"""Command-line options made from the fields of `Options`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Collection
+from dataclasses import Field, fields
+from typing import Annotated, Any, Literal
 
 import typer
 
-from mtlstruct.cli.common import LabelSupport, Normalize, Scaling, Solver, Tags, Task
+from mtlstruct.training.options import TYPES, LossWeights, Options, declaration, flag
 
-TaskOption = Annotated[
-    Task,
-    typer.Option(
-        "--task", help="Label sequences in columns, segmented text, trees, or a class for each line."
-    ),
+Dialect = Literal["mtlstruct", "crfpp", "wapiti"]
+
+DialectOption = Annotated[
+    Dialect, typer.Option("--dialect", help="The language of the template file: ours, CRF++'s or Wapiti's.")
 ]
-SolverOption = Annotated[
-    Solver | None,
-    typer.Option(
-        "--solver",
-        help="For margins: coordinate, the fast dual, or cutting-plane, the paper's algorithm.",
-        show_default="the method's first",
-    ),
-]
-LineSearchOption = Annotated[
-    bool, typer.Option("--line-search", help="Cut near the best point (--solver cutting-plane).")
-]
-GapOption = Annotated[
-    float | None, typer.Option("--gap", help="Stop at this relative duality gap.", show_default="0.01")
-]
-EpsilonOption = Annotated[
-    float | None, typer.Option("--epsilon", help="Stop at this R_emp - R_s instead, as the paper does.")
-]
-EtaOption = Annotated[
-    float | None,
-    typer.Option(
-        "--eta",
-        help="Stop when the objective changed by less than this share three times instead, as CRF++ does.",
-        show_default="1e-4 for crf-l1, irw-crf",
-    ),
-]
-MaxIterOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-iter",
-        metavar="N",
-        help="Stop after so many passes anyway.",
-        show_default="1000",
-    ),
-]
-ProjectiveOption = Annotated[
-    bool, typer.Option("--projective", help="Trees without crossing arcs (--task dependency).")
-]
-SingleRootOption = Annotated[
-    bool, typer.Option("--single-root", help="One token under the root (--task dependency).")
-]
-AllArcsOption = Annotated[
-    bool, typer.Option("--all-arcs", help="Features of all arcs, not of gold's only (--task dependency).")
-]
-MinCountOption = Annotated[
-    int, typer.Option("--min-count", metavar="N", help="Leave out attributes that are seen less often.")
-]
-NormalizeOption = Annotated[
-    Normalize, typer.Option("--normalize", help="Look cells up in this Unicode form.")
-]
-TagsOption = Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")]
-LossWeightsOption = Annotated[
-    str,
-    typer.Option(
-        "--loss-weights",
-        metavar="L=W,…",
-        help="What missing a label costs; 1 where not said.",
-        show_default=False,
-    ),
-]
-ShareIdenticalOption = Annotated[
-    bool,
-    typer.Option(
-        "--share-identical", help="Lines that expand alike share their parameters, as in CRF++: one template."
-    ),
-]
-ScalingOption = Annotated[
-    Scaling,
-    typer.Option(
-        "--scaling", help="Bring the real values of each template to a mean square of 1, or do not."
-    ),
-]
-LabelSupportOption = Annotated[
-    LabelSupport,
-    typer.Option(
-        "--label-support",
-        help="Attributes have features with all labels, or with those seen in training only.",
-    ),
-]
+
+
+def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a command one option per field of `Options`.
+
+    The command itself takes them as one argument, `options`. Fields named in `without` keep their defaults.
+    """
+    chosen = [row for row in fields(Options) if row.name not in without and declaration(row).command_line]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [
+            parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for parameter in inspect.signature(command, eval_str=True).parameters.values()
+            if parameter.name != "options"
+        ]
+
+        def called(**values: Any) -> None:
+            given = {row.name: _parsed(row, values.pop(row.name)) for row in chosen}
+            command(**values, options=Options(**given))
+
+        called.__name__, called.__doc__ = command.__name__, command.__doc__
+        arguments = [one for one in own if _is_argument(one)]
+        rest = [one for one in own if not _is_argument(one)]
+        parameters = [*arguments, *map(_parameter, chosen), *rest]
+        called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return decorate
+
+
+def _is_argument(parameter: inspect.Parameter) -> bool:
+    known = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(one, typer.models.ArgumentInfo) for one in known)
+
+
+def _parameter(row: Field[Any]) -> inspect.Parameter:
+    known = declaration(row)
+    special = row.name == "loss_weights"
+    option = typer.Option(
+        flag(row), help=known.help, metavar=known.metavar, show_default=known.shown or not special
+    )
+    return inspect.Parameter(
+        row.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default="" if special else row.default,
+        annotation=Annotated[str if special else TYPES[row.name], option],
+    )
+
+
+def _parsed(row: Field[Any], value: Any) -> Any:
+    if row.name != "loss_weights":
+        return value
+    from mtlstruct.objective.losses import parse_weights
+
+    found: LossWeights = parse_weights(value)
+    return found

@@ -19,7 +19,7 @@ from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli.common import to_json
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.training_run import Job
+    from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.corpus import Corpus
     from mtlstruct.model.model import Model
     from mtlstruct.solvers import Record
@@ -33,7 +33,7 @@ MOMENT = "%Y-%m-%dT%H:%M:%S%z"
 class RunLog:
     """Collects the lines."""
 
-    def __init__(self, job: Job, corpus: Corpus, templates: TemplateSet) -> None:
+    def __init__(self, job: TrainingRun, corpus: Corpus, templates: TemplateSet) -> None:
         self.lines = [_run(job, corpus, templates)]
 
     def add_pass(self, record: Record, seconds: float) -> None:
@@ -53,10 +53,6 @@ class RunLog:
         """A pass of the second stage; seconds count from its start."""
         self.lines.append({"event": "label-pass", **record.as_dict(), "seconds": seconds})
 
-    def add_refit(self, numbers: dict[str, Any], chosen: TemplateSet) -> None:
-        """The end of a first training, and the templates that the second one is given; its passes follow."""
-        self.lines.append({"event": "refit", **numbers, "chosen": [template.title for template in chosen]})
-
     def add_event(self, sentence: str) -> None:
         """Something that befell a worker."""
         self.lines.append({"event": "worker", "says": sentence, "time": time.strftime(MOMENT)})
@@ -75,13 +71,12 @@ class RunLog:
             out.write("".join(to_json(line) + "\n" for line in lines).encode())
 
 
-def _run(job: Job, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
+def _run(job: TrainingRun, corpus: Corpus, templates: TemplateSet) -> dict[str, Any]:
     return {
         "event": "run",
         "started": time.strftime(MOMENT),
         "command": ["mtlstruct", *job.arguments],
         "options": asdict(job.options),
-        "refit_top": job.refit_top,
         "files": {
             "templates": str(job.templates),
             "train": str(job.data),

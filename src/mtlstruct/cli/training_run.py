@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,18 +15,16 @@ from mtlstruct.cli.training_summary import Result
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.checkpoint_dir import Folder, Stage
+    from mtlstruct.cli.checkpoint_dir import CheckpointDir, Stage
     from mtlstruct.cli.engines import Cluster
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.corpus import Corpus
     from mtlstruct.distributed.ray_team import RayTeam
-    from mtlstruct.model.model import Model
     from mtlstruct.solvers import Record, Watch
     from mtlstruct.tasks.base import Scores
     from mtlstruct.templates import TemplateSet
     from mtlstruct.training.options import Options
     from mtlstruct.training.train import Material, Prepared, Training
-    from mtlstruct.training.warmup import Warming
 
 LOG_SUFFIX = ".log.jsonl"
 
@@ -40,9 +38,8 @@ class Data(NamedTuple):
     """What a run works on.
 
     material    the corpus, if it is encoded already
-    labels      templates for labels of arcs, if wanted
-    team        who has read the data, if workers have: the corpus is then without its text
-    warming     who compiles kernels meanwhile
+    labels      templates for labels of arcs, if any
+    team        the workers that have read the data, if any: the corpus is then without its text
     """
 
     templates: TemplateSet
@@ -51,38 +48,39 @@ class Data(NamedTuple):
     material: Material | None = None
     labels: TemplateSet | None = None
     team: RayTeam | None = None
-    warming: Warming | None = None
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training run: what goes in, where the results go, how."""
+class TrainingRun:
+    """One run of `train`: options, input files, output files."""
 
+    options: Options
     templates: Path
     data: Path
     model: Path
-    valid: Path | None
-    log: Path | None
-    encoding: str
-    options: Options
+    valid: Path | None = None
+    log: Path | None = None
+    encoding: str = "utf-8"
     arguments: tuple[str, ...] = ()
-    refit_top: int | None = None
     dialect: str = "mtlstruct"
-    compat: bool = False
     start: Path | None = None
     label_templates: Path | None = None
-    folder: Folder | None = None
+    checkpoint: Path | None = None
+    checkpoint_every: float = 60.0
+    resume: bool = False
     cluster: Cluster | None = None
 
     def check(self) -> None:
-        """Refuses, before any work, what could only fail after it."""
+        """Raise an error, before any work, for what could only fail after it."""
         from mtlstruct._system.atomic_write import check_writable
 
         self.options.checked()
         if self.cluster is not None:
-            self.cluster.check(self.options, self.refit_top)
+            self.cluster.check(self.options)
         if self.label_templates is not None and not self.options.labels:
             raise IncompatibleError("--label-templates is for --labels")
+        if self.resume and self.checkpoint is None:
+            raise IncompatibleError("--resume is for --checkpoint DIR")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
         refuse_overwriting(inputs, [self.model, self.log])
         refuse_overwriting([self.model, self.start], [self.log])
@@ -91,54 +89,47 @@ class Job:
                 check_writable(path)
 
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
-        """Reads, unless that is done, learns, saves. Until the model is saved, files stay as they are."""
-        from mtlstruct.training.warmup import begin
+        """Read the data unless given, train, save. Until the model is saved, no file changes."""
+        with ExitStack() as stack:
+            folder = None
+            if self.checkpoint is not None:
+                from mtlstruct.cli.checkpoint_dir import CheckpointDir
 
-        with nullcontext() if self.folder is None else self.folder.at_work():
-            if self.cluster is None:
-                with closing(begin(self.options)) as warming:
-                    return self._run((data or self.read())._replace(warming=warming), quiet=quiet)
-            with self.cluster.team(self.data, self.options, self.encoding) as team:
-                return self._run(self.read(team), quiet=quiet)
+                folder = CheckpointDir(self.checkpoint, self.checkpoint_every, self.resume)
+                stack.enter_context(folder.at_work())
+            if data is None:
+                team = None
+                if self.cluster is not None:
+                    team = stack.enter_context(self.cluster.team(self.data, self.options, self.encoding))
+                data = self.read(team)
+            return self._run(data, folder, quiet=quiet)
 
-    def _run(self, data: Data, *, quiet: bool) -> Result:
+    def _run(self, data: Data, folder: CheckpointDir | None, *, quiet: bool) -> Result:
         from mtlstruct.cli.runlog import RunLog
-        from mtlstruct.explain.selection import top
-        from mtlstruct.model.model import load
+        from mtlstruct.training.arc_labels import with_labels
 
-        templates, corpus, valid, _, label_templates, team, _ = data
-        start = None if self.start is None else load(self.start)
-        log = RunLog(self, corpus, templates)
-        if team is not None:
-            team.listeners.append(log.add_event)
-        training = self._train(data, log, start, quiet=quiet)
-        first = None
-        if self.refit_top is not None:
-            chosen = templates.select(top(training.model, self.refit_top))
-            first = Result(self, corpus, _outlined(training), self._score(training, valid))
-            log.add_refit(first.numbers, chosen)
-            training = self._train(Data(chosen, corpus, None), log, start, "refit", quiet=quiet)
-        training = self._calibrated(training, valid)
+        log = RunLog(self, data.corpus, data.templates)
+        if data.team is not None:
+            data.team.listeners.append(log.add_event)
+        training = self._calibrated(self._train(data, log, folder, quiet=quiet), data.valid)
         labels = None
-        if label_templates is not None:
-            from mtlstruct.training.arc_labels import with_labels
-
-            labels = self._train_labels(corpus, label_templates, log, quiet=quiet)
+        if data.labels is not None:
+            labels = self._train_labels(data.corpus, data.labels, log, folder, quiet=quiet)
             training = replace(training, model=with_labels(training.model, labels.model))
         training.model.save(self.model)
-        result = Result(self, corpus, training, self._score(training, valid), first, labels)
+        result = Result(self, data.corpus, training, self._score(training, data.valid), labels)
         if self.log is not None:
-            log.add_assessment(training.model, valid, str(self.valid))
+            log.add_assessment(training.model, data.valid, str(self.valid))
             log.write(self.log, result.numbers)
         return result
 
-    def _train(
-        self, data: Data, log: RunLog, start: Model | None, stage: str = "training", *, quiet: bool
-    ) -> Training:
-        """One training with the progress in sight."""
+    def _train(self, data: Data, log: RunLog, folder: CheckpointDir | None, *, quiet: bool) -> Training:
+        """Train the model, or the trees of a model with arc labels."""
+        from mtlstruct.model.model import load
         from mtlstruct.training.train import train, train_shards
 
         templates, corpus, options = data.templates, data.corpus, self.options
+        start = None if self.start is None else load(self.start)
         with self._progress(corpus, templates, quiet=quiet) as shown:
             if data.material is None:  # else it has been said
                 say_what_was_read(shown.say, options.task, corpus, templates)
@@ -146,13 +137,9 @@ class Job:
             def notify(ready: Prepared) -> None:
                 if data.material is None:
                     _say_prepared(shown, ready)
-                if data.warming is not None:
-                    if data.warming.at_work:
-                        shown.say("compiling, for the first training on this machine")
-                    data.warming.wait()
 
             watch = _watching(shown, log.add_pass)
-            with self._kept(stage, log, shown) as keep:
+            with _checkpointed(folder, "training", log, shown) as keep:
                 if data.team is not None:
                     training = train_shards(data.team, templates, options, watch, notify, start, keep)
                 else:
@@ -161,30 +148,30 @@ class Job:
                     )
             return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
 
-    def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog, *, quiet: bool) -> Training:
-        """The second stage, in the same way."""
+    def _train_labels(
+        self,
+        corpus: Corpus,
+        templates: TemplateSet,
+        log: RunLog,
+        folder: CheckpointDir | None,
+        *,
+        quiet: bool,
+    ) -> Training:
+        """Train the second stage of parsing, the labels of arcs."""
         from mtlstruct.formats import conll
         from mtlstruct.training.arc_labels import train_labels
 
         relations = conll.relations(corpus)
         with self._progress(corpus, templates, quiet=quiet) as shown:
             some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
-            shown.say(f"now the labels: {some}")
+            shown.say(f"training arc labels: {some}")
             watch = _watching(shown, log.add_label_pass)
-            with self._kept("labels", log, shown) as keep:
+            with _checkpointed(folder, "labels", log, shown) as keep:
                 training = train_labels(
                     corpus, relations, templates, self.options, watch,
                     lambda ready: _say_prepared(shown, ready), keep,
                 )  # fmt: skip
-            return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
-
-    def _kept(self, stage: str, log: RunLog, shown: Progress) -> AbstractContextManager[Stage | None]:
-        """What keeps one training, None if nothing is to."""
-        if self.folder is None:
-            return nullcontext()
-        from mtlstruct.cli.checkpoint_dir import Stage
-
-        return Stage(self.folder, stage, log, shown)
+            return replace(training, seconds=shown.seconds)
 
     def _progress(self, corpus: Corpus, templates: TemplateSet, *, quiet: bool) -> Progress:
         left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
@@ -194,7 +181,7 @@ class Job:
         """Templates and data, which fit each other; of data that a team has read, the outline."""
         from mtlstruct.cli.commands.templates import read_templates
 
-        templates = read_templates(self.templates, self.dialect, self.compat)
+        templates = read_templates(self.templates, self.dialect)
         if self.options.share_identical:
             templates = templates.shared()
         corpus = self._corpus(self.data) if team is None else team.outline()
@@ -274,9 +261,15 @@ def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
     return watch
 
 
-def _outlined(training: Training) -> Training:
-    """The same without the weights of the fit, whose memory the next training wants."""
-    return replace(training, fit=replace(training.fit, weights=[]))
+def _checkpointed(
+    folder: CheckpointDir | None, stage: str, log: RunLog, shown: Progress
+) -> AbstractContextManager[Stage | None]:
+    """Return what saves the state of one training, or a context of None."""
+    if folder is None:
+        return nullcontext()
+    from mtlstruct.cli.checkpoint_dir import Stage
+
+    return Stage(folder, stage, log, shown)
 
 
 def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:

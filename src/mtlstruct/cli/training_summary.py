@@ -10,7 +10,7 @@ from mtlstruct.cli.errors import complain
 from mtlstruct.cli.progress import clock, figure
 
 if TYPE_CHECKING:
-    from mtlstruct.cli.training_run import Job
+    from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.corpus import Corpus
     from mtlstruct.solvers import Fit
     from mtlstruct.tasks.base import Scores
@@ -19,17 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run came to, for people and for programs.
+    """The result of a run, for people and for programs. `labels` is the training of arc labels, if any."""
 
-    first    the training that chose the templates, if any
-    labels   the training of the second stage, if any
-    """
-
-    job: Job
+    job: TrainingRun
     corpus: Corpus
     training: Training
     valid: Scores | None
-    first: Result | None = None
     labels: Training | None = None
 
     @cached_property
@@ -48,20 +43,17 @@ class Result:
             found["temperature"] = self.training.model.temperature
         if self.labels is not None:
             found["labels"] = _figures(self.labels)
-        return found if self.first is None else found | {"first": self.first.numbers}
+        return found
 
     def summary(self) -> str:
         """A few lines on what was learned and where it is."""
         from mtlstruct.tasks import base as scoring
 
-        lines = []
-        for result in (self.first, self):
-            if result is not None:
-                lines += [result._ending(), result._learned()]
-            if result is self and self.labels is not None:
-                lines.append(self._labels_learned(self.labels))
-            if result is not None and result.valid is not None:
-                lines.append(f"{self.job.valid}: {scoring.headline(result.valid)}{result._temperature()}")
+        lines = [self._ending(), self._learned()]
+        if self.labels is not None:
+            lines.append(self._labels_learned(self.labels))
+        if self.valid is not None:
+            lines.append(f"{self.job.valid}: {scoring.headline(self.valid)}{self._temperature()}")
         return "\n".join([*lines, self._saved()])
 
     def _temperature(self) -> str:

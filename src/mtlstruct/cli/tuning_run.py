@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlstruct.cli.board import Board
-from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.progress import clock
-from mtlstruct.cli.training_run import Data, Job, say_what_was_read
+from mtlstruct.cli.training_run import Data, TrainingRun, say_what_was_read
 from mtlstruct.cli.tuning_summary import Summary, describe, where
 
 if TYPE_CHECKING:
@@ -27,27 +26,21 @@ if TYPE_CHECKING:
 class Trials:
     """What goes in, and how. `job` is the training of the best setting; its options are those that all share."""
 
-    job: Job
+    job: TrainingRun
     settings: Sequence[Options]
     folds: int | None
     hold_out: float | None
     out: Path
-    plot: Path | None
     jobs: int | None
     threads: int | None
     refit: bool
 
     def check(self) -> None:
         """Refuses, before any work, what could only fail after it."""
-        from mtlstruct.report.plots import check_picture
-
         for options in self.settings:
             options.checked()
         if self.refit:
             self.job.check()
-        if self.plot is not None:
-            check_picture(self.plot)
-            refuse_overwriting([self.job.templates, self.job.data, self.job.valid], [self.plot])
 
     def run(self, *, quiet: bool) -> Summary:
         """Runs what has not been run, then trains with the best, if that is wanted."""
@@ -60,7 +53,7 @@ class Trials:
         store = Store(self.out)
         with store.locked():
             summary = self._run(study, store, data, quiet=quiet)
-            summary.draw(self.plot or self.out / "tune.png", asked=self.plot is not None, quiet=quiet)
+            summary.draw(self.out / "tune.png", quiet=quiet)
         return summary
 
     def _run(self, study: Study, store: Store, data: Data, *, quiet: bool) -> Summary:

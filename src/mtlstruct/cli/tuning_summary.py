@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,31 +93,17 @@ class Summary:
             self.refitted.warn()
             print(self.refitted.summary())
 
-    def print_csv(self) -> None:
-        """A row for each trial."""
-        rows = [self._trial(*pair) for pair in self._kept()]
-        flat = [{**row, **row.pop("scores")} for row in rows]
-        for row in flat:
-            row.pop("per_type", None)
-        writer = csv.DictWriter(sys.stdout, list(flat[0]), lineterminator="\n", extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(flat)
-
-    def draw(self, path: Path, *, asked: bool, quiet: bool) -> None:
-        """The picture. One that nobody asked for is left out where there is nothing to draw it with."""
+    def draw(self, path: Path, *, quiet: bool) -> None:
+        """Draw the scores, where there are two settings or more and matplotlib is installed."""
         from mtlstruct.report.tuning_plot import plot_settings
 
         complete = [finding for finding in self.found if finding.complete]
-        if not complete or (len(complete) < 2 and not asked):
+        if len(complete) < 2:
             return
-        try:
+        with suppress(MtlError):
             plot_settings(complete, self.score, path)
-        except MtlError:
-            if asked:
-                raise
-            return
-        if not quiet:
-            print(f"drew {path}", file=sys.stderr)
+            if not quiet:
+                print(f"drew {path}", file=sys.stderr)
 
     def _setting(self, finding: Finding) -> dict[str, Any]:
         names = [name for name, value in finding.results[0]["scores"].items() if isinstance(value, float)]

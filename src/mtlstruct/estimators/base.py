@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -181,9 +181,6 @@ class Structured(BaseEstimator):  # type: ignore[misc]
 
     # What differs between the three.
 
-    def _options(self) -> Options:
-        raise NotImplementedError
-
     def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         """The corpus with its outputs, and what labels were before they became text, where that is not the same."""
         raise NotImplementedError
@@ -200,6 +197,15 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{quoted(name)}]" for n, name in enumerate(names)))
 
     # Steps of the above.
+
+    def _options(self) -> Options:
+        """Return the training options among the parameters."""
+        given = self.get_params(deep=False)
+        values = {row.name: given[row.name] for row in fields(Options) if row.name in given}
+        values["loss_weights"] = tuple(
+            (str(label), w) for label, w in (given.get("loss_weights") or {}).items()
+        )
+        return Options(**values | {"task": self._task, "seed": given["random_state"]})
 
     def _model(self) -> Model:
         check_is_fitted(self, "model_")

@@ -16,7 +16,6 @@ from mtlstruct.estimators.sentences import Data, data_of
 from mtlstruct.evaluation.attachment import attachment_scores
 from mtlstruct.formats import conll
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.training.options import Options
 
 
 class DependencyParser(Structured):
@@ -37,10 +36,6 @@ class DependencyParser(Structured):
         The names of the columns of rows.
     projective, single_root : bool
         Whether arcs may not cross, and whether one token only may hang on the root.
-    all_arcs : bool
-        Whether arcs that are in no tree bring features of their own.
-    epochs : int, optional
-        Passes of the methods mira and online-mkl; None for the method's own number.
     random_state, patience, threads
         See SequenceLabeler.
 
@@ -68,8 +63,6 @@ class DependencyParser(Structured):
         columns: Sequence[str] | None = None,
         projective: bool = False,
         single_root: bool = False,
-        all_arcs: bool = False,
-        epochs: int | None = None,
         random_state: int = 0,
         patience: int | None = None,
         threads: int | None = None,
@@ -87,30 +80,9 @@ class DependencyParser(Structured):
         self.columns = columns
         self.projective = projective
         self.single_root = single_root
-        self.all_arcs = all_arcs
-        self.epochs = epochs
         self.random_state = random_state
         self.patience = patience
         self.threads = threads
-
-    def _options(self) -> Options:
-        return Options(
-            task="dependency",
-            method=self.method,
-            c=self.c,
-            p=self.p,
-            solver=self.solver,
-            gap=self.gap,
-            epsilon=self.epsilon,
-            max_iter=self.max_iter,
-            min_count=self.min_count,
-            normalize=self.normalize,
-            seed=self.random_state,
-            epochs=self.epochs,
-            all_arcs=self.all_arcs,
-            projective=self.projective,
-            single_root=self.single_root,
-        )
 
     def _lines(self, names: Sequence[str]) -> TemplateSet:
         return preset("dependency")

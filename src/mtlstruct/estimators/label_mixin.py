@@ -14,47 +14,10 @@ from mtlstruct.errors import FormatError
 from mtlstruct.estimators.base import Structured
 from mtlstruct.estimators.sentences import Data
 from mtlstruct.formats import in_memory as gather
-from mtlstruct.training.options import Options
 
 
 class Labelling(Structured):
     """Those whose outputs are labels: strings, or whatever else is told apart by its text."""
-
-    method: str
-    c: float
-    p: float | None
-    solver: str | None
-    gap: float | None
-    epsilon: float | None
-    max_iter: int | None
-    epochs: int | None
-    min_count: int
-    normalize: str
-    scaling: str
-    label_support: str
-    share_identical: bool
-    loss_weights: Mapping[Any, float] | None
-    random_state: int
-
-    def _options(self) -> Options:
-        return Options(
-            task=self._task,
-            method=self.method,
-            c=self.c,
-            p=self.p,
-            solver=self.solver,
-            gap=self.gap,
-            epsilon=self.epsilon,
-            max_iter=self.max_iter,
-            epochs=self.epochs,
-            min_count=self.min_count,
-            normalize=self.normalize,
-            seed=self.random_state,
-            loss_weights=tuple((str(label), w) for label, w in (self.loss_weights or {}).items()),
-            share_identical=self.share_identical,
-            scaling=self.scaling,
-            label_support=self.label_support,
-        )
 
     def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         if y is None:

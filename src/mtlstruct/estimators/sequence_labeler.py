@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from mtlstruct.estimators.label_mixin import Labelling
 from mtlstruct.estimators.sentences import Grouping, data_for
 from mtlstruct.evaluation.metrics import chunk_scores
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import Options
+from mtlstruct.training.options import Options, Task
 
 
 class SequenceLabeler(Labelling):
@@ -44,9 +44,7 @@ class SequenceLabeler(Labelling):
     epsilon : float, optional
         Or at this R_emp − R_s, as the paper does.
     max_iter : int, optional
-        Or after so many passes; None for 1,000.
-    epochs : int, optional
-        Passes of the methods mira and online-mkl; None for the method's own number.
+        Or after so many passes; None for 1,000, for mira 10, for online-mkl 20.
     min_count : int
         Attributes that are seen less often are left out.
     normalize : {"none", "nfkc"}
@@ -115,7 +113,6 @@ class SequenceLabeler(Labelling):
         gap: float | None = None,
         epsilon: float | None = None,
         max_iter: int | None = None,
-        epochs: int | None = None,
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
@@ -137,7 +134,6 @@ class SequenceLabeler(Labelling):
         self.gap = gap
         self.epsilon = epsilon
         self.max_iter = max_iter
-        self.epochs = epochs
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling
@@ -173,7 +169,7 @@ class SequenceLabeler(Labelling):
         return data.spread([dict(zip(self.classes_, row, strict=True)) for row in node])
 
     def _options(self) -> Options:
-        return replace(super()._options(), task=self.structure)
+        return replace(super()._options(), task=cast(Task, self.structure))
 
     def _lines(self, names: Sequence[str]) -> TemplateSet:
         nodes = super()._lines(names)

@@ -25,7 +25,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
     ----------
     templates : TemplateSet, path, list of lines or None
         Where to look, in rows 0 only; None for feature dicts.
-    method, c, p, solver, gap, epsilon, max_iter, epochs, min_count, normalize, scaling, label_support
+    method, c, p, solver, gap, epsilon, max_iter, min_count, normalize, scaling, label_support
         See SequenceLabeler.
     share_identical, loss_weights
         See SequenceLabeler.
@@ -54,7 +54,6 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         gap: float | None = None,
         epsilon: float | None = None,
         max_iter: int | None = None,
-        epochs: int | None = None,
         min_count: int = 1,
         normalize: str = "none",
         scaling: str = "unit",
@@ -75,7 +74,6 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         self.gap = gap
         self.epsilon = epsilon
         self.max_iter = max_iter
-        self.epochs = epochs
         self.min_count = min_count
         self.normalize = normalize
         self.scaling = scaling

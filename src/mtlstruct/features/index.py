@@ -167,22 +167,18 @@ def encode_training(
     *,
     min_count: int = 1,
     normalize: str = "none",
-    all_arcs: bool = False,
     folder: Path | None = None,
     unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
     """Builds the index from a corpus and encodes it.
 
-    all_arcs    of trees, not only the features of gold ones
     folder      of trees, where to keep the encoded arcs in a file, if not in memory
     unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
     """
     if any(site.letter == "A" for site in sites):
         from mtlstruct.features.arcs import encode_trees
 
-        return encode_trees(
-            corpus, templates, min_count=min_count, normalize=normalize, all_arcs=all_arcs, folder=folder
-        )
+        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, folder=folder)
     return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
 
 

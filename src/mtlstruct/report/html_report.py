@@ -86,21 +86,21 @@ def contents(
         "sizes": _sizes(model, size, trace),
         "run": None if trace is None else _run(trace),
         "assessment": None if assessed is None else _assessed(assessed),
-        "stages": [_stage(model, [] if trace is None else trace.trainings)],
+        "stages": [_stage(model, [] if trace is None else trace.passes)],
     }
     if model.relations is not None:
-        found["stages"].append(_stage(model.relations, [] if trace is None else [trace.labels]))
+        found["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
     return {key: _finite(value) for key, value in found.items()}
 
 
-def _stage(model: Model, trainings: list[list[dict[str, Any]]]) -> dict[str, Any]:
+def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
     """What was learned at once, and how: trees with labels have two stages, all else one."""
     return {
         "facts": {key: model.facts.get(key) for key in FACTS},
         "labels": list(model.labels),
         "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
         "templates": _templates(model),
-        "trainings": [list(map(_pass, passes)) for passes in trainings],
+        "passes": list(map(_pass, passes)),
         "features": _features(model),
     }
 
@@ -175,7 +175,6 @@ def _run(trace: Trace) -> dict[str, Any]:
         "encode": trace.summary.get("encode_seconds"),
         "asked": (trace.run.get("options") or {}).get("gap"),
         "valid": (trace.summary.get("valid") or {}).get("f1"),
-        "chosen": None if trace.refit is None else len(trace.refit.get("chosen", ())),
     }
 
 

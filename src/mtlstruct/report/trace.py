@@ -14,16 +14,16 @@ from mtlstruct.model.model import Model
 
 @dataclass
 class Trace:
-    """A log by its events. There are two trainings where the second was given the templates that the first chose.
+    """A log by its events.
 
+    passes       the passes of the training
     labels       the passes of a second stage, which learns the labels of arcs
     assessment   what `train --valid` found on its held-out data, as assessment.Assessment.as_dict says it
     """
 
     run: dict[str, Any] = field(default_factory=dict)
-    trainings: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
+    passes: list[dict[str, Any]] = field(default_factory=list)
     labels: list[dict[str, Any]] = field(default_factory=list)
-    refit: dict[str, Any] | None = None
     assessment: dict[str, Any] | None = None
     summary: dict[str, Any] = field(default_factory=dict)
 
@@ -42,12 +42,9 @@ def read(path: str | Path) -> Trace:
             case "run":
                 trace.run = event
             case "pass":
-                trace.trainings[-1].append(event)
+                trace.passes.append(event)
             case "label-pass":
                 trace.labels.append(event)
-            case "refit":
-                trace.refit = event
-                trace.trainings.append([])
             case "assessment":
                 trace.assessment = {key: value for key, value in event.items() if key != "event"}
             case "summary":

@@ -8,7 +8,7 @@ A dialect reads a line into templates of our language, so that nothing behind it
     wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments anywhere
 
 What a line cannot be is refused with the line and, where it can be said, the character. CRF++ drops a line with
-another first letter in silence: crfpp refuses it, or with `compat` drops it and says so.
+another first letter in silence: crfpp drops it and says so.
 """
 
 from __future__ import annotations

@@ -61,14 +61,13 @@ def check(
     path: str | Path = "templates",
     *,
     dialect: str = "mtlstruct",
-    compat: bool = False,
     folder: str | Path | None = None,
     columns: int | None = None,
     names: Sequence[str] = (),
 ) -> list[Finding]:
     """Findings about the text alone, by line. columns: how many observation columns the data have, if known."""
-    check_dialect(dialect, compat)
-    templates, found = readable(text, path, dialect=dialect, compat=compat, folder=folder)
+    check_dialect(dialect)
+    templates, found = readable(text, path, dialect=dialect, folder=folder)
     if not templates and not found:
         found = [Finding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
     for rule in RULES:
@@ -79,13 +78,13 @@ def check(
 
 
 def readable(
-    text: str, path: str | Path, *, dialect: str, compat: bool = False, folder: str | Path | None = None
+    text: str, path: str | Path, *, dialect: str, folder: str | Path | None = None
 ) -> tuple[list[Template], list[Finding]]:
     """The templates of all lines that can be read, and an error for each that cannot."""
     templates: list[Template] = []
     found: list[Finding] = []
     for line in numbered(text, path):
-        if compat and dropped_by_crfpp(line):
+        if dialect == "crfpp" and dropped_by_crfpp(line):
             found.append(
                 _found(line, WARNING, "dropped", "CRF++ drops this line", "make it a comment with #")
             )

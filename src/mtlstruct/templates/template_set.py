@@ -74,21 +74,19 @@ class TemplateSet(Sequence[Template]):
         path: str | Path = "templates",
         *,
         dialect: str = "mtlstruct",
-        compat: bool = False,
         lists: Mapping[str, Lists] | None = None,
         folder: str | Path | None = None,
     ) -> TemplateSet:
         """Reads template lines.
 
         path      what messages call them
-        compat    drops the lines that CRF++ drops, with a note, instead of refusing them (crfpp only)
         lists     entries of the lists that are known
         folder    where to look for the other lists; None reads no file
         """
-        check_dialect(dialect, compat)
+        check_dialect(dialect)
         lines = numbered(text, path)
-        passed = [line for line in lines if compat and dropped_by_crfpp(line)]
-        kept = [line for line in lines if not (compat and dropped_by_crfpp(line))]
+        passed = [line for line in lines if dialect == "crfpp" and dropped_by_crfpp(line)]
+        kept = [line for line in lines if line not in passed]
         templates = tuple(t for line in kept for t in read_line(line, dialect))
         if not templates:
             raise TemplateError("expected at least one template line, got none", path=path)
@@ -97,10 +95,10 @@ class TemplateSet(Sequence[Template]):
         return replace(found, lists=_lists(found, lists or {}, folder))
 
     @classmethod
-    def read(cls, path: str | Path, *, dialect: str = "mtlstruct", compat: bool = False) -> TemplateSet:
+    def read(cls, path: str | Path, *, dialect: str = "mtlstruct") -> TemplateSet:
         """Reads a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
         text = read_text(path, "template file")
-        return cls.parse(text, path, dialect=dialect, compat=compat, folder=Path(path).parent)
+        return cls.parse(text, path, dialect=dialect, folder=Path(path).parent)
 
     def text(self) -> str:
         """The inverse of parse (in our own dialect), without blank lines and comments."""
@@ -185,12 +183,10 @@ class TemplateSet(Sequence[Template]):
         return (term for reading in self._readings() for term in reading.terms)
 
 
-def check_dialect(dialect: str, compat: bool = False) -> None:
-    """Refuses a dialect that we do not read, and `compat` where it means nothing."""
+def check_dialect(dialect: str) -> None:
+    """Raise an error for a dialect that is not known."""
     if dialect not in DIALECTS:
         raise MtlError(f"unknown dialect {dialect!r}: expected one of {', '.join(DIALECTS)}")
-    if compat and dialect != "crfpp":
-        raise MtlError(f"compat is for the dialect crfpp, got {dialect}")
 
 
 def read_list(path: str | Path) -> Lists:

@@ -67,6 +67,5 @@ def _of_items(options: Options) -> Options:
         labels=False,
         projective=False,
         single_root=False,
-        all_arcs=False,
         loss_weights=(),
     )

@@ -1,147 +1,294 @@
-"""How to train: what may be chosen, the defaults, and which choices do not go together."""
+"""Options of a training: names, defaults, ranges, help texts, and which methods and tasks use each.
+
+`Options` is the only place where a training option is declared. The command lines of `train` and `tune`, the
+checks, the defaults of the estimators and the table in the documentation are made from its fields.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
 
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.objective.losses import LossWeights
-from mtlstruct.solvers import Stop
-from mtlstruct.structures import structures_of
-from mtlstruct.training.methods import recipe, regularizer, solver_of
 
-SCALINGS = ("unit", "none")
-"""What is done to real values before training: each template's brought to a mean square of 1, or nothing."""
+if TYPE_CHECKING:
+    from mtlstruct.solvers.base import Stop
 
-LABEL_SUPPORTS = ("all", "seen")
-"""Which labels an attribute has features with: all, or those it was seen with in the training data."""
+Task = Literal["sequence", "segmentation", "dependency", "multiclass"]
+Method = Literal[
+    "mtl", "svm", "mira", "pmtl", "mixed", "group-lasso", "crf-l2", "crf-l1", "irw-crf", "online-mkl"
+]
+Solver = Literal["coordinate", "cutting-plane", "mira", "lbfgs", "owl-qn", "reweighted", "proximal"]
+Tags = Literal["bie", "bmes"]
+LossWeights = tuple[tuple[str, float], ...]
+"""The cost of missing a label, for the labels whose cost is not 1."""
 
 LABELLED = ("sequence", "segmentation", "multiclass")
-"""The tasks whose attributes have features with labels."""
+"""The tasks whose features combine attributes with labels."""
+
+MAX_PASSES = 1000
+GAP = 0.01
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What the command line, the checks and the documentation know of one option.
+
+    Attributes
+    ----------
+    help : str
+        One sentence.
+    flag : str
+        The name on the command line; empty for the name of the field with hyphens.
+    metavar, shown : str or None
+        How the command line shows the value and the default.
+    least : float or None
+        The smallest value allowed.
+    positive : bool
+        Whether the value must be finite and greater than 0.
+    command_line : bool
+        Whether the command line has the option.
+    users : str
+        Which tasks or methods use the option; empty for all.
+    used : callable or None
+        Whether these options use this one.
+    """
+
+    help: str
+    flag: str = ""
+    metavar: str | None = None
+    shown: str | None = None
+    least: float | None = None
+    positive: bool = False
+    command_line: bool = True
+    users: str = ""
+    used: Callable[[Options], bool] | None = None
+
+
+def _option(default: Any, help: str, **more: Any) -> Any:
+    return field(default=default, metadata={"declaration": Declaration(help, **more)})
+
+
+def _trees(options: Options) -> bool:
+    return options.task == "dependency"
+
+
+def _labels(options: Options) -> bool:
+    return options.task in LABELLED
+
+
+def _likelihood(options: Options) -> bool:
+    from mtlstruct.training.methods import recipe
+
+    return recipe(options.method).likelihood
+
+
+def _cutting_plane(options: Options) -> bool:
+    from mtlstruct.training.methods import solver_of
+
+    return solver_of(options.method, options.solver) == "cutting-plane"
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to train; the names and defaults of the command line."""
+    """How to train. Field names and defaults are those of the command line."""
 
-    task: str = "sequence"
-    method: str = "mtl"
-    c: float = 1.0
-    p: float | None = None
-    solver: str | None = None
-    gap: float | None = None
-    epsilon: float | None = None
-    eta: float | None = None
-    max_iter: int | None = None
-    min_count: int = 1
-    normalize: str = "none"
-    seed: int = 0
-    line_search: bool = False
-    epochs: int | None = None
-    all_arcs: bool = False
-    projective: bool = False
-    single_root: bool = False
-    dense_prox: bool = False
-    labels: bool = False
-    tags: str = "bie"
-    loss_weights: LossWeights = ()
-    share_identical: bool = False
-    scaling: str = "unit"
-    label_support: str = "all"
-    shards: int = 1
+    task: Task = _option("sequence", "What to predict: labels, segmented text, trees, or one class per line.")
+    method: Method = _option(
+        "mtl",
+        "mtl learns a weight per template and drops templates; svm weighs all alike; pmtl is between; "
+        "crf-l2 and crf-l1 maximise the likelihood; mira and online-mkl are online.",
+    )
+    c: float = _option(
+        1.0, "Cost of training errors: larger fits the training data more closely.", flag="-c", positive=True
+    )
+    p: float | None = _option(
+        None,
+        "Exponent of the norm, greater than 1.",
+        flag="-p",
+        shown="4/3 for pmtl, 2 for mixed",
+        users="pmtl and mixed",
+    )
+    solver: Solver | None = _option(
+        None,
+        "For margin methods: coordinate, or cutting-plane, the paper's algorithm.",
+        shown="the method's first",
+    )
+    gap: float | None = _option(None, "Stop at this relative duality gap.", shown=str(GAP), positive=True)
+    epsilon: float | None = _option(
+        None, "Stop at this R_emp - R_s instead, as the paper does.", positive=True
+    )
+    eta: float | None = _option(
+        None,
+        "Stop when three objectives in a row changed by less than this share instead, as CRF++ does.",
+        shown="1e-4 for crf-l1, irw-crf",
+        positive=True,
+        users="crf-l2, crf-l1 and irw-crf",
+        used=_likelihood,
+    )
+    max_iter: int | None = _option(
+        None,
+        "Stop after so many passes.",
+        metavar="N",
+        shown=f"{MAX_PASSES}; mira 10, online-mkl 20",
+        least=1,
+    )
+    line_search: bool = _option(
+        False,
+        "Cut near the best point so far (--solver cutting-plane).",
+        users="--solver cutting-plane",
+        used=_cutting_plane,
+    )
+    dense_prox: bool = _option(
+        False,
+        "Update every weight at every step, as the paper counts the cost.",
+        command_line=False,
+        users="--method online-mkl",
+        used=lambda options: options.method == "online-mkl",
+    )
+    loss_weights: LossWeights = _option(
+        (), "Cost of missing a label, 1 where not given.", metavar="LABEL=COST,...", shown="all 1"
+    )
+    min_count: int = _option(1, "Leave out attributes that occur less often.", metavar="N", least=1)
+    normalize: Literal["none", "nfkc"] = _option("none", "Look cells up in this Unicode normal form.")
+    scaling: Literal["unit", "none"] = _option(
+        "unit", "Scale the real values of each template to mean square 1, or leave them as they are."
+    )
+    label_support: Literal["all", "seen"] = _option(
+        "all",
+        "Combine attributes with all labels, or only with labels seen together in training.",
+        users=f"the tasks {', '.join(LABELLED)}",
+        used=_labels,
+    )
+    share_identical: bool = _option(
+        False,
+        "Template lines that expand alike share their parameters, as in CRF++.",
+        users=f"the tasks {', '.join(LABELLED)}",
+        used=_labels,
+    )
+    tags: Tags = _option("bie", "Labels of characters (--task segmentation).")
+    projective: bool = _option(
+        False, "Trees without crossing arcs (--task dependency).", users="--task dependency", used=_trees
+    )
+    single_root: bool = _option(
+        False, "One token under the root (--task dependency).", users="--task dependency", used=_trees
+    )
+    labels: bool = _option(
+        False, "Learn the labels of arcs too (--task dependency).", users="--task dependency", used=_trees
+    )
+    seed: int = _option(0, "Seed of the order of sentences, folds and held-out parts.", metavar="N", least=0)
+    shards: int = _option(1, "Split the data into K parts.", metavar="K", least=1)
 
     def checked(self) -> Options:
-        """The same, if the numbers make sense."""
-        for name in ("c", "gap", "epsilon", "eta"):
-            if getattr(self, name) is not None:
-                _positive(name, getattr(self, name))
-        for name, least in (("max_iter", 1), ("min_count", 1), ("epochs", 1), ("shards", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                raise MtlError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
-        if self.scaling not in SCALINGS:
-            raise MtlError(f"--scaling must be one of {', '.join(SCALINGS)}, got {self.scaling}")
-        if self.label_support not in LABEL_SUPPORTS:
-            known = ", ".join(LABEL_SUPPORTS)
-            raise MtlError(f"--label-support must be one of {known}, got {self.label_support}")
+        """Return these options, or raise an error that names the option, what was expected and what was given."""
+        from mtlstruct.structures import structure_for
+        from mtlstruct.training.methods import regularizer, solver_of
+
+        structure_for(self.task, self.structure)  # a structure of the user's is a task, too
+        for row in fields(self)[1:]:
+            _check_value(row, getattr(self, row.name))
         regularizer(self.method, self.p)
-        self._check_owners()
-        if self.share_identical and self.task == "dependency":
-            raise IncompatibleError("--share-identical is for templates of labels: the task is dependency")
+        solver_of(self.method, self.solver)
+        for row in fields(self):
+            self._check_use(row)
         if self.shards > 1:
             self._check_shards()
         return self
 
+    def _check_use(self, row: Field[Any]) -> None:
+        known = declaration(row)
+        if known.used is not None and getattr(self, row.name) != row.default and not known.used(self):
+            raise IncompatibleError(f"{flag(row)} is for {known.users}")
+
     def _check_shards(self) -> None:
-        """Refuses what cannot be learned in shards."""
+        """Raise an error for what cannot be trained in shards."""
+        from mtlstruct.training.methods import recipe, solver_of
+
         if recipe(self.method).epochs is not None:
             raise IncompatibleError(
-                f"--shards is for methods that see all sentences at once: {self.method} visits one after the other"
+                f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
         if self.method == "group-lasso" and solver_of(self.method, self.solver) == "coordinate":
-            raise IncompatibleError(
-                "--shards with group-lasso needs --solver cutting-plane: the weights of templates would run ahead of "
-                "what shards know of each other"
-            )
+            raise IncompatibleError("--shards with group-lasso needs --solver cutting-plane")
         if self.seen_only:
-            raise IncompatibleError("--shards is for features with all labels: --label-support seen is not")
+            raise IncompatibleError("--shards does not support --label-support seen")
         if self.task == "dependency":
-            raise IncompatibleError(
-                "--shards is for labels and classes: trees cannot be trained in shards yet"
-            )
+            raise IncompatibleError("--shards does not support trees yet")
 
     @property
     def seen_only(self) -> bool:
-        """Whether attributes have features only with labels they were seen with."""
+        """Whether attributes have features only with the labels they were seen with."""
         return self.label_support == "seen"
 
     @property
     def structure(self) -> str:
         """The name of the structure in structures.STRUCTURES."""
+        from mtlstruct.structures import structures_of
+
         if self.task == "dependency":
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
         return structures_of(self.task)[0]
 
     def stop(self) -> Stop:
-        """When to stop: by the gap if nothing is said, or as the method likes it."""
+        """Return the stopping rule: by the gap if nothing is given, or the method's own."""
+        from mtlstruct.solvers.base import Stop
+        from mtlstruct.training.methods import recipe
+
         row = recipe(self.method)
         unsaid = self.gap is None and self.epsilon is None
         eta = row.eta if self.eta is None and unsaid else self.eta
-        most = self.max_iter or 1000
-        passes = most if row.epochs is None else min(most, self.epochs or row.epochs)
-        return Stop(0.01 if self.gap is None else self.gap, self.epsilon, passes, eta)
-
-    def _check_owners(self) -> None:
-        """Refuses an option that the method, the solver or the task would not look at."""
-        row, chosen = recipe(self.method), solver_of(self.method, self.solver)
-        trees = self.task == "dependency"
-        for option, given, fits, owner in (
-            ("--line-search", self.line_search, chosen == "cutting-plane", "--solver cutting-plane"),
-            ("--dense-prox", self.dense_prox, chosen == "proximal", "--method online-mkl"),
-            ("--eta", self.eta is not None, row.likelihood, "crf-l2, crf-l1 and irw-crf"),
-            ("--epochs", self.epochs is not None, row.epochs is not None, "mira and online-mkl"),
-            ("--projective", self.projective, trees, "--task dependency"),
-            ("--single-root", self.single_root, trees, "--task dependency"),
-            ("--all-arcs", self.all_arcs, trees, "--task dependency"),
-            ("--labels", self.labels, trees, "--task dependency"),
-            (
-                "--label-support seen",
-                self.seen_only,
-                self.task in LABELLED,
-                f"the tasks {', '.join(LABELLED)}",
-            ),
-            (
-                "--label-support seen",
-                self.seen_only,
-                row.epochs is None,
-                "methods that learn from all sentences at once, not for mira and online-mkl",
-            ),
-        ):
-            if given and not fits:
-                raise IncompatibleError(f"{option} is for {owner}")
+        passes = self.max_iter or row.epochs or MAX_PASSES
+        return Stop(GAP if self.gap is None else self.gap, self.epsilon, passes, eta)
 
 
-def _positive(name: str, value: float) -> None:
-    if not (math.isfinite(value) and value > 0):
-        raise MtlError(f"-{'-' * (len(name) > 1)}{name} must be a positive number, got {value}")
+def declaration(row: Field[Any]) -> Declaration:
+    """Return what is declared of a field of `Options`."""
+    found: Declaration = row.metadata["declaration"]
+    return found
+
+
+def flag(row: Field[Any]) -> str:
+    """Return the name of an option on the command line."""
+    return declaration(row).flag or f"--{row.name.replace('_', '-')}"
+
+
+def _check_value(row: Field[Any], value: Any) -> None:
+    """Raise an error if a value has the wrong type or is out of range."""
+    known, allowed = declaration(row), TYPES[row.name]
+    if value is None and type(None) in get_args(allowed):
+        return
+    choices = [text for kind in (allowed, *get_args(allowed)) for text in _literals(kind)]
+    if choices:
+        if value not in choices:
+            raise MtlError(f"{row.name}: expected one of {', '.join(choices)}, got {value}")
+    elif known.positive or known.least is not None or float in (allowed, *get_args(allowed)):
+        _check_number(row.name, value, known, whole=float not in (allowed, *get_args(allowed)))
+
+
+def _literals(kind: Any) -> tuple[str, ...]:
+    found = get_args(kind)
+    return found if found and all(isinstance(text, str) for text in found) else ()
+
+
+def _check_number(name: str, value: Any, known: Declaration, *, whole: bool) -> None:
+    expected = (
+        "a positive number"
+        if known.positive
+        else f"a whole number of at least {known.least:g}"
+        if known.least is not None
+        else "a number"
+    )
+    kinds = int if whole else int | float
+    right = isinstance(value, kinds) and not isinstance(value, bool)
+    if right and known.positive:
+        right = math.isfinite(value) and value > 0
+    if right and known.least is not None:
+        right = value >= known.least
+    if not right:
+        raise MtlError(f"{name}: expected {expected}, got {value!r}")
+
+
+TYPES: dict[str, Any] = get_type_hints(Options)
+"""The type of each field."""

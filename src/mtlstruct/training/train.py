@@ -244,7 +244,6 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
         structure.sites(corpus.ptr),
         min_count=options.min_count,
         normalize=options.normalize,
-        all_arcs=options.all_arcs,
         folder=folder,
         unit=options.scaling == "unit",
     )

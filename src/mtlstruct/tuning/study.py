@@ -26,7 +26,7 @@ from mtlstruct.tuning.result_store import Cell, Store
 
 ENCODING = (
     *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
-    *("all_arcs", "projective", "single_root"),
+    *("projective", "single_root"),
 )
 """The options that change the encoding; all settings of a study must agree on them."""
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, Task, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.common import EncodingOption, JsonOption, ThreadsOption, print_json, use_threads
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.cli.rates import Figure
@@ -21,7 +22,7 @@ def bench(
         Path | None, typer.Argument(metavar="[TEMPLATES", help="Templates, with the data that go with them.")
     ] = None,
     data: Annotated[Path | None, typer.Argument(metavar="DATA]", help="Labelled data.")] = None,
-    task: Annotated[Task, typer.Option("--task", help="The format of the data.")] = Task.sequence,
+    task: Annotated[Task, typer.Option("--task", help="The format of the data.")] = "sequence",
     c: Annotated[float, typer.Option("-c", help="As for `train`.")] = 1.0,
     json: JsonOption = False,
     threads: ThreadsOption = None,
@@ -35,7 +36,7 @@ def bench(
     from mtlstruct.cli.rates import bundled, figures
     from mtlstruct.training.options import Options
 
-    if (templates is None) != (data is None) or task == Task.dependency:
+    if (templates is None) != (data is None) or task == "dependency":
         raise IncompatibleError("expected templates and labelled data of sequences or items, or neither")
     use_threads(threads)
     corpus, chosen = (
@@ -44,7 +45,7 @@ def bench(
     found = []
     if not json:
         print(f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(chosen)} templates", flush=True)
-    for figure in figures(corpus, chosen, Options(task=str(task), c=c).checked()):
+    for figure in figures(corpus, chosen, Options(task=task, c=c).checked()):
         found.append(figure)
         if not json:
             print(_line(figure), flush=True)

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, Tags, Task, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption, refuse_overwriting
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.training.options import Tags, Task
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model
 
 
-class Format(StrEnum):
-    """The model formats of other programs."""
-
-    crfpp_text = "crfpp-text"
-    wapiti_text = "wapiti-text"
-    wapiti_dump = "wapiti-dump"
+Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump"]
 
 
 FormatOption = Annotated[
@@ -33,7 +28,7 @@ FormatOption = Annotated[
 def export(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
-    form: FormatOption = Format.crfpp_text,
+    form: FormatOption = "crfpp-text",
     rename: Annotated[
         bool,
         typer.Option("--rename", help="Number the names of templates, so that none is taken for another."),
@@ -49,7 +44,7 @@ def export(
 
     refuse_overwriting([model], [out])
     check_writable(out)
-    write = _write_crfpp if form == Format.crfpp_text else _write_wapiti
+    write = _write_crfpp if form == "crfpp-text" else _write_wapiti
     print(f"wrote {out}: {write(Model.load(model), out, form, rename)}", file=sys.stderr)
 
 
@@ -69,7 +64,7 @@ def _write_wapiti(model: Model, out: Path, form: Format, rename: bool) -> str:
 
     found = wapiti.observations(model, rename=rename)
     _warn(wapiti.differences(model.index.templates))
-    if form == Format.wapiti_dump:
+    if form == "wapiti-dump":
         wapiti_files.write_dump(found, out)
     else:
         wapiti_files.write_model(found, out, max(model.index.templates.columns(), default=0))
@@ -79,7 +74,7 @@ def _write_wapiti(model: Model, out: Path, form: Format, rename: bool) -> str:
 def import_(
     source: Annotated[Path, typer.Argument(metavar="FILE", help="A model of another program.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to save the model.")],
-    form: FormatOption = Format.crfpp_text,
+    form: FormatOption = "crfpp-text",
     templates: Annotated[
         Path | None,
         typer.Option(
@@ -88,24 +83,22 @@ def import_(
     ] = None,
     task: Annotated[
         Task, typer.Option("--task", help="What the labels are for: column data, or segmented text.")
-    ] = Task.sequence,
-    tags: Annotated[
-        Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")
-    ] = Tags.bie,
+    ] = "sequence",
+    tags: Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")] = "bie",
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Read a model of another program, for `predict`, `weights` and `explain`."""
     from mtlstruct._system.atomic_write import check_writable
 
-    if (templates is not None) != (form == Format.wapiti_dump):
+    if (templates is not None) != (form == "wapiti-dump"):
         raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
     refuse_overwriting([source, *([templates] if templates else [])], [out])
     check_writable(out)
-    if form == Format.crfpp_text:
+    if form == "crfpp-text":
         model = _read_crfpp(source, task, tags, encoding)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
-    if task == Task.segmentation:
+    if task == "segmentation":
         _check_tags(model.labels, tags, source)
     model.save(out)
     print(

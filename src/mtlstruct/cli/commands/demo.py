@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.training_run import Job, log_beside
+from mtlstruct.cli.training_run import TrainingRun, log_beside
 from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def _train(place: Files) -> Model:
     )
     log = log_beside(place.model)
     arguments = ("train", *map(str, (place.templates, place.train, place.model)))
-    job = Job(place.templates, place.train, place.model, None, log, "utf-8", Options(), arguments)
-    job.check()
-    result = job.run(quiet=False)
+    run = TrainingRun(Options(), place.templates, place.train, place.model, log=log, arguments=arguments)
+    run.check()
+    result = run.run(quiet=False)
     result.warn()
     _print(result.summary())
     return result.training.model

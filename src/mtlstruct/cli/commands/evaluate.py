@@ -12,7 +12,6 @@ import typer
 from mtlstruct.cli.common import (
     EncodingOption,
     JsonOption,
-    Task,
     ThreadsOption,
     WordsOption,
     print_json,
@@ -21,6 +20,7 @@ from mtlstruct.cli.common import (
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -118,7 +118,7 @@ def score(
         print_json(found.as_dict())
     else:
         print(found.table(), end="")
-    name = "uas" if task == Task.dependency else "f1"
+    name = "uas" if task == "dependency" else "f1"
     reached = float(found.as_dict()[name])
     if least is not None and not reached >= least:  # so written, nan is never enough
         complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")

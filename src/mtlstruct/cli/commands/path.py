@@ -5,9 +5,8 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mtlstruct.cli.common import print_json
 
@@ -18,11 +17,7 @@ SHOWN = 20
 """How many templates the table has if nothing else is said."""
 
 
-class Along(StrEnum):
-    """The options that a path can run along."""
-
-    c = "c"
-    p = "p"
+Along = Literal["c", "p"]
 
 
 def show_paths(
@@ -37,7 +32,7 @@ def show_paths(
     """Reads models and folders of `tune`, then draws and prints."""
     from mtlstruct.report.weight_path import read_points, weight_paths
 
-    paths = weight_paths(read_points(sources), along and along.value)
+    paths = weight_paths(read_points(sources), along)
     if plot is not None:
         from mtlstruct.report.weight_path_plot import plot_paths
 

@@ -13,7 +13,7 @@ import typer
 
 from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
-from mtlstruct.cli.engines import AddressOption, Engine, EngineOption, cluster_of
+from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.errors import complain
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
@@ -68,7 +68,7 @@ def predict(
     forbid: ForbidOption = None,
     forbid_file: ForbidFileOption = None,
     valid_bio: ValidOption = False,
-    engine: EngineOption = Engine.local,
+    engine: EngineOption = "local",
     address: AddressOption = None,
     shards: Annotated[
         int | None,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, Task, print_json, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption, JsonOption, print_json, refuse_overwriting
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -31,21 +32,6 @@ LIMIT = 1000
 """More templates than this are written only when that was meant."""
 
 
-class Dialect(StrEnum):
-    """The names in templates.DIALECTS."""
-
-    mtlstruct = "mtlstruct"
-    crfpp = "crfpp"
-    wapiti = "wapiti"
-
-
-DialectOption = Annotated[
-    Dialect, typer.Option("--dialect", help="The language of the template file: ours, CRF++'s or Wapiti's.")
-]
-CompatOption = Annotated[
-    bool,
-    typer.Option("--compat", help="Only warn of lines that CRF++ drops in silence (--dialect crfpp)."),
-]
 OutOption = Annotated[Path | None, typer.Option("-o", "--out", help="Where to write.", show_default="stdout")]
 
 
@@ -212,21 +198,20 @@ def convert(
     templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="A template file.")],
     to: Annotated[Dialect, typer.Option("--to", help="The language to write.")],
     out: OutOption = None,
-    dialect: DialectOption = Dialect.mtlstruct,
-    compat: CompatOption = False,
+    dialect: DialectOption = "mtlstruct",
 ) -> None:
     """Write a template file in another language. What that cannot express is an error with the line."""
     from mtlstruct.templates.convert import converted
 
     refuse_overwriting([templates], [out])
-    _write(converted(read_templates(templates, dialect, compat), to), out)
+    _write(converted(read_templates(templates, dialect), to), out)
 
 
-def read_templates(path: Path, dialect: str, compat: bool) -> TemplateSet:
+def read_templates(path: Path, dialect: str) -> TemplateSet:
     """Reads a template file and says on stderr which lines were passed over."""
     from mtlstruct.templates import TemplateSet
 
-    found = TemplateSet.read(path, dialect=dialect, compat=compat)
+    found = TemplateSet.read(path, dialect=dialect)
     for note in found.notes:
         complain(note)
     return found
@@ -251,9 +236,8 @@ def check(
     data: Annotated[
         Path | None, typer.Option("--data", help="Labelled data, to check columns and count values.")
     ] = None,
-    task: Annotated[Task, typer.Option("--task", help="What --data is.")] = Task.sequence,
-    dialect: DialectOption = Dialect.mtlstruct,
-    compat: CompatOption = False,
+    task: Annotated[Task, typer.Option("--task", help="What --data is.")] = "sequence",
+    dialect: DialectOption = "mtlstruct",
     encoding: EncodingOption = "utf-8",
     json: JsonOption = False,
 ) -> None:
@@ -262,7 +246,7 @@ def check(
     from mtlstruct.templates.lint import ERROR, as_dict
 
     corpus = None if data is None else scoring.read(data, task, encoding=encoding)
-    found = _findings(templates, dialect, compat, corpus, task)
+    found = _findings(templates, dialect, corpus, task)
     errors = sum(finding.severity == ERROR for finding in found)
     if json:
         counts = {"errors": errors, "warnings": len(found) - errors}
@@ -279,22 +263,20 @@ def _count(number: int, word: str) -> str:
     return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
-def _findings(path: Path, dialect: str, compat: bool, corpus: Corpus | None, task: str) -> list[Finding]:
+def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> list[Finding]:
     from mtlstruct.templates import TemplateSet, lint
     from mtlstruct.templates.lines import read_text, split_lines
 
     text = read_text(path, "template file")
     columns = None if corpus is None else len(corpus.columns)
     names = () if corpus is None else corpus.names
-    found = lint.check(
-        text, path, dialect=dialect, compat=compat, folder=path.parent, columns=columns, names=names
-    )
+    found = lint.check(text, path, dialect=dialect, folder=path.parent, columns=columns, names=names)
     if corpus is None:
         return found
     broken = {finding.line for finding in found if finding.severity == lint.ERROR}
     sound = "\n".join("" if n in broken else line for n, line in enumerate(split_lines(text), 1))
-    if lint.readable(sound, path, dialect=dialect, compat=compat)[0]:
-        templates = TemplateSet.parse(sound, path, dialect=dialect, compat=compat, folder=path.parent)
+    if lint.readable(sound, path, dialect=dialect)[0]:
+        templates = TemplateSet.parse(sound, path, dialect=dialect, folder=path.parent)
         found += lint.check_data(templates, _facts(templates, corpus, task))
     return sorted(found, key=lambda finding: finding.line)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -19,12 +18,7 @@ if TYPE_CHECKING:
     from mtlstruct.templates import TemplateSet
 
 
-class Format(StrEnum):
-    """The names in templates.dialects.DIALECTS."""
-
-    mtlstruct = "mtlstruct"
-    crfpp = "crfpp"
-    wapiti = "wapiti"
+Format = Literal["mtlstruct", "crfpp", "wapiti"]
 
 
 def select(
@@ -50,8 +44,8 @@ def select(
     ] = None,
     dialect: Annotated[
         Format, typer.Option("--dialect", help="The template language of --templates.")
-    ] = Format.mtlstruct,
-    form: Annotated[Format, typer.Option("--format", help="The template language.")] = Format.mtlstruct,
+    ] = "mtlstruct",
+    form: Annotated[Format, typer.Option("--format", help="The template language.")] = "mtlstruct",
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:

@@ -1,47 +1,28 @@
-"""`tune`: the options of a grid of trainings. What it then does is in `trials`."""
+"""`tune`: try settings on held-out data, and say which are best."""
 
 from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from mtlstruct.cli.commands.templates import CompatOption, Dialect, DialectOption
-from mtlstruct.cli.common import EncodingOption, LabelSupport, Normalize, Scaling, Tags, Task, print_json
+from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, print_json
 from mtlstruct.cli.errors import NO, complain
-from mtlstruct.cli.options import (
-    AllArcsOption,
-    EpsilonOption,
-    EtaOption,
-    GapOption,
-    LabelSupportOption,
-    LineSearchOption,
-    LossWeightsOption,
-    MaxIterOption,
-    MinCountOption,
-    NormalizeOption,
-    ProjectiveOption,
-    ScalingOption,
-    ShareIdenticalOption,
-    SingleRootOption,
-    SolverOption,
-    TagsOption,
-    TaskOption,
-)
-from mtlstruct.cli.training_run import Job, log_beside
+from mtlstruct.cli.options import DialectOption, with_options
+from mtlstruct.cli.training_run import TrainingRun, log_beside
 from mtlstruct.errors import IncompatibleError, MtlError
-
-if TYPE_CHECKING:
-    from mtlstruct.training.options import Options
+from mtlstruct.training.options import Options
 
 HELD_OUT = 0.2
 """The share that is held out if nothing else is said."""
 
 
+@with_options(without=("method", "p", "c", "labels", "shards"))
 def tune(
     context: typer.Context,
+    options: Options,
     templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
     c: Annotated[str, typer.Option("-c", metavar="LIST", help="Values of c, with commas.")] = "0.1,1,10",
@@ -84,36 +65,10 @@ def tune(
             "--threads", metavar="N", min=1, help="For each.", show_default="its share of the cores"
         ),
     ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", help="The picture, .png, .svg or .pdf.", show_default="tune.png in DIR"),
-    ] = None,
-    task: TaskOption = Task.sequence,
-    projective: ProjectiveOption = False,
-    single_root: SingleRootOption = False,
-    all_arcs: AllArcsOption = False,
-    solver: SolverOption = None,
-    line_search: LineSearchOption = False,
-    gap: GapOption = None,
-    epsilon: EpsilonOption = None,
-    eta: EtaOption = None,
-    max_iter: MaxIterOption = None,
-    loss_weights: LossWeightsOption = "",
-    min_count: MinCountOption = 1,
-    share_identical: ShareIdenticalOption = False,
-    dialect: DialectOption = Dialect.mtlstruct,
-    compat: CompatOption = False,
-    seed: Annotated[
-        int, typer.Option("--seed", min=0, metavar="N", help="Orders visits, draws folds and held-out part.")
-    ] = 0,
-    normalize: NormalizeOption = Normalize.none,
-    scaling: ScalingOption = Scaling.unit,
-    label_support: LabelSupportOption = LabelSupport.all,
-    tags: TagsOption = Tags.bie,
+    dialect: DialectOption = "mtlstruct",
     encoding: EncodingOption = "utf-8",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print a row a training as CSV instead.")] = False,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Try options on data that training has not seen, and say which are best.
 
@@ -122,65 +77,37 @@ def tune(
     a training failed; the others are not lost.
     """
     from mtlstruct.cli.tuning_run import Trials
-    from mtlstruct.objective.losses import parse_weights
-    from mtlstruct.training.options import Options
     from mtlstruct.tuning.result_store import combinations
     from mtlstruct.tuning.study import settled
 
-    if json and csv:
-        raise IncompatibleError("--json and --csv: expected one of them")
-    if task == Task.dependency and valid is None:
+    if options.task == "dependency" and valid is None:
         raise IncompatibleError(
             "--task dependency: expected --valid, since encoded trees cannot be held out in part"
         )
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
-    base = Options(
-        task=task.value,
-        solver=solver and solver.value,
-        gap=gap,
-        epsilon=epsilon,
-        eta=eta,
-        max_iter=max_iter,
-        min_count=min_count,
-        normalize=normalize.value,
-        seed=seed,
-        projective=projective,
-        single_root=single_root,
-        all_arcs=all_arcs,
-        line_search=line_search,
-        tags=tags.value,
-        loss_weights=parse_weights(loss_weights),
-        share_identical=share_identical,
-        scaling=scaling.value,
-        label_support=label_support.value,
-    )
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
     if p:
         axes["p"] = numbers(p, "-p")
     axes["c"] = numbers(c, "-c")
-    settings: list[Options] = settled(combinations(base, axes))
-    log = None if model is None else log_beside(model)
-    job = Job(
+    settings: list[Options] = settled(combinations(options, axes))
+    run = TrainingRun(
+        options,
         templates,
         data,
         model or Path(),
-        valid,
-        log,
-        encoding,
-        base,
-        tuple(context.obj or ()),
-        None,
-        dialect,
-        compat,
+        valid=valid,
+        log=None if model is None else log_beside(model),
+        encoding=encoding,
+        arguments=tuple(context.obj or ()),
+        dialect=dialect,
     )
     trials = Trials(
-        job,
+        run,
         settings,
         folds=folds,
         hold_out=HELD_OUT if valid is None and folds is None and hold_out is None else hold_out,
         out=out,
-        plot=plot,
         jobs=jobs,
         threads=threads,
         refit=model is not None,
@@ -189,8 +116,6 @@ def tune(
     result = trials.run(quiet=quiet)
     if json:
         print_json(result.numbers)
-    elif csv:
-        result.print_csv()
     else:
         result.print_table()
     if result.failed:

@@ -31,10 +31,9 @@ def encode_trees(
     *,
     min_count: int = 1,
     normalize: str = "none",
-    all_arcs: bool = False,
     folder: Path | None = None,
 ) -> tuple[Encoded, ArcIndex]:
-    """Builds the index from the arcs of gold trees (or from all arcs) and encodes all arcs by it.
+    """Builds the index from the arcs of gold trees and encodes all arcs by it.
 
     folder: where to keep the encoded arcs in a file, if not in memory
     """
@@ -44,7 +43,7 @@ def encode_trees(
     plan = make_plan(templates)
     encoded_words, words = encode_tokens(rooted(corpus), plan.words, TOKENS, normalize=normalize)
     numbers = side_numbers(encoded_words)
-    seen = _Seen(plan, numbers, _every_arc(corpus) if all_arcs else _gold_arcs(corpus))
+    seen = _Seen(plan, numbers, _gold_arcs(corpus))
     nodes = threads.in_order(lambda base: _node(seen, base, min_count), range(len(plan.bases)))
     sources = [seen.source_entries(pair) for pair in plan.sources]
     table, first = _stack(nodes, sources)
@@ -95,16 +94,6 @@ def _gold_arcs(corpus: Corpus) -> _Arcs:
     root = corpus.ptr[sentence] + sentence
     modifier = np.arange(corpus.tokens) + sentence + 1
     return _Arcs(root + corpus.outputs, modifier)
-
-
-def _every_arc(corpus: Corpus) -> _Arcs:
-    head, modifier = [], []
-    for i, (start, stop) in enumerate(zip(corpus.ptr[:-1].tolist(), corpus.ptr[1:].tolist(), strict=True)):
-        n = stop - start
-        m, h = (places.ravel() for places in np.mgrid[1 : n + 1, 0 : n + 1])
-        head.append(start + i + h[h != m])
-        modifier.append(start + i + m[h != m])
-    return _Arcs(np.concatenate(head), np.concatenate(modifier))
 
 
 class _Seen:

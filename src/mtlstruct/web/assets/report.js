@@ -92,14 +92,12 @@ function templates(stage) {
 // Convergence --------------------------------------------------------------------------------------------------
 
 function convergence(stage) {
-  const {facts} = stage;
-  const trainings = stage.trainings.filter(passes => passes.length);
-  if (!trainings.length) {
+  const {facts, passes} = stage;
+  if (!passes.length) {
     return stageCard(stage, 'convergence', 'Convergence', 'Convergence',
       `Final bounds: objective ${figure(facts.objective, 6)}, dual ${figure(facts.dual, 6)}. The log of the training (MODEL.log.jsonl) was not there, so the way to them is not shown.`,
       el('div', null, certificate(stage)));
   }
-  let passes = trainings[trainings.length - 1];
   let along = 'passes';
   const bounds = drawn(width => passesChart(passes, {along, area: true, log: wide(passes),
     curves: [{key: 'objective', shade: 'upper'}, {key: 'dual', shade: 'lower'}]}, width), 'Objective and dual by pass');
@@ -118,8 +116,7 @@ function convergence(stage) {
   return stageCard(stage, 'convergence', 'Convergence', 'Convergence',
     'Every pass bounds the optimum from above (the objective of these weights) and from below (the dual). The gap between them is a proof of how much could still be gained; hollow points are estimates.',
     el('div', {class: 'row'}, certificate(stage), el('span', {class: 'soft small'}, `${whole(last.passes)} passes, ${duration(last.seconds)}`),
-      el('span', {class: 'row screen'}, choices([['by passes', 'passes'], ['by seconds', 'seconds']], value => { along = value; }),
-        trainings.length > 1 && choices([['second training', 1], ['first training', 0]], value => { passes = trainings[value]; }))),
+      el('span', {class: 'row screen'}, choices([['by passes', 'passes'], ['by seconds', 'seconds']], value => { along = value; }))),
     el('div', {class: 'two-up'},
       el('div', null, el('h3', null, 'Objective and dual'), bounds),
       el('div', null, el('h3', null, 'Duality gap'), gaps)));
