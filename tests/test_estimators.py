@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError
-from mtlstruct.estimators import sentences
+from mtlstruct.estimators import folds
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
 from mtlstruct.training.train import Options, train
@@ -255,8 +255,8 @@ def test_templates_name_the_columns_of_dicts():
 
 def test_a_grid_on_sentences_encodes_once(monkeypatch):
     calls = []
-    encode = sentences.encode
-    monkeypatch.setattr(sentences, "encode", lambda *given: calls.append(1) or encode(*given))
+    encode = folds.encode
+    monkeypatch.setattr(folds, "encode", lambda *given: calls.append(1) or encode(*given))
     whole = Sentences(X)
     grid = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False)
     shared = grid.fit(whole, Y).cv_results_["mean_test_score"]

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.estimators.folds import shared_material
 from mtlstruct.estimators.sentences import Data, Grouping, aligned, data_for, data_of
 from mtlstruct.model.calibration import fit_temperature
 from mtlstruct.model.model import Model
@@ -101,7 +102,7 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             templates,
             options,
             watching.watch,
-            material=data.material(templates, options, len(corpus.labels)),
+            material=shared_material(data, templates, options, len(corpus.labels)),
             judge=None if watching.held is None else watching.judge,
             patience=self.patience,
         )
@@ -128,7 +129,7 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         """
         model = self._model()
         data = data_for(model, X, alone=self._alone)
-        return data.spread(self._named(self._best(model, data.corpus)))
+        return data.named(model.predict(data.corpus), self.classes_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """How good predictions are, from 0 to 1; see the class.
@@ -140,7 +141,7 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         model = self._model()
         data = data_for(model, X, alone=self._alone)
         gold, _ = self._labelled(data, y)
-        return self._quality(gold, self._best(model, gold), model.labels)
+        return self._quality(gold, model.predict(gold), model.labels)
 
     def save(self, path: str | Path) -> None:
         """Writes the model file, which `mtlstruct.load`, `load` of this class and the command line read."""
@@ -185,10 +186,6 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         """The corpus with its outputs, and what labels were before they became text, where that is not the same."""
         raise NotImplementedError
 
-    def _named(self, outputs: NDArray[np.int32]) -> list[Any]:
-        """Outputs as the user has them."""
-        raise NotImplementedError
-
     def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         raise NotImplementedError
 
@@ -211,9 +208,6 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         model: Model = self.model_
         return model
-
-    def _best(self, model: Model, corpus: Corpus) -> NDArray[np.int32]:
-        return model.predict(corpus) if len(corpus) else np.zeros(0, np.int32)
 
     def _data(self, X: Any) -> Data:
         named: Sequence[str] | None = getattr(self, "columns", None)

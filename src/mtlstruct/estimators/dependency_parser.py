@@ -101,9 +101,6 @@ class DependencyParser(Structured):
             return data.corpus, {}
         return replace(data.corpus, outputs=_heads(y, data.lengths, self.single_root)), {}
 
-    def _named(self, outputs: NDArray[np.int32]) -> list[Any]:
-        return list(outputs.tolist())
-
     def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None
         return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, found).uas / 100

@@ -6,9 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.estimators.base import Structured
@@ -27,9 +24,6 @@ class Labelling(Structured):
         spelled = _Spelled(([label] for label in y) if self._alone else y)
         outputs, labels = label_outputs(gather.labels(spelled, data.lengths))
         return replace(data.corpus, outputs=outputs, labels=labels), spelled.originals
-
-    def _named(self, outputs: NDArray[np.int32]) -> list[Any]:
-        return [self.classes_[i] for i in outputs.tolist()]
 
 
 class _Spelled:

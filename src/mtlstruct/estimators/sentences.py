@@ -1,11 +1,15 @@
-"""Sentences gathered once, whose encoding is shared by all that is trained on parts of them.
+"""Turn the X that a user gives to `fit` or `predict` into a corpus, and outputs back into lists.
+
+Estimators and `Model.predict` share this module, so it imports nothing of training.
+
+`Sentences` gathers X once for many trainings:
 
     X = Sentences(X)                                            lists, generators, a file
     GridSearchCV(SequenceLabeler(), {"c": [0.1, 1, 10]}).fit(X, y)
 
-A `Sentences` looks like a list of sentences. What it gives out are `Sentence`s, which know where they belong, so that
-the lists that scikit-learn makes of them are seen to be parts. The encoding of the whole is kept for the templates
-and options it was last wanted for, and a part of it is cut out for each fold (subsets.py).
+A `Sentences` looks like a list of sentences. Its entries are `Sentence`s, which know where they belong, so that the
+lists that scikit-learn makes of them are recognised as parts. estimators/folds.py encodes the whole once and cuts
+the encoding of each part out of it.
 """
 
 from __future__ import annotations
@@ -14,24 +18,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import ABSENT, Column, Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.subsets import subset
 from mtlstruct.formats import columns as column_files
-from mtlstruct.formats import conll
+from mtlstruct.formats import conll, segmented
 from mtlstruct.formats import in_memory as gather
 from mtlstruct.formats import jsonl as dicts
-from mtlstruct.model.model import Model
-from mtlstruct.structures import structure_for
-from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import Options
-from mtlstruct.training.train import Material, encode
-from mtlstruct.tuning.study import ENCODING
 
 Grouping = str | Callable[[str], str | None] | None
 """What groups keys: a regular expression (its first group, or all that it matches), a function, or nothing."""
@@ -84,7 +81,7 @@ class Sentences(Sequence[Sentence]):
     ) -> None:
         self.groups: dict[str, str] | None = None
         self.dicts = False
-        self._encoded: tuple[Any, Material] | None = None
+        self.encoded: tuple[Any, Any] | None = None  # what was encoded last, and its encoding
         if isinstance(X, str | Path):
             X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
         if isinstance(X, Corpus):
@@ -135,19 +132,6 @@ class Sentences(Sequence[Sentence]):
     def __repr__(self) -> str:
         return f"<{len(self)} sentences, {self.corpus.tokens:,} tokens, {len(self.corpus.columns)} columns>"
 
-    def material(self, templates: TemplateSet, options: Options, chosen: NDArray[np.int64]) -> Material:
-        """The encoding of some sentences of the corpus, cut out of that of the whole, which is made once."""
-        key = (templates, *(getattr(options, name) for name in ENCODING))
-        if self._encoded is None or self._encoded[0] != key:
-            self._encoded = None  # the old one is not to be held while the new one is made
-            labelled = replace(self.corpus, outputs=np.zeros(self.corpus.tokens, np.int32), labels=("a", "b"))
-            self._encoded = key, encode(labelled, templates, options)
-        whole = self._encoded[1]
-        if len(chosen) == len(self.corpus):
-            return whole
-        sites = structure_for(options.task, options.structure)(2).sites(self.corpus.ptr)
-        return replace(whole, encoded=subset(whole.encoded, chosen, sites, options.min_count))
-
 
 def grouped(group_by: Grouping) -> Callable[[str], str | None]:
     """The group of a key."""
@@ -177,6 +161,7 @@ class Data:
 
     kept     bool[S]: which of the sentences that came are in it; empty ones are not
     dicts    whether tokens are dicts of features; `groups` of their keys, if there are any
+    alone    whether each sentence is an item: outputs are then an array rather than lists
     whole    the Sentences that X is a part of, and `chosen`, which sentences of its corpus; None if X is just data
     """
 
@@ -184,6 +169,7 @@ class Data:
     kept: NDArray[np.bool_]
     dicts: bool = False
     groups: dict[str, str] | None = None
+    alone: bool = False
     whole: Sentences | None = None
     chosen: NDArray[np.int64] | None = None
 
@@ -200,14 +186,21 @@ class Data:
         ends = np.cumsum(lengths).tolist()
         return [list(cells[end - n : end]) for end, n in zip(ends, lengths.tolist(), strict=True)]
 
-    def material(self, templates: TemplateSet, options: Options, labels: int) -> Material | None:
-        """The encoding cut out of that of the whole; None where there is none to be shared."""
-        if self.whole is None or self.chosen is None or options.task == "dependency":
-            return None
-        if np.any(np.diff(self.chosen) <= 0):  # drawn with replacement, or in another order
-            return None
-        structure = structure_for(options.task, options.structure)(labels)
-        return replace(self.whole.material(templates, options, self.chosen), structure=structure)
+    def named(self, outputs: NDArray[np.int32], labels: Sequence[Any]) -> Any:
+        """Return predictions as a user gets them: a list for each sentence, an array for items.
+
+        outputs   int32[T], numbers into `labels`; without labels they are heads and stay numbers
+        """
+        if self.alone:
+            return np.asarray(labels)[outputs]
+        numbers = outputs.tolist()
+        return self.spread([labels[i] for i in numbers] if len(labels) else numbers)
+
+    def named_marginals(
+        self, node: NDArray[np.float64], labels: Sequence[Any]
+    ) -> list[list[dict[Any, float]]]:
+        """Return for each token of each sentence the probabilities float64[T, L] by label."""
+        return self.spread([dict(zip(labels, row, strict=True)) for row in node.tolist()])
 
 
 def data_of(
@@ -226,23 +219,49 @@ def data_of(
     return Data(found.corpus, found.kept, found.dicts, found.groups)
 
 
-def data_for(model: Model, X: Any, *, alone: bool = False) -> Data:
-    """The same with the columns of a model."""
+class Layout(Protocol):
+    """What a model says of its input; `Model` has these properties."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def tags(self) -> str: ...
+    @property
+    def columns(self) -> int: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def takes_dicts(self) -> bool: ...
+    @property
+    def groups(self) -> dict[str, str] | None: ...
+
+
+def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
+    """Turn any X that `predict` takes into data with the columns of a model; see Sentences for `alone`.
+
+    Of a segmentation model a sentence may be a string: its characters are the tokens, blanks are left out.
+    """
     part = _part_of(X)
     if part is not None:
-        found = _cut(*part)
+        found = replace(_cut(*part), alone=alone)
         return replace(found, corpus=aligned(found.corpus, model.names)) if found.dicts else found
     if isinstance(X, str | Path):
         X = _read_for(model, X, alone)
     if isinstance(X, Corpus):
-        return Data(X, np.ones(len(X), np.bool_))
-    X = ([item] for item in _items(X)) if alone else X
+        return Data(X, np.ones(len(X), np.bool_), alone=alone)
+    if alone:
+        X = ([item] for item in _items(X))
+    elif model.task == "segmentation":
+        X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
     if model.takes_dicts:
         group = (lambda key: key) if model.groups is None else model.groups.get
         gathered = gather.dicts(X, group=group, names=model.names)
     else:
         gathered = gather.rows(X, names=model.names)
-    return Data(gathered.corpus, gathered.kept)
+    corpus = gathered.corpus
+    if not len(corpus):  # rows that never came have no columns
+        corpus = replace(corpus, columns=(Column(np.zeros(0, np.int32), []),) * model.columns)
+    return Data(corpus, gathered.kept, alone=alone)
 
 
 def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
@@ -273,13 +292,15 @@ def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
     corpus = whole.corpus if len(chosen) == len(whole.corpus) else whole.corpus.take(chosen)
     if np.any(np.diff(chosen) <= 0):
         corpus = whole.corpus.take(chosen)
-    return Data(corpus, kept, whole.dicts, whole.groups, whole, chosen)
+    return Data(corpus, kept, whole.dicts, whole.groups, whole=whole, chosen=chosen)
 
 
-def _read_for(model: Model, path: str | Path, alone: bool) -> Corpus:
+def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
     """A file for a model, with outputs or without."""
     if model.task == "dependency":
         return conll.read(path)
+    if model.task == "segmentation" and not model.takes_dicts:
+        return segmented.read(path, tags=model.tags)
     if model.takes_dicts:
         return dicts.read(path, labelled=False, names=model.names, groups=model.groups, alone=alone)
     found = column_files.read(path, labelled=False, alone=alone)

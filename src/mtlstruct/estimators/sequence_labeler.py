@@ -163,10 +163,7 @@ class SequenceLabeler(Labelling):
         """
         model = self._model()
         data = data_for(model, X)
-        if not len(data.corpus):
-            return data.spread([])
-        node = model.marginals(data.corpus).node.tolist()
-        return data.spread([dict(zip(self.classes_, row, strict=True)) for row in node])
+        return data.named_marginals(model.marginals(data.corpus).node, self.classes_)
 
     def _options(self) -> Options:
         return replace(super()._options(), task=cast(Task, self.structure))

@@ -111,10 +111,8 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         ndarray
             One class an item.
         """
-        model = self._model()
-        corpus = data_for(model, X, alone=True).corpus
-        classes: NDArray[Any] = np.asarray(self.classes_)[self._best(model, corpus)]
-        return classes
+        found: NDArray[Any] = super().predict(X)
+        return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """How probable each class is, at the model's temperature: fitted on X_val, 1 without.
@@ -125,8 +123,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
             Columns in the order of `classes_`.
         """
         model = self._model()
-        corpus = data_for(model, X, alone=True).corpus
-        return model.marginals(corpus).node if len(corpus) else np.zeros((0, len(self.classes_)))
+        return model.marginals(data_for(model, X, alone=True).corpus).node
 
     score = Structured.score
 

@@ -44,6 +44,11 @@ def read(path: str | Path | text.Part, *, tags: str = "bie", encoding: str = "ut
     return _corpus(lines, [[len(line) - line.count(" ")] for line in lines], outputs, labels)
 
 
+def rows(line: str) -> list[tuple[str]]:
+    """Return a row of one cell for each character of a line; blanks are no characters."""
+    return [(character,) for character in line if character not in f" {BLANKS}"]
+
+
 def words(path: str | Path, *, encoding: str = "utf-8") -> Iterator[list[str]]:
     """The words of each line; none for an empty line, so that lines keep their numbers."""
     for line in _lines(path, encoding):

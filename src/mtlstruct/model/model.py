@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mtlstruct._system import archive
 from mtlstruct.corpus import MOST_COLUMNS, Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
+from mtlstruct.estimators.sentences import Data, data_for
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.normalization import NORMALIZERS
@@ -91,6 +92,11 @@ class Model:
         return tuple(self.facts.get("names", ()))
 
     @property
+    def tags(self) -> str:
+        """How characters of segmented text are labelled: bie or bmes."""
+        return str(self.facts["tags"])
+
+    @property
     def takes_dicts(self) -> bool:
         """Whether it was trained on feature dicts, so that its columns are their keys, or groups of keys."""
         return bool(self.facts.get("dicts"))
@@ -115,9 +121,49 @@ class Model:
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
         return Lattice(self.structure, parts, rows, corpus.ptr).restricted(constraints)
 
-    def predict(self, corpus: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]:
-        """The best labels of each token, as numbers into `labels`. int32[T]."""
-        return self.lattice(corpus, constraints).best()
+    @overload
+    def predict(self, X: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]: ...
+    @overload
+    def predict(self, X: Any, constraints: Constraints | None = None) -> Any: ...
+    def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
+        """Return the best outputs of each sentence.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            Anything that `predict` of an estimator takes: sentences of feature dicts if the model was trained on
+            feature dicts, else of rows (a cell for each column, or a dict from names of columns to cells); items
+            instead of sentences for classes; strings for segmentation; the path of a data file of the task.
+        constraints : Constraints, optional
+            Which outputs are allowed.
+
+        Returns
+        -------
+        list of lists, ndarray for classes
+            What `predict` of an estimator returns: a label (a head for trees) for each token of each sentence,
+            or an array with the class of each item. Labels are strings, as the model file stores them.
+            Of a Corpus, which numbers everything, int32[T]: numbers into `labels`, or heads.
+        """
+        if isinstance(X, Corpus):
+            return self.lattice(X, constraints).best()
+        data = self._data(X)
+        return data.named(self.lattice(data.corpus, constraints).best(), self.labels)
+
+    def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
+        """Return for each token of each sentence the probability of each label; for X see `predict`."""
+        if self.task == "dependency":
+            raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
+        data = self._data(X)
+        return data.named_marginals(self.marginals(data.corpus).node, self.labels)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each class for each item, float64[items, L], columns as in `labels`."""
+        if self.task != "multiclass":
+            raise IncompatibleError(f"predict_proba is for classes: the model is one for {self.task}")
+        return self.marginals(self._data(X).corpus).node
+
+    def _data(self, X: Any) -> Data:
+        return data_for(self, X, alone=self.task == "multiclass")
 
     def arcs(self, corpus: Corpus, heads: NDArray[np.int32]) -> Corpus:
         """The arcs to these heads int32[T] as the second stage sees them: an item a token."""
