@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
-from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError, UncalibratedWarning
 from mtlstruct.estimators import folds
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
@@ -184,7 +184,8 @@ def test_the_table_of_weights(tagger):
 
 
 def test_probabilities(tagger):
-    found = tagger.predict_marginals([*X[:2], []])
+    with pytest.warns(UncalibratedWarning, match="not calibrated"):
+        found = tagger.predict_marginals([*X[:2], []])
     assert found[2] == []
     for labels, sentence in zip(tagger.predict(X[:2]), found, strict=False):
         for label, row in zip(labels, sentence, strict=True):
@@ -355,7 +356,8 @@ def test_classes_of_any_kind():
     model = StructuredClassifier(c=0.1).fit(items, classes)
     assert model.predict(items).dtype.kind == "i"
     assert model.score(items, classes) == np.mean(model.predict(items) == classes) > 0.95
-    proba = model.predict_proba(items[:5])
+    with pytest.warns(UncalibratedWarning, match="not calibrated"):
+        proba = model.predict_proba(items[:5])
     assert proba.shape == (5, len(model.classes_))
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
     assert model.predict([]).shape == (0,)

@@ -236,6 +236,8 @@ def test_pages_draw_themselves_and_ask_for_nothing(driver: Any, trained: Train, 
         expected[5:5] = ["confusion-1"]
         expected[8:8] = ["label-templates", "label-convergence", "label-features"]
     assert sections == [*expected, "repeat"]
+    said = driver.execute_script("return document.getElementById('calibration').innerText").lower()
+    assert ("not calibrated" in said) != embedded(path)["assessment"]["trust"]["calibrated"]
     bars = driver.execute_script("return document.querySelectorAll('#templates svg rect.hit').length")
     assert bars == len(embedded(path)["stages"][0]["templates"])
     assert driver.execute_script("return document.querySelectorAll('#convergence svg').length") == 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import mtlstruct._numba.decorators  # noqa: F401  must come before anything imports numba
 
 if TYPE_CHECKING:
-    from mtlstruct.errors import MtlError
+    from mtlstruct.errors import MtlError, UncalibratedWarning
     from mtlstruct.estimators import DependencyParser, SequenceLabeler, StructuredClassifier
     from mtlstruct.estimators.sentences import Sentences
     from mtlstruct.model.model import Model, load
@@ -23,6 +23,7 @@ __all__ = [
     "SequenceLabeler",
     "StructuredClassifier",
     "TemplateSet",
+    "UncalibratedWarning",
     "__version__",
     "load",
 ]
@@ -31,6 +32,7 @@ _HOMES = {
     "Model": "model.model",
     "load": "model.model",
     "MtlError": "errors",
+    "UncalibratedWarning": "errors",
     "DependencyParser": "estimators",
     "SequenceLabeler": "estimators",
     "StructuredClassifier": "estimators",

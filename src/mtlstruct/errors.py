@@ -8,6 +8,8 @@ MtlError
 ├── SolverError        an optimiser that could not certify its answer (gap)
 ├── ModelFileError     a model file that is damaged, foreign or of another version
 └── ResourceError      work that would not fit into memory or onto the disk
+
+UncalibratedWarning    probabilities of a margin model that has no temperature
 """
 
 from __future__ import annotations
@@ -84,3 +86,7 @@ class ModelFileError(MtlError):
 
 class ResourceError(MtlError):
     """The machine has not enough of something, and we can say how much was wanted."""
+
+
+class UncalibratedWarning(UserWarning):
+    """Probabilities come from the scores of a margin model that was not calibrated on held-out data."""

@@ -7,11 +7,15 @@ import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtlstruct.cli.errors import complain
 from mtlstruct.errors import MtlError
+
+if TYPE_CHECKING:
+    from mtlstruct.model.model import Model
 
 ThreadsOption = Annotated[
     int | None,
@@ -49,6 +53,15 @@ def use_memory(limit: float | None) -> None:
     if limit is not None and not (math.isfinite(limit) and limit > 0):
         raise MtlError(f"--memory must be a positive number of gigabytes, got {limit}")
     set_limit(None if limit is None else int(limit * 1e9))
+
+
+def warn_uncalibrated(model: Model, path: Path) -> None:
+    """Say on stderr that the probabilities of a model are not reliable, unless it is calibrated."""
+    if not model.calibrated:
+        complain(
+            f"warning: {path} is not calibrated: it was trained for a margin, and its probabilities are not "
+            f"reliable (mtlstruct calibrate {path} HELDOUT fits its temperature)"
+        )
 
 
 def print_json(value: Any) -> None:

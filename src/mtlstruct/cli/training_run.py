@@ -228,7 +228,7 @@ class TrainingRun:
     def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
         """The training whose model has a temperature, if there are held-out data to fit one on and it needs one."""
         model = training.model
-        if valid is None or "temperature" in model.facts:
+        if valid is None or model.calibrated:
             return training
         from mtlstruct.model.calibration import fit_temperature
 
@@ -238,7 +238,7 @@ class TrainingRun:
         try:
             temperature = fit_temperature(lattice, model.gold(valid))
         except IncompatibleError as error:  # no reason to lose what was learned
-            complain(f"{self.valid}: {error}: the model has no temperature")
+            complain(f"{self.valid}: {error}: the model has no temperature and is not calibrated")
             return training
         return replace(training, model=replace(model, facts=model.facts | {"temperature": temperature}))
 

@@ -39,7 +39,7 @@ class Result:
         }
         if self.valid is not None:
             found["valid"] = self.valid.as_dict()
-        if "temperature" in self.training.model.facts:
+        if self.training.model.calibrated:
             found["temperature"] = self.training.model.temperature
         if self.labels is not None:
             found["labels"] = _figures(self.labels)
@@ -58,7 +58,7 @@ class Result:
 
     def _temperature(self) -> str:
         model = self.training.model
-        return f" · temperature {model.temperature:.3g}" if "temperature" in model.facts else ""
+        return f" · temperature {model.temperature:.3g}" if model.calibrated else ""
 
     def warn(self) -> None:
         """Says plainly when the answer is not as good as was asked for."""

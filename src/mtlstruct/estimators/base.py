@@ -271,12 +271,11 @@ def _with_facts(model: Model, data: Data) -> Model:
 def _calibrated(model: Model, held: Corpus) -> Model:
     """The model with a temperature, if its structure has probabilities and the data say something about it."""
     lattice = model.lattice(held)
-    if "temperature" in model.facts or not lattice.probable or not model.labels:
+    if model.calibrated or not lattice.probable:
         return model
-    gold = held.relabelled(model.labels).outputs
-    assert gold is not None
     try:
-        return replace(model, facts=model.facts | {"temperature": fit_temperature(lattice, gold)})
+        temperature = fit_temperature(lattice, model.gold(held))
+        return replace(model, facts=model.facts | {"temperature": temperature})
     except MtlError:  # labels that are all foreign say nothing
         return model
 

@@ -150,7 +150,8 @@ class SequenceLabeler(Labelling):
     def predict_marginals(self, X: Any) -> list[list[dict[Any, float]]]:
         """How probable each label of each token is.
 
-        Probabilities are those of the model's temperature: fitted on X_val, 1 without.
+        Probabilities are calibrated if the method is a likelihood (crf-l2 and others), or if `fit` was given X_val,
+        on which it then fitted a temperature. Otherwise an UncalibratedWarning says that they are not reliable.
 
         Parameters
         ----------

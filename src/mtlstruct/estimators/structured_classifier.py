@@ -115,7 +115,10 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         return found
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """How probable each class is, at the model's temperature: fitted on X_val, 1 without.
+        """How probable each class is.
+
+        Probabilities are calibrated if the method is a likelihood (crf-l2 and others), or if `fit` was given X_val,
+        on which it then fitted a temperature. Otherwise an UncalibratedWarning says that they are not reliable.
 
         Returns
         -------

@@ -96,7 +96,7 @@ def assess(model: Model, gold: Corpus, source: str) -> Assessment:
             groups, confusions = [*groups, more[0]], [*confusions, more[1]]
     worth = None
     if lattice.probable:
-        worth = trust(lattice, model.gold(gold), model.temperature)
+        worth = trust(lattice, model.gold(gold), model.temperature, calibrated=model.calibrated)
     return Assessment(source, found, tuple(groups), tuple(confusions), worth)
 
 

@@ -60,6 +60,7 @@ def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) 
 class Trust:
     """What probabilities are worth on labelled data.
 
+    calibrated  whether the temperature is that of the model; else the model has none, and 1 was taken
     nll         mean of −ln p(right labels of a sentence), over the sentences whose labels the model knows
     token_nll   mean of −ln p(right label of a token), over the tokens whose label it knows
     """
@@ -68,22 +69,28 @@ class Trust:
     nll: float
     token_nll: float
     reliability: Reliability
+    calibrated: bool = True
 
     def as_dict(self) -> dict[str, Any]:
         """The figures under the names that `evaluate --json` prints; the calibration error in percent."""
         ece = 100 * self.reliability.error
-        return {"ece": ece, "nll": self.nll, "token_nll": self.token_nll, "temperature": self.temperature}
+        figures = {"ece": ece, "nll": self.nll, "token_nll": self.token_nll, "temperature": self.temperature}
+        return figures | {"calibrated": self.calibrated}
 
     def line(self) -> str:
         """The same for people."""
+        state = "" if self.calibrated else "not calibrated, "
         return (
-            f"probabilities: calibration error {100 * self.reliability.error:.2f}%, "
+            f"probabilities: {state}calibration error {100 * self.reliability.error:.2f}%, "
             f"-ln p {self.nll:.4g} a sentence, {self.token_nll:.4g} a token (temperature {self.temperature:.4g})"
         )
 
 
-def trust(lattice: Lattice, gold: Outputs, temperature: float) -> Trust:
-    """Measures the probabilities of a lattice. gold int32[T], negative where the model does not know the label."""
+def trust(lattice: Lattice, gold: Outputs, temperature: float, *, calibrated: bool = True) -> Trust:
+    """Measure the probabilities of a lattice; for `calibrated` see Trust.
+
+    gold   int32[T], negative where the model does not know the label
+    """
     best, marginals = lattice.best(), lattice.marginals(temperature)
     token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], TINY))
     sentences = _known(lattice, gold)
@@ -95,6 +102,7 @@ def trust(lattice: Lattice, gold: Outputs, temperature: float) -> Trust:
         _mean(losses[sentences]),
         _mean(-token),
         reliability(marginals.chosen(best), best == gold),
+        calibrated,
     )
 
 

@@ -8,6 +8,8 @@ so they are the same before saving and after loading.
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import archive
 from mtlstruct.corpus import MOST_COLUMNS, Corpus
-from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
+from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError, UncalibratedWarning
 from mtlstruct.estimators.sentences import Data, data_for
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.features.index import FeatureIndex
@@ -34,6 +36,10 @@ from mtlstruct.web import Page
 FORMAT = "mtlstruct model"
 VERSION = 1
 TAGS = ("bie", "bmes")
+UNCALIBRATED = (
+    "probabilities are not calibrated: the model was trained for a margin, so they are not reliable; fit a "
+    "temperature on held-out data by X_val and y_val of fit, by train --valid or by mtlstruct calibrate"
+)
 RELATIONS = "relations"
 """Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
 
@@ -112,6 +118,11 @@ class Model:
         """What scores are divided by before they become probabilities; 1 where none is known."""
         return float(self.facts.get("temperature", 1.0))
 
+    @property
+    def calibrated(self) -> bool:
+        """Whether the temperature is known: from held-out data, or 1 of a model that maximises a likelihood."""
+        return "temperature" in self.facts
+
     def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
         """Encodes and scores a corpus, for any number of questions."""
         if len(corpus.columns) < self.columns:
@@ -150,14 +161,20 @@ class Model:
         return data.named(self.lattice(data.corpus, constraints).best(), self.labels)
 
     def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
-        """Return for each token of each sentence the probability of each label; for X see `predict`."""
+        """Return for each token of each sentence the probability of each label; for X see `predict`.
+
+        Warns with UncalibratedWarning unless the model is `calibrated`.
+        """
         if self.task == "dependency":
             raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
         data = self._data(X)
         return data.named_marginals(self.marginals(data.corpus).node, self.labels)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class for each item, float64[items, L], columns as in `labels`."""
+        """Return the probability of each class for each item, float64[items, L], columns as in `labels`.
+
+        Warns with UncalibratedWarning unless the model is `calibrated`.
+        """
         if self.task != "multiclass":
             raise IncompatibleError(f"predict_proba is for classes: the model is one for {self.task}")
         return self.marginals(self._data(X).corpus).node
@@ -186,7 +203,12 @@ class Model:
         return self.lattice(corpus, constraints).nbest(count)
 
     def marginals(self, corpus: Corpus, constraints: Constraints | None = None) -> Marginals:
-        """How probable each label is at each token, at the model's temperature."""
+        """Return how probable each label is at each token, at the model's temperature.
+
+        Warns with UncalibratedWarning unless the model is `calibrated`.
+        """
+        if not self.calibrated:
+            warnings.warn(UNCALIBRATED, UncalibratedWarning, stacklevel=_level_outside())
         return self.lattice(corpus, constraints).marginals(self.temperature)
 
     def gold(self, corpus: Corpus) -> NDArray[np.int32]:
@@ -307,6 +329,14 @@ class Model:
 
 
 load = Model.load
+
+
+def _level_outside() -> int:
+    """Return the stack level for `warnings.warn` of the first caller outside this package."""
+    package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _header(model: Model) -> dict[str, Any]:

@@ -7,21 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct.model.calibration import Reliability
+from mtlstruct.model.calibration import Reliability, Trust
 from mtlstruct.report.plots import INK, LINE, SHADES, new_figure, quiet, save
 
 RIGHT = SHADES["one cell"]
 
 
-def plot_reliability(found: Reliability, path: Path, *, temperature: float) -> None:
-    """Bars of accuracy by probability beside the diagonal, what is missing or too much, and counts below."""
+def plot_reliability(worth: Trust, path: Path) -> None:
+    """Draw accuracy by probability beside the diagonal, the gap between them, and counts below."""
+    found = worth.reliability
     figure = new_figure(path, (5.2, 5.6))
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
     _bars(upper, found)
     _counts(lower, found)
     figure.align_ylabels()
-    title = f"calibration error {100 * found.error:.2f}% over {found.counts.sum():,} tokens"
-    figure.suptitle(f"{title}, temperature {temperature:.3g}", x=0.01, ha="left", fontsize=11, color=INK)
+    state = "" if worth.calibrated else "not calibrated: "
+    title = f"{state}calibration error {100 * found.error:.2f}% over {found.counts.sum():,} tokens"
+    figure.suptitle(
+        f"{title}, temperature {worth.temperature:.3g}", x=0.01, ha="left", fontsize=11, color=INK
+    )
     save(figure, path)
 
 

@@ -124,7 +124,7 @@ class Service:
                 "method": self.model.facts.get("method"),
                 "templates": len(self.model.live),
                 "probabilities": hasattr(self.model.structure, "marginals"),
-                "calibrated": "temperature" in self.model.facts,
+                "calibrated": self.model.calibrated,
                 "text": reader.takes_text,
                 "width": reader.width,
                 "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.needed],

@@ -73,7 +73,8 @@ def _answer(
         if spoken is not None:
             _add(tokens, "explanation", spoken[number])
         found.append({"tokens": tokens} | _words(model, sentence, tokens) | _drawing(model, question, tokens))
-    return {"task": model.task, "sentences": found}
+    state = {} if chances is None else {"calibrated": model.calibrated}
+    return {"task": model.task, **state, "sentences": found}
 
 
 def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> list[Token]:

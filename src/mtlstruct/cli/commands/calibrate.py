@@ -49,7 +49,7 @@ def calibrate(
     loaded = Model.load(model)
     corpus = scoring.read_for(loaded, data, encoding)
     lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
-    before = trust(lattice, gold, loaded.temperature)
+    before = trust(lattice, gold, loaded.temperature, calibrated=loaded.calibrated)
     temperature = fit_temperature(lattice, gold)
     after = trust(lattice, gold, temperature)
     if after.nll < FAULTLESS:

@@ -16,6 +16,7 @@ from mtlstruct.cli.common import (
     WordsOption,
     print_json,
     use_threads,
+    warn_uncalibrated,
 )
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.errors import NO, complain
@@ -71,7 +72,10 @@ def evaluate(
         relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
         seconds = time.perf_counter() - began
     found = scoring.scores_of(loaded, corpus, predictions, vocabulary, relations)
-    worth = _worth(loaded, lattice, corpus) if lattice.probable else None
+    worth = None
+    if lattice.probable:
+        warn_uncalibrated(loaded, model)
+        worth = _worth(loaded, lattice, corpus)
     if plot is not None:
         _draw(worth, plot)
     if json:
@@ -129,7 +133,7 @@ def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
     """How far the model's probabilities can be trusted."""
     from mtlstruct.model.calibration import trust
 
-    return trust(lattice, model.gold(corpus), model.temperature)
+    return trust(lattice, model.gold(corpus), model.temperature, calibrated=model.calibrated)
 
 
 def _draw(worth: Trust | None, path: Path) -> None:
@@ -137,7 +141,7 @@ def _draw(worth: Trust | None, path: Path) -> None:
 
     if worth is None:
         raise IncompatibleError("--plot draws probabilities, and models of this task have none")
-    plot_reliability(worth.reliability, path, temperature=worth.temperature)
+    plot_reliability(worth, path)
     print(f"drew {path}", file=sys.stderr)
 
 

@@ -11,10 +11,15 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TextIO
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
+from mtlstruct.cli.common import (
+    EncodingOption,
+    ThreadsOption,
+    refuse_overwriting,
+    use_threads,
+    warn_uncalibrated,
+)
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
-from mtlstruct.cli.errors import complain
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 if TYPE_CHECKING:
@@ -116,7 +121,7 @@ def predict(
         raise IncompatibleError(f"--all-labels is for labels in columns: {model} is for segmentation")
     wishes = Wishes(scores or all_labels, all_labels, nbest)
     if wishes.probabilities:
-        _say_if_uncalibrated(loaded, model)
+        warn_uncalibrated(loaded, model)
     # Two labelings that cut alike are one answer: only one of them is valid.
     valid_bio |= segmenting and nbest is not None
     pairs = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
@@ -193,14 +198,6 @@ def and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constra
         assert outputs is not None
         given = keeping(outputs, len(model.labels))
     return given & (pairs or Constraints())
-
-
-def _say_if_uncalibrated(model: Model, path: Path) -> None:
-    if "temperature" not in model.facts:
-        complain(
-            f"note: {path} has scores that are no probabilities, and no temperature to turn them into some: "
-            f"what is written is not calibrated (mtlstruct calibrate {path} HELDOUT)"
-        )
 
 
 @contextmanager

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
+from mtlstruct.cli.common import (
+    EncodingOption,
+    ThreadsOption,
+    refuse_overwriting,
+    use_threads,
+    warn_uncalibrated,
+)
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.training_run import LOG_SUFFIX, log_beside
 from mtlstruct.errors import IncompatibleError
@@ -53,6 +59,8 @@ def report(
     assessment = None
     if data is not None:
         assessment = assess(loaded, scoring.read_for(loaded, data, encoding), str(data))
+        if assessment.trust is not None:
+            warn_uncalibrated(loaded, model)
     page = make_report(loaded, name=model.name, size=model.stat().st_size, trace=trace, assessment=assessment)
     page.save(out)
     print(f"wrote {out}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, use_threads
+from mtlstruct.cli.common import EncodingOption, use_threads, warn_uncalibrated
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
@@ -78,6 +78,8 @@ def serve(
     with bound(host, port) as listening:
         where = address(listening) + (f"#token={token}" if token else "")
         print(f"serving {model} on {where} (Ctrl-C stops)", file=sys.stderr, flush=True)
+        if hasattr(loaded.structure, "marginals"):
+            warn_uncalibrated(loaded, model)
         run(app, listening)
     print("stopped", file=sys.stderr)
 

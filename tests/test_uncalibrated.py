@@ -1,0 +1,213 @@
+"""Every place that shows probabilities says so where the model is an uncalibrated margin model."""
+
+import json
+import re
+import warnings
+from dataclasses import replace
+
+import pytest
+from test_cli_trees import SENTENCES, conll
+
+from mtlstruct import DependencyParser, SequenceLabeler, StructuredClassifier, UncalibratedWarning, cli, load
+from mtlstruct.evaluation.error_analysis import assess
+from mtlstruct.model.calibration import trust
+from mtlstruct.samples.recipes import bundled, column_file
+from mtlstruct.serve.requests import Question, Sentence
+from mtlstruct.serve.responses import answers
+from mtlstruct.tasks import base as scoring
+
+X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
+Y = [["N", "O"], ["N", "O", "N"], ["O"]]
+LINES = ["U0:%x[0,0]", "U1:%x[0,1]", "B"]
+ITEMS, CLASSES = [row for x in X for row in x], [label for y in Y for label in y]
+TREES = [[{"form": w} for w in words] for words in (["dogs", "sleep"], ["the", "cat", "sleeps"])]
+HEADS = [[2, 0], [2, 3, 0]]
+TASKS = {
+    "sequence": ("U0:%x[0,0]\nB\n", column_file(bundled()[:12], seed=1)),
+    "segmentation": ("U0:%x[0,0]\nB\n", "ab c def\nab c\nc c ab\nabdef c\n"),
+    "multiclass": ("U0:%x[0,0]\n", "a x\nb y\nc x\nd y\n"),
+    "dependency": ("A0:%x[h,form]/%x[m,form]\nA1:%x[h,pos]/%x[m,pos]\n", conll(SENTENCES)),
+}
+SAID = re.compile(
+    r"mtlstruct: warning: \S*m\.mtl is not calibrated: [^\n]*mtlstruct calibrate \S*m\.mtl HELDOUT"
+)
+
+
+# ---------------------------------------------------------------- Python
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("uncalibrated")
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return SequenceLabeler(templates=LINES).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return StructuredClassifier(templates=LINES[:2]).fit(ITEMS, CLASSES)
+
+
+def test_python_warns_and_names_the_line_of_the_caller(tagger, classifier, folder):
+    tagger.save(folder / "t.mtl")
+    classifier.save(folder / "c.mtl")
+    model, classes = load(folder / "t.mtl"), load(folder / "c.mtl")
+    corpus = model._data(X).corpus
+    for show in (
+        lambda: tagger.predict_marginals(X),
+        lambda: classifier.predict_proba(ITEMS),
+        lambda: model.predict_marginals(X),
+        lambda: classes.predict_marginals(ITEMS),
+        lambda: classes.predict_proba(ITEMS),
+        lambda: model.marginals(corpus),
+    ):
+        with pytest.warns(UncalibratedWarning, match="not calibrated") as said:
+            show()
+        assert [warning.filename for warning in said] == [__file__]
+
+
+def test_labels_and_scores_need_no_warning(tagger, classifier):
+    tagger.predict(X)
+    tagger.score(X, Y)
+    classifier.predict(ITEMS)
+    tagger.model_.nbest(tagger.model_._data(X).corpus, 2)
+
+
+@pytest.mark.parametrize("options", [{"method": "crf-l2"}, {"X_val": X, "y_val": Y}])
+def test_no_warning_where_probabilities_are_right(options):
+    tagger = SequenceLabeler(templates=LINES, method=options.pop("method", "mtl")).fit(X, Y, **options)
+    assert tagger.model_.calibrated
+    tagger.predict_marginals(X)
+
+
+def test_validation_data_calibrate_parsers_too():
+    parser = DependencyParser(templates=["A0:%x[h,form]/%x[m,form]"], columns=("form",))
+    assert not parser.fit(TREES, HEADS).model_.calibrated
+    assert parser.fit(TREES, HEADS, X_val=TREES, y_val=HEADS).model_.calibrated
+
+
+def test_a_loaded_model_gives_the_probabilities_of_the_estimator(tagger, classifier, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UncalibratedWarning)
+        tagger.save(folder / "t.mtl")
+        classifier.save(folder / "c.mtl")
+        assert load(folder / "t.mtl").predict_marginals(iter(X)) == tagger.predict_marginals(X)
+        assert (load(folder / "c.mtl").predict_proba(ITEMS) == classifier.predict_proba(ITEMS)).all()
+        assert load(folder / "t.mtl").predict_marginals([[], []]) == [[], []]
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture(params=list(TASKS))
+def place(request, tmp_path, monkeypatch, folder):
+    """A folder with an uncalibrated model, a calibrated one, and data, which is the current one."""
+    templates, data = TASKS[request.param]
+    made = folder / f"{request.param}.mtl"
+    (tmp_path / "t.tpl").write_text(templates)
+    (tmp_path / "data").write_text(data)
+    if not made.exists():
+        files = [str(path) for path in (tmp_path / "t.tpl", tmp_path / "data", made)]
+        assert cli.run(["train", *files, "--task", request.param, "-q", "--no-log"]) == 0
+    model = load(made)
+    model.save(tmp_path / "m.mtl")
+    replace(model, facts=model.facts | {"temperature": 0.5}).save(tmp_path / "calibrated.mtl")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Runs a command that must succeed; gives stdout and stderr."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        code = cli.run([str(argument) for argument in arguments])
+        found = capsys.readouterr()
+        assert code == 0, found.err
+        return found
+
+    return call
+
+
+def test_predict_says_it_once_for_every_option_that_writes_probabilities(place, run):
+    options = [["--scores"]]
+    if load("m.mtl").task != "dependency":
+        options += [["--nbest", 2], ["--nbest", 2, "--scores"]]
+        options += [["--all-labels"]] if load("m.mtl").task != "segmentation" else []
+    for wanted in options:
+        assert len(SAID.findall(run("predict", "m.mtl", "data", *wanted).err)) == 1
+        assert run("predict", "calibrated.mtl", "data", *wanted).err == ""
+    assert run("predict", "m.mtl", "data").err == ""
+
+
+def test_evaluate_says_it_on_stderr_in_text_and_in_json(place, run):
+    got = run("evaluate", "m.mtl", "data")
+    assert "probabilities: not calibrated, calibration error " in got.out
+    assert len(SAID.findall(got.err)) == 1
+    got = run("evaluate", "m.mtl", "data", "--json")
+    assert json.loads(got.out)["calibrated"] is False
+    assert len(SAID.findall(got.err)) == 1
+    got = run("evaluate", "calibrated.mtl", "data")
+    assert "probabilities: calibration error " in got.out
+    assert got.err == ""
+    assert json.loads(run("evaluate", "calibrated.mtl", "data", "--json").out)["calibrated"] is True
+
+
+def test_calibrate_says_what_was_not_calibrated_before(place, run):
+    out = run("calibrate", "m.mtl", "data", "-o", "after.mtl").out
+    assert "before: probabilities: not calibrated, calibration error " in out
+    assert "after:  probabilities: calibration error " in out
+    assert run("evaluate", "after.mtl", "data").err == ""
+
+
+def test_report_says_it_on_stderr_and_on_the_page(place, run):
+    assert len(SAID.findall(run("report", "m.mtl", "r.html", "--data", "data").err)) == 1
+    assert '"calibrated":false' in (place / "r.html").read_text().replace(": ", ":")
+    assert not SAID.search(run("report", "calibrated.mtl", "c.html", "--data", "data").err)
+    assert '"calibrated":true' in (place / "c.html").read_text().replace(": ", ":")
+    assert not SAID.search(run("report", "m.mtl", "n.html").err)  # no data, no probabilities
+
+
+def test_serve_says_it_when_it_starts_and_in_each_answer(place, capsys, monkeypatch):
+    pytest.importorskip("starlette")
+    monkeypatch.setattr("mtlstruct.serve.server.run", lambda app, listening: None)
+    for name, state in (("m.mtl", False), ("calibrated.mtl", True)):
+        capsys.readouterr()
+        assert cli.run(["serve", name, "--port", "0"]) == 0
+        assert len(SAID.findall(capsys.readouterr().err)) == 1 - state
+        model = load(name)
+        sentence = Sentence((("a",) * model.columns,))
+        asked, plain = answers(model, [Question((sentence,), probabilities=p) for p in (True, False)])
+        assert asked["calibrated"] is state
+        assert "probability" in asked["sentences"][0]["tokens"][0]
+        assert "calibrated" not in plain
+
+
+def test_training_whose_calibration_failed_says_so(tmp_path, run):
+    for name, text in (("t.tpl", "U0:%x[0,0]\nB\n"), ("train", "a X\nb Y\n"), ("other", "a Z\n")):
+        (tmp_path / name).write_text(text)
+    files = [tmp_path / name for name in ("t.tpl", "train", "m.mtl")]
+    got = run("train", *files, "--valid", tmp_path / "other", "-q")
+    assert "not calibrated" in got.err
+    log = (tmp_path / "m.mtl.log.jsonl").read_text()
+    assert '"calibrated": false' in log or '"calibrated":false' in log
+
+
+def test_an_assessment_and_its_picture_know_it(place, monkeypatch):
+    model = load("m.mtl")
+    gold = scoring.read_for(model, place / "data", "utf-8")
+    found = assess(model, gold, "data").as_dict()
+    assert found["trust"]["calibrated"] is False
+    pytest.importorskip("matplotlib")
+    from mtlstruct.report import reliability_plot as reliability
+
+    lattice, titles = model.lattice(gold), []
+    monkeypatch.setattr(reliability, "save", lambda figure, path: titles.append(figure.get_suptitle()))
+    for state in (False, True):
+        worth = trust(lattice, model.gold(gold), 1.0, calibrated=state)
+        reliability.plot_reliability(worth, place / "r.png")
+    assert [title.startswith("not calibrated: ") for title in titles] == [True, False]
