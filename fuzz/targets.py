@@ -204,7 +204,7 @@ def _use(model: Model) -> None:
     if model.relations is not None:
         model.relate(corpus, outputs)
     if model.structure.name != "multiclass":
-        model.marginals(corpus)
+        model.lattice(corpus).marginals(model.temperature)
 
 
 def _import_crfpp(data: bytes) -> None:
