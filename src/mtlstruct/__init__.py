@@ -9,7 +9,7 @@ import mtlstruct._numba.decorators  # noqa: F401  must come before anything impo
 if TYPE_CHECKING:
     from mtlstruct.errors import MtlError, UncalibratedWarning
     from mtlstruct.estimators import DependencyParser, SequenceLabeler, StructuredClassifier
-    from mtlstruct.estimators.sentences import Sentences
+    from mtlstruct.formats.sentences import Sentences
     from mtlstruct.model.model import Model, load
     from mtlstruct.templates import TemplateSet
 
@@ -36,7 +36,7 @@ _HOMES = {
     "DependencyParser": "estimators",
     "SequenceLabeler": "estimators",
     "StructuredClassifier": "estimators",
-    "Sentences": "estimators.sentences",
+    "Sentences": "formats.sentences",
     "TemplateSet": "templates",
 }
 

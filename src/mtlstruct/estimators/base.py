@@ -17,7 +17,7 @@ from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.estimators.folds import shared_material
-from mtlstruct.estimators.sentences import Data, Grouping, aligned, data_for, data_of
+from mtlstruct.formats.sentences import Data, Grouping, aligned, data_for, data_of
 from mtlstruct.model.calibration import fit_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model

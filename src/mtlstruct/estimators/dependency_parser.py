@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError
 from mtlstruct.estimators.base import Structured, Templates
-from mtlstruct.estimators.sentences import Data, data_of
 from mtlstruct.evaluation.attachment import attachment_scores
 from mtlstruct.formats import conll
+from mtlstruct.formats.sentences import Data, data_of
 from mtlstruct.templates import TemplateSet, preset
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.estimators.sentences import Data, Sentences
 from mtlstruct.features.subsets import subset
+from mtlstruct.formats.sentences import Data, Sentences
 from mtlstruct.structures import structure_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options

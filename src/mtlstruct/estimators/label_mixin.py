@@ -9,8 +9,8 @@ from typing import Any
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.estimators.base import Structured
-from mtlstruct.estimators.sentences import Data
 from mtlstruct.formats import in_memory as gather
+from mtlstruct.formats.sentences import Data
 
 
 class Labelling(Structured):

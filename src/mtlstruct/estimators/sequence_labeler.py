@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import Templates
 from mtlstruct.estimators.label_mixin import Labelling
-from mtlstruct.estimators.sentences import Grouping, data_for
 from mtlstruct.evaluation.metrics import chunk_scores
+from mtlstruct.formats.sentences import Grouping, data_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options, Task
 

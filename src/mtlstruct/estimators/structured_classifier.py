@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import Callback, Structured, Templates
 from mtlstruct.estimators.label_mixin import Labelling
-from mtlstruct.estimators.sentences import Grouping, data_for
+from mtlstruct.formats.sentences import Grouping, data_for
 
 
 class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from mtlstruct._system import archive
 from mtlstruct.corpus import MOST_COLUMNS, Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError, UncalibratedWarning
-from mtlstruct.estimators.sentences import Data, data_for
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.normalization import NORMALIZERS
+from mtlstruct.formats.sentences import Data, data_for
 from mtlstruct.model import index_arrays as stored
 from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
