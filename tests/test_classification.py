@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.classification import class_scores
+from mtlstruct.evaluation.classification import class_scores, label_scores
 
 
 @settings(max_examples=40)
@@ -33,3 +33,21 @@ def test_class_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) ->
 def test_class_scores_are_about_the_same_items() -> None:
     with pytest.raises(FormatError, match=r"p\.txt: expected 2 items as in gold, got 1"):
         class_scores(["a", "b"], ["a"], source="p.txt")
+
+
+def test_label_scores_are_class_scores_of_all_tokens_and_count_whole_sentences() -> None:
+    gold, predicted = [["N", "V"], ["N"], ["D", "N"]], [["N", "V"], ["V"], ["D", "N"]]
+    found = label_scores(gold, predicted)
+    flat = class_scores([*"NVNDN"], [*"NVVDN"])
+    assert found.types == flat.types
+    same = {name: value for name, value in flat.as_dict().items() if name != "sentences"}
+    assert found.as_dict() == same | {
+        "sentences": 3,
+        "sequence_accuracy": pytest.approx(100 * 2 / 3),
+        "scored_as": "classes",
+    }
+
+
+def test_label_scores_are_about_the_same_tokens() -> None:
+    with pytest.raises(FormatError, match=r"p\.txt: sentence 1: expected 2 tokens as in gold, got 1"):
+        label_scores([["N", "V"]], [["N"]], source="p.txt")

@@ -34,7 +34,10 @@ TRAIN_KEYS = {
     *("sentences", "tokens", "templates", "active_templates", "attributes", "features"),
 }
 WORTH_KEYS = {"ece", "nll", "token_nll", "temperature"}
-CHUNK_KEYS = {"precision", "recall", "f1", "accuracy", "per_type", "sentences", "tokens"}
+SEQUENCE_KEYS = {
+    *("precision", "recall", "f1", "accuracy", "sequence_accuracy", "scored_as"),
+    *("per_type", "sentences", "tokens"),
+}
 
 
 @pytest.fixture
@@ -187,7 +190,7 @@ def test_train_json_is_one_object_with_the_keys_of_the_contract(run: Run, place:
     assert (got.json["sentences"], got.json["tokens"], got.json["templates"]) == (4, 16, 6)
     got = run("train", "a.tpl", "train.txt", "m.mtl", "--json", "-q", "--valid", "train.txt")
     assert set(got.json) == {*TRAIN_KEYS, "valid", "temperature"}
-    assert set(got.json["valid"]) == CHUNK_KEYS
+    assert set(got.json["valid"]) == SEQUENCE_KEYS
     assert got.err == ""
 
 
@@ -339,7 +342,7 @@ def test_evaluate_prints_what_conlleval_prints(run: Run, tagger: Path) -> None:
     assert got.out.startswith("processed 16 tokens with 7 phrases; found: 7 phrases; correct: 7.\n")
     assert "tokens in" in got.out.splitlines()[-1]
     got = run("evaluate", tagger, "train.txt", "--json", "--threads", 2)
-    assert set(got.json) == {*CHUNK_KEYS, *WORTH_KEYS, "seconds", "tokens_per_second"}
+    assert set(got.json) == {*SEQUENCE_KEYS, *WORTH_KEYS, "seconds", "tokens_per_second"}
     assert got.json["f1"] == 100
     assert set(got.json["per_type"]) == {"LOC", "PER"}
 
@@ -376,7 +379,7 @@ def test_score_agrees_with_evaluate(run: Run, tagger: Path, place: Path) -> None
     (place / "gold.txt").write_text("Ana N B-PER\nvive V O\n\nLima N B-PER\n")
     run("predict", tagger, "gold.txt", "-o", "ours.txt")
     scored = run("score", "gold.txt", "ours.txt", "--task", "sequence", "--json").json
-    assert set(scored) == CHUNK_KEYS
+    assert set(scored) == SEQUENCE_KEYS
     assert scored.items() <= run("evaluate", tagger, "gold.txt", "--json").json.items()
 
 
@@ -417,12 +420,72 @@ def test_words_are_for_segmentation(run: Run, tagger: Path) -> None:
     assert (got.code, "--words is for segmentation" in got.err) == (2, True)
 
 
+FIELDS = """\
+12 x I-<day>
+May x I-<month>
+2001 x I-<year>
+
+around x I-<other>
+the x <other>
+May x I-<month>
+"""
+"""Labels as GROBID writes them: I- begins a field, a label without prefix goes on with it."""
+
+CLASSES_NOTE = "note: not all labels are O or have a chunk prefix (B-, I- ...): they are scored as classes\n"
+
+
 def test_labels_that_are_no_chunks_are_summed_up_by_accuracy(run: Run, place: Path) -> None:
     (place / "pos.txt").write_text("a x N\nb y V\n\na x N\n")
-    assert (
-        "pos.txt: accuracy 100.00 · temperature "
-        in run("train", "a.tpl", "pos.txt", "p.mtl", "--valid", "pos.txt").out
+    trained = run("train", "a.tpl", "pos.txt", "p.mtl", "--valid", "pos.txt").out
+    figures = "accuracy 100.00 · macro f1 100.00 · whole sequences 100.00 (labels scored as classes)"
+    assert f"pos.txt: {figures} · temperature " in trained
+    table = run("evaluate", "p.mtl", "pos.txt").out
+    assert table.startswith(CLASSES_NOTE + "processed 3 tokens of 2 classes; correct: 3.\n")
+    assert "\nwhole sequences right: 2 of 2, 100.00%\n" in table
+
+
+def test_labels_with_and_without_prefix_are_scored_as_classes(run: Run, place: Path) -> None:
+    (place / "gold.txt").write_text(FIELDS)
+    (place / "ours.txt").write_text(FIELDS.replace("the x <other>", "the x I-<day>"))
+    got = run("score", "gold.txt", "ours.txt", "--task", "sequence")
+    # precision of I-<day> is 1/2, <other> is never found, the three other labels are right: F1 (2/3 + 0 + 3) / 5
+    assert got.out.startswith(
+        CLASSES_NOTE + "processed 6 tokens of 5 classes; correct: 5.\n"
+        "accuracy:  83.33%; macro precision:  70.00%; macro recall:  80.00%; macro F1:  73.33\n"
+        "          <other>: precision:   0.00%; recall:   0.00%; FB1:   0.00  0\n"
     )
+    assert got.out.endswith("\nwhole sequences right: 1 of 2, 50.00%\n")
+    figures = run("score", "gold.txt", "ours.txt", "--task", "sequence", "--json").json
+    assert set(figures) == {*SEQUENCE_KEYS, "micro_f1"}
+    assert (figures["scored_as"], figures["sequence_accuracy"]) == ("classes", 50.0)
+    assert (figures["sentences"], figures["tokens"]) == (2, 6)
+    assert set(figures["per_type"]) == {"<other>", "I-<day>", "I-<month>", "I-<other>", "I-<year>"}
+    assert run("score", "gold.txt", "ours.txt", "--task", "sequence", "--min", "73").code == 0
+    assert run("score", "gold.txt", "ours.txt", "--task", "sequence", "--min", "74").code == 1
+
+
+def test_chunks_are_scored_as_conlleval_does_and_whole_sequences_after_that(run: Run, place: Path) -> None:
+    (place / "ours.txt").write_text(TRAIN.replace("Quito N B-LOC", "Quito N O"))
+    got = run("score", "train.txt", "ours.txt", "--task", "sequence")
+    assert got.out == (
+        "processed 16 tokens with 7 phrases; found: 6 phrases; correct: 6.\n"
+        "accuracy:  93.75%; precision: 100.00%; recall:  85.71%; FB1:  92.31\n"
+        "              LOC: precision: 100.00%; recall:  75.00%; FB1:  85.71  3\n"
+        "              PER: precision: 100.00%; recall: 100.00%; FB1: 100.00  3\n"
+        "whole sequences right: 3 of 4, 75.00%\n"
+    )
+
+
+@pytest.mark.parametrize(("labels", "name"), [(FIELDS, "accuracy"), (TRAIN, "f1")])
+def test_tune_and_report_read_labels_in_the_same_way(run: Run, place: Path, labels: str, name: str) -> None:
+    (place / "some.txt").write_text(labels)
+    grid = ("-c", "1", "--valid", "some.txt", "--out", "grid", "--json", "-q")
+    assert run("tune", "a.tpl", "some.txt", *grid).json["score"] == name
+    assert run("train", "a.tpl", "some.txt", "f.mtl", "-q").code == 0
+    assert run("report", "f.mtl", "page.html", "--data", "some.txt").code == 0
+    page = (place / "page.html").read_text(encoding="utf-8")
+    assert ("by chunk type" in page) == (name == "f1")
+    assert '"name":""' not in page.replace(": ", ":")
 
 
 # weights and templates --------------------------------------------------------------------------------------

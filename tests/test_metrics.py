@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.metrics import ChunkScores, Counts, chunk_scores, token_accuracy, word_scores
+from mtlstruct.evaluation.metrics import (
+    ChunkScores,
+    Counts,
+    are_chunk_labels,
+    chunk_scores,
+    token_accuracy,
+    word_scores,
+)
 
 
 def labels(*sentences: str) -> list[list[str]]:
@@ -66,7 +73,35 @@ def test_names_for_programs() -> None:
         "correct": 1,
     }
     assert (scores["sentences"], scores["tokens"]) == (2, 10)
-    assert set(scores) == {"precision", "recall", "f1", "accuracy", "per_type", "sentences", "tokens"}
+    assert (scores["sequence_accuracy"], scores["scored_as"]) == (0.0, "chunks")
+    percents = {"precision", "recall", "f1", "accuracy", "sequence_accuracy"}
+    assert set(scores) == {*percents, "scored_as", "per_type", "sentences", "tokens"}
+
+
+@pytest.mark.parametrize(
+    ("names", "chunks"),
+    [
+        ("O B-PER I-PER B-LOC", True),
+        ("O I-PER B-PER", True),  # IOB1
+        ("O I-PER", True),
+        ("B-PER M-PER E-PER S-PER O", True),
+        ("U-A B-A I-A L-A O", True),
+        ("O [-A ]-A .-A", True),
+        ("B I O", True),  # chunks of one sort, without a type
+        ("O", True),
+        ("I-<day> I-<month> <day>", False),  # GROBID
+        ("I-<day> <day> O", False),
+        ("NOUN VERB ADJ", False),
+        ("N V O", False),
+        ("B-PER I-PER O PER", False),  # one label of another form is enough
+        ("B I E S", False),  # conlleval does not end words at E or S
+        ("B- I- O", False),
+        ("X-PER O", False),
+        ("b-per o", False),
+    ],
+)
+def test_which_labels_are_chunk_labels(names: str, chunks: bool) -> None:
+    assert are_chunk_labels(names.split()) == chunks
 
 
 def test_table_as_the_script_prints_it() -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import Templates
 from mtlstruct.estimators.label_mixin import Labelling
-from mtlstruct.evaluation.metrics import chunk_scores
+from mtlstruct.evaluation.scores import sequence_scores, without_chunks
 from mtlstruct.formats.sentences import Grouping, data_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options, Task
@@ -88,8 +88,8 @@ class SequenceLabeler(Labelling):
 
     Notes
     -----
-    `score` is the F1 of chunks as conlleval counts them where labels are such (BIO, IOB, BIOES), else the share of
-    tokens that are right.
+    `score` is the F1 of chunks as conlleval counts them where all labels are O or begin with B-, I-, E-, S- and the
+    like (BIO, IOB, BIOES), else the share of tokens that are right.
 
     Examples
     --------
@@ -177,7 +177,5 @@ class SequenceLabeler(Labelling):
         assert gold.outputs is not None
         right = [[gold.labels[i] for i in gold.outputs[span].tolist()] for span in gold.sentences()]
         ours = [[labels[i] for i in found[span].tolist()] for span in gold.sentences()]
-        scores = chunk_scores(right, ours)
-        figures = scores.as_dict()
-        chunks = scores.chunks.gold or scores.chunks.predicted
-        return float(figures["f1"] if chunks else figures["accuracy"]) / 100
+        scores = sequence_scores(right, ours, (*labels, *gold.labels))
+        return float(scores.as_dict()["accuracy" if without_chunks(scores) else "f1"]) / 100

@@ -113,7 +113,8 @@ def _labels(
     confusion = _confusion("label", names, right, predictions)
     by_label = Group("by class" if model.task == "multiclass" else "by label", _counts_of(confusion))
     if isinstance(found, ChunkScores) and not without_chunks(found):
-        return [Group("by chunk type", found.types), by_label], [confusion]
+        types = {name or "(no type)": counts for name, counts in found.types.items()}
+        return [Group("by chunk type", types), by_label], [confusion]
     if model.task == "segmentation":
         return [_words_by_length(gold, model.labels, predictions), by_label], [confusion]
     return [by_label], [confusion]

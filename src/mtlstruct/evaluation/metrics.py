@@ -7,8 +7,9 @@ too, since a score is worth something only if it is the one that others report; 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
@@ -50,12 +51,29 @@ class Counts:
 
 def token_accuracy(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> float:
     """The percent of tokens whose label is right, for tasks without chunks."""
-    _check_tokens(gold, predicted, source)
+    check_tokens(gold, predicted, source)
     right = sum(g == p for pair in zip(gold, predicted, strict=True) for g, p in zip(*pair, strict=True))
     return percent(right, sum(map(len, gold)))
 
 
 # Chunks ----------------------------------------------------------------------------------------------------
+
+CHUNK_LABEL = re.compile(r"O|[BIESLUM\[\].]-.+", re.DOTALL)
+"""A label that conlleval reads as outside all chunks, or as a place in a chunk and the chunk's type."""
+
+UNTYPED = frozenset("BIO")
+"""Labels of chunks that have no type."""
+
+
+def are_chunk_labels(labels: Iterable[str]) -> bool:
+    """Decide whether the labels of a data set mark chunks, so that conlleval's F1 means something.
+
+    They do if each of them is O or a prefix of conlleval's schemes, a hyphen and a type (B-PER, I-PER, E-PER,
+    S-PER ...), or if there are no others than B, I and O. One label of another form (NOUN, <date>) makes all of
+    them classes: conlleval would take I-<date> and <date> for a chunk and a part of no chunk.
+    """
+    found = set(labels)
+    return found <= UNTYPED or all(CHUNK_LABEL.fullmatch(label) for label in found)
 
 
 @dataclass(frozen=True)
@@ -67,11 +85,17 @@ class ChunkScores:
     sentences: int
     tokens: int
     correct_tokens: int
+    correct_sentences: int
 
     @property
     def accuracy(self) -> float:
         """The percent of tokens whose tag and type are right."""
         return percent(self.correct_tokens, self.tokens)
+
+    @property
+    def sequence_accuracy(self) -> float:
+        """The percent of sentences whose labels are all right."""
+        return percent(self.correct_sentences, self.sentences)
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
@@ -81,7 +105,8 @@ class ChunkScores:
     def as_dict(self) -> dict[str, Any]:
         """The scores under the names that `score --json` prints."""
         rest = {"per_type": self.per_type, "sentences": self.sentences, "tokens": self.tokens}
-        return self.chunks.as_dict() | {"accuracy": self.accuracy} | rest
+        whole = {"accuracy": self.accuracy, "sequence_accuracy": self.sequence_accuracy}
+        return self.chunks.as_dict() | whole | {"scored_as": "chunks"} | rest
 
     def table(self) -> str:
         """The lines that conlleval prints."""
@@ -103,7 +128,7 @@ def conlleval_line(counts: Counts) -> str:
 
 def chunk_scores(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> ChunkScores:
     """Scores the labels of sentences (B-PER, I-PER, O and the like) by conlleval's rules."""
-    _check_tokens(gold, predicted, source)
+    check_tokens(gold, predicted, source)
     tally, right = _ChunkTally(), 0
     for pair in zip(gold, predicted, strict=True):
         tags = [(_split(g), _split(p)) for g, p in zip(*pair, strict=True)]
@@ -111,7 +136,8 @@ def chunk_scores(gold: Sentences, predicted: Sentences, *, source: str = "predic
         for g, p in [*tags, (_OUTSIDE, _OUTSIDE)]:
             tally.see(g, p)
     overall, types = tally.finish()
-    return ChunkScores(overall, types, len(gold), sum(map(len, gold)), right)
+    whole = correct_sentences(gold, predicted)
+    return ChunkScores(overall, types, len(gold), sum(map(len, gold)), right, whole)
 
 
 class _Tag(NamedTuple):
@@ -336,7 +362,12 @@ def percent(count: int, total: int) -> float:
     return 100 * count / total if total else 0.0
 
 
-def _check_tokens(gold: Sentences, predicted: Sentences, source: str) -> None:
+def correct_sentences(gold: Sentences, predicted: Sentences) -> int:
+    """Count the sentences whose labels are all right."""
+    return sum(list(g) == list(p) for g, p in zip(gold, predicted, strict=True))
+
+
+def check_tokens(gold: Sentences, predicted: Sentences, source: str) -> None:
     """Both must have the same sentences, of the same lengths."""
     for number, (g, p) in enumerate(zip(gold, predicted, strict=False), 1):
         if len(g) != len(p):

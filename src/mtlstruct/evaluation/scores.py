@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.attachment import AttachmentScores, attachment_scores
-from mtlstruct.evaluation.classification import ClassScores, class_scores
-from mtlstruct.evaluation.metrics import ChunkScores, WordScores, chunk_scores, word_scores
+from mtlstruct.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
+from mtlstruct.evaluation.metrics import (
+    ChunkScores,
+    Sentences,
+    WordScores,
+    are_chunk_labels,
+    chunk_scores,
+    word_scores,
+)
 from mtlstruct.formats import conll, segmented, text
 from mtlstruct.model.model import Model
 
@@ -34,7 +41,16 @@ def scores(
         return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
     if task == "multiclass":
         return class_scores(theirs, ours)
-    return chunk_scores(by_sentence(gold, theirs), by_sentence(gold, ours))
+    sides = by_sentence(gold, theirs), by_sentence(gold, ours)
+    return sequence_scores(*sides, (*labels, *gold.labels))
+
+
+def sequence_scores(
+    gold: Sentences, predicted: Sentences, labels: Iterable[str], *, source: str = "prediction"
+) -> ChunkScores | LabelScores:
+    """Score the labels of sentences: as chunks if `labels`, all that there may be, mark chunks, else as classes."""
+    score = chunk_scores if are_chunk_labels(labels) else label_scores
+    return score(gold, predicted, source=source)
 
 
 def scores_of(
@@ -67,11 +83,23 @@ def headline(found: Scores) -> str:
     if isinstance(found, AttachmentScores):
         names = tuple(name for name in ("uas", "uasp", "acc", "las") if name in values)
     macro = f" · macro f1 {values['f1']:.2f}" if isinstance(found, ClassScores) else ""
-    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro
+    whole = ""
+    if isinstance(found, ChunkScores | LabelScores):
+        whole = f" · whole sequences {found.sequence_accuracy:.2f}"
+    note = " (labels scored as classes)" if isinstance(found, LabelScores) else ""
+    return " · ".join(f"{name} {values[name]:.2f}" for name in names) + macro + whole + note
+
+
+def printed(found: Scores) -> str:
+    """The table of the scores; after that of label sequences a line says how many are right as a whole."""
+    if not isinstance(found, ChunkScores | LabelScores):
+        return found.table()
+    count = f"{found.correct_sentences} of {found.sentences}"
+    return f"{found.table()}whole sequences right: {count}, {found.sequence_accuracy:.2f}%\n"
 
 
 def without_chunks(found: Scores) -> bool:
-    """Whether the labels are no chunks (parts of speech, classes), so that the accuracy says most."""
+    """Whether there are no chunks (parts of speech, classes, O alone), so that the accuracy says most."""
     return isinstance(found, ClassScores) or (
         isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
     )

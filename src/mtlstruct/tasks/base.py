@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.evaluation.classification import class_scores
-from mtlstruct.evaluation.metrics import chunk_scores, word_scores
+from mtlstruct.evaluation.metrics import word_scores
 from mtlstruct.evaluation.scores import (
     Scores,
     by_sentence,
     headline,
+    printed,
     scores,
     scores_of,
+    sequence_scores,
     tree_scores,
     without_chunks,
 )
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from mtlstruct.model.model import Model
 
 __all__ = [
-    "Scores", "headline", "read", "read_for", "score_files", "scores", "scores_of", "vocabulary", "without_chunks",
+    "Scores", "headline", "printed", "read", "read_for", "score_files", "scores", "scores_of", "vocabulary",
+    "without_chunks",
 ]  # fmt: skip
 
 
@@ -72,7 +75,7 @@ def score_files(gold: Path, predicted: Path, task: str, vocabulary: Set[str] | N
     if task == "multiclass":
         return class_scores(_gold_labels(right), _gold_labels(ours), source=str(predicted))
     theirs, mine = (by_sentence(corpus, _gold_labels(corpus)) for corpus in (right, ours))
-    return chunk_scores(theirs, mine, source=str(predicted))
+    return sequence_scores(theirs, mine, (*right.labels, *ours.labels), source=str(predicted))
 
 
 def _score_trees(gold: Path, predicted: Path, encoding: str) -> Scores:

@@ -31,7 +31,7 @@ ENCODING = (
 """The options that change the encoding; all settings of a study must agree on them."""
 
 SCORES = ("f1", "uas", "accuracy")
-"""By which settings are compared: the first that the data have. Labels that are no chunks have F1 0 throughout."""
+"""By which settings are compared: the first that the data have. Text without any chunk has F1 0 throughout."""
 
 
 @dataclass(frozen=True)
@@ -201,9 +201,10 @@ def findings(study: Study, store: Store) -> list[Finding]:
 
 
 def score_name(results: Iterable[Mapping[str, Any]], task: str) -> str:
-    """The score to compare results by: see SCORES. Of classes, as of labels that are no chunks, the accuracy."""
+    """The score to compare results by: see SCORES. Of classes, and of labels scored as such, the accuracy."""
     scores = [result["scores"] for result in results]
-    names = ("accuracy",) if task == "multiclass" else SCORES
+    classes = task == "multiclass" or any(s.get("scored_as") == "classes" for s in scores)
+    names = ("accuracy",) if classes else SCORES
     return next((name for name in names if any(s.get(name) for s in scores)), names[0])
 
 

@@ -52,9 +52,11 @@ def evaluate(
 ) -> None:
     """Predict labelled data and score the result.
 
-    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
-    the accuracy, and precision, recall and F1 of each class and averaged over classes. Beside them stands what the
-    model's probabilities are worth: the expected calibration error, and how improbable they find the right labels.
+    The figures are those of conlleval for chunk labels (all labels are O or begin with B-, I-, E-, S- and the like),
+    of SIGHAN's script for words, of CoNLL-X's for trees; for classes and other labels the accuracy, and precision,
+    recall and F1 of each class and averaged over classes (macro); for labels also whole sequences right. Beside them
+    stands what the model's probabilities are worth: the expected calibration error, and how improbable they find the
+    right labels.
     """
     from mtlstruct.model.model import Model
     from mtlstruct.tasks import base as scoring
@@ -82,7 +84,7 @@ def evaluate(
         speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
         print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
     else:
-        print(found.table(), end="")
+        print(scoring.printed(found), end="")
         if worth:
             print(worth.line())
         word = "items" if loaded.task == "multiclass" else "tokens"
@@ -111,8 +113,10 @@ def score(
 ) -> None:
     """Score one file against another.
 
-    The figures are those of conlleval for labels, of SIGHAN's script for words, of CoNLL-X's for trees; for classes
-    the accuracy, and precision, recall and F1 of each class and averaged over classes, which --min then looks at.
+    The figures are those of conlleval for chunk labels (all labels are O or begin with B-, I-, E-, S- and the like),
+    of SIGHAN's script for words, of CoNLL-X's for trees; for classes and other labels the accuracy, and precision,
+    recall and F1 of each class and averaged over classes (macro), which --min then looks at; for labels also whole
+    sequences right.
     """
     from mtlstruct.tasks import base as scoring
 
@@ -121,7 +125,7 @@ def score(
     if json:
         print_json(found.as_dict())
     else:
-        print(found.table(), end="")
+        print(scoring.printed(found), end="")
     name = "uas" if task == "dependency" else "f1"
     reached = float(found.as_dict()[name])
     if least is not None and not reached >= least:  # so written, nan is never enough

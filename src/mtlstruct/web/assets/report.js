@@ -34,7 +34,7 @@ function certificate({facts}) {
 function mainScore() {
   if (!data.assessment) return null;
   const s = data.assessment.scores;
-  const name = known(s.uas) ? 'uas' : data.task === 'multiclass' || !(s.f1 > 0) ? 'accuracy' : 'f1';
+  const name = known(s.uas) ? 'uas' : data.task === 'multiclass' || s.scored_as === 'classes' || !(s.f1 > 0) ? 'accuracy' : 'f1';
   return tile(name.length > 3 ? name : name.toUpperCase(), percent(s[name]), `on ${data.assessment.source}`);
 }
 
@@ -129,7 +129,7 @@ function wide(passes) {
 
 // Scores -------------------------------------------------------------------------------------------------------
 
-const NAMES = {precision: 'precision', recall: 'recall', f1: 'F1', accuracy: 'accuracy', micro_f1: 'micro F1', uas: 'UAS', uasp: 'UAS with punctuation',
+const NAMES = {precision: 'precision', recall: 'recall', f1: 'F1', accuracy: 'accuracy', micro_f1: 'micro F1', sequence_accuracy: 'whole sequences', uas: 'UAS', uasp: 'UAS with punctuation',
   acc: 'whole sentences', las: 'LAS', r_iv: 'recall of known words', r_oov: 'recall of unknown words', oov_rate: 'unknown words'};
 
 function scores() {
