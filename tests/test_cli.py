@@ -431,6 +431,9 @@ May x I-<month>
 """
 """Labels as GROBID writes them: I- begins a field, a label without prefix goes on with it."""
 
+UNTYPED = TRAIN.replace("-PER", "").replace("-LOC", "")
+"""Chunks without a type: B, I, O."""
+
 CLASSES_NOTE = "note: not all labels are O or have a chunk prefix (B-, I- ...): they are scored as classes\n"
 
 
@@ -476,7 +479,7 @@ def test_chunks_are_scored_as_conlleval_does_and_whole_sequences_after_that(run:
     )
 
 
-@pytest.mark.parametrize(("labels", "name"), [(FIELDS, "accuracy"), (TRAIN, "f1")])
+@pytest.mark.parametrize(("labels", "name"), [(FIELDS, "accuracy"), (TRAIN, "f1"), (UNTYPED, "f1")])
 def test_tune_and_report_read_labels_in_the_same_way(run: Run, place: Path, labels: str, name: str) -> None:
     (place / "some.txt").write_text(labels)
     grid = ("-c", "1", "--valid", "some.txt", "--out", "grid", "--json", "-q")
@@ -486,6 +489,79 @@ def test_tune_and_report_read_labels_in_the_same_way(run: Run, place: Path, labe
     page = (place / "page.html").read_text(encoding="utf-8")
     assert ("by chunk type" in page) == (name == "f1")
     assert '"name":""' not in page.replace(": ", ":")
+
+
+# Data of another task ---------------------------------------------------------------------------------------
+
+SPANISH = "un hombre camina por la calle\nuna mujer lee el libro\n"
+
+
+def test_segmentation_rejects_column_files(run: Run, segmenter: Path, place: Path) -> None:
+    expected = (
+        "mtlstruct: train.txt, line 1: expected segmented text (a sentence a line, words separated by blanks), got a "
+        "column file (for other tasks than segmentation): 3 cells a row, the last a label such as 'B-PER'\n"
+    )
+    before = {path.name for path in place.iterdir()}
+    for arguments in (
+        ("train", "c.tpl", "train.txt", "new.mtl", "--task", "segmentation", "-q"),
+        ("train", "c.tpl", "words.txt", "new.mtl", "--task", "segmentation", "-q", "--valid", "train.txt"),
+        ("tune", "c.tpl", "train.txt", "--task", "segmentation", "-q"),
+        ("predict", segmenter, "train.txt", "-o", "out.txt"),
+        ("predict", segmenter, "train.txt", "-o", "out.txt", "--raw"),
+        ("evaluate", segmenter, "train.txt"),
+        ("score", "train.txt", "words.txt", "--task", "segmentation"),
+        ("score", "words.txt", "train.txt", "--task", "segmentation"),
+        ("report", segmenter, "page.html", "--data", "train.txt"),
+    ):
+        got = run(*arguments)
+        last = got.err.splitlines(keepends=True)[-1]  # `report` says before that there is no log
+        assert (got.code, got.out, last) == (2, "", expected), arguments
+    assert {path.name for path in place.iterdir()} == before
+    got = run("predict", segmenter, stdin=TRAIN.encode())
+    assert (got.code, got.err) == (2, expected.replace("train.txt", "standard input"))
+
+
+def test_warns_of_characters_that_a_segmenter_does_not_know(run: Run, segmenter: Path, place: Path) -> None:
+    (place / "es.txt").write_text(SPANISH)
+    warning = (
+        "mtlstruct: warning: es.txt: 100% of 42 characters are unknown to the model: was it trained on text of "
+        "this kind?\n"
+    )
+    got = run("predict", segmenter, "es.txt", "--raw")
+    assert (got.code, got.err) == (0, warning)
+    assert got.out.replace(" ", "") == SPANISH.replace(" ", "")
+    assert warning in run("evaluate", segmenter, "es.txt").err
+    options = ("--task", "segmentation", "-q", "--valid", "es.txt")
+    assert warning in run("train", "c.tpl", "words.txt", "new.mtl", *options).err
+    for arguments in (("predict", segmenter, "words.txt", "--raw"), ("evaluate", segmenter, "words.txt")):
+        assert "warning" not in run(*arguments).err
+    many = run("predict", segmenter, "--raw", stdin=(SPANISH * 500).encode())  # judged before the end, once
+    assert many.err.count("are unknown to the model") == 1
+
+
+def test_says_that_blanks_are_dropped_unless_they_are_kept(run: Run, segmenter: Path) -> None:
+    text = "今天天气好\n今 天天气\u3000好\n"
+    note = (
+        "mtlstruct: note: standard input, line 2: blanks of the input are dropped and all words found anew "
+        "(--raw keeps blanks as word boundaries)\n"
+    )
+    got = run("predict", segmenter, stdin=text.encode())
+    assert (got.out, got.err) == ("今天  天气  好\n今天  天气  好\n", note)
+    for option in ("--raw", "--partial"):
+        got = run("predict", segmenter, option, stdin=text.encode())
+        assert (got.out, got.err) == ("今天  天气  好\n今  天  天气  好\n", "")
+    assert run("predict", segmenter, stdin="今天天气好\n".encode()).err == ""
+
+
+def test_says_which_task_other_data_are_for(run: Run, place: Path) -> None:
+    (place / "text.txt").write_text("a b c\nd e\nf g h i\nj\nk l m n o\n")
+    got = run("train", "a.tpl", "text.txt", "new.mtl")
+    assert (got.code, "segmented text, a sentence a line, is for --task segmentation" in got.err) == (2, True)
+    trees = "1 Eva _ N N _ 2 subj _ x\n2 canta _ V V _ 0 root _ y\n\n1 canta _ V V _ 0 root _ y\n"
+    (place / "trees.txt").write_text(trees)
+    note = "note: the data look like CoNLL trees, for --task dependency"
+    assert note in run("train", "a.tpl", "trees.txt", "new.mtl").err
+    assert note not in run("train", "a.tpl", "train.txt", "new.mtl").err
 
 
 # weights and templates --------------------------------------------------------------------------------------

@@ -375,3 +375,21 @@ def test_stream_of_partly_labelled_rows(batch_tokens: int) -> None:
         with pytest.raises(FormatError) as caught:
             partly(raw)
         assert str(caught.value) == problem
+
+
+@pytest.mark.parametrize(
+    ("raw", "hint"),
+    [
+        (
+            "a b c\nd e\nf g h i\nj\nk l m n o\n",
+            "; segmented text, a sentence a line, is for --task segmentation",
+        ),
+        ("# text = a b\n1\ta\n", "; trees with comments (CoNLL-U) are for --task dependency"),
+        ("a N\nb N\n\nc N\nd\ne N\n", ""),  # a column file with one bad row
+    ],
+)
+def test_says_what_lines_that_are_no_rows_may_be(tmp_path: Path, raw: str, hint: str) -> None:
+    (tmp_path / "data").write_text(raw)
+    with pytest.raises(FormatError) as caught:
+        columns.read(tmp_path / "data")
+    assert caught.value.problem.partition("; ")[2] == hint.removeprefix("; ")

@@ -111,6 +111,64 @@ def test_refuses_a_file_without_words(tmp_path: Path, raw: str) -> None:
         assert caught.value.path == str(path)
 
 
+def rows(labels: str, columns: str = "") -> str:
+    """A column file with these labels, three rows a sentence."""
+    lines = [f"w{n}{columns} {label}" for n, label in enumerate(labels.split())]
+    return "\n\n".join("\n".join(lines[n : n + 3]) for n in range(0, len(lines), 3)) + "\n"
+
+
+COLUMN_FILES = {
+    "chunks": rows("B-PER I-PER O", " N"),
+    "fields": rows("I-<day> <day> I-<month>", " x y"),
+    "chunks after a while": rows("O " * 30 + "B-LOC"),
+    "no chunk": rows("O " * 30),
+    "characters": "今 B\n天 E\n天 B\n气 E\n好 S\n",
+    "parts of speech": rows("D N V P " * 6),
+    "trees": "# text = a b c\n" + "".join(f"{n}\tw\t_\tN\t0\t_\n" for n in (1, 2, 3)),
+}
+
+SEGMENTED_TEXTS = {
+    "one label": "维生素 B\n" * 3,
+    "names that look like labels": "他 喜欢 B-52\n我 喜欢 S-300\n" * 3,
+    "two words a line": "好 。\n是 。\n不 。\n" * 20,
+    "two words in Latin letters": "".join(f"see page{n}\n" for n in range(30)),
+    "two rows": "今 B-X\n天 I-X\n",
+    "lines of other lengths": "a O\nb B-PER\nc d B-PER\n" * 10,
+    "one word a line": "今天\n\n天气\n" * 20,
+    "numbers": "".join(f"第 {n % 3}\n" for n in range(40)),
+}
+
+
+@pytest.mark.parametrize("raw", COLUMN_FILES.values(), ids=COLUMN_FILES)
+def test_rejects_column_files(tmp_path: Path, raw: str) -> None:
+    path = put(tmp_path, raw)
+    for reader in (segmented.read, lambda path: list(segmented.words(path))):
+        with pytest.raises(FormatError, match=r"expected segmented text .* got a column file") as caught:
+            reader(path)
+        assert (caught.value.path, caught.value.line) == (str(path), 2 if raw.startswith("#") else 1)
+    for spaced in (False, True):
+        for batch_tokens in (1, 20000):
+            with pytest.raises(FormatError, match="got a column file"):
+                streamed(raw, spaced=spaced, batch_tokens=batch_tokens)
+    assert segmented.vocabulary(path)  # a word list may have columns of any sort
+
+
+@pytest.mark.parametrize("raw", SEGMENTED_TEXTS.values(), ids=SEGMENTED_TEXTS)
+def test_segmented_text_is_no_column_file(tmp_path: Path, raw: str) -> None:
+    assert segmented.read(put(tmp_path, raw)).tokens
+    assert list(segmented.words(put(tmp_path, raw)))
+    for batch_tokens in (1, 20000):
+        assert streamed(raw, batch_tokens=batch_tokens)
+
+
+def test_says_once_where_blanks_are_dropped() -> None:
+    for spaced, expected in ((False, [2]), (True, [])):
+        seen: list[int] = []
+        source = io.BytesIO("今天\n天 气\n很 好\n".encode())
+        list(segmented.stream(source, raw=spaced, source="<stdin>", batch_tokens=1, on_blanks=seen.append))
+        assert seen == expected
+
+
 def test_refuses_bad_bytes_and_nul(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="expected utf-8 text, got byte 0xff at offset 2") as caught:
         segmented.read(put(tmp_path, b"a b\n\nc \xff\n"))

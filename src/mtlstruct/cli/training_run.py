@@ -243,10 +243,14 @@ class TrainingRun:
         return replace(training, model=replace(model, facts=model.facts | {"temperature": temperature}))
 
     def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
+        from mtlstruct.cli.unknown import UnknownCharacters
         from mtlstruct.tasks import base as scoring
 
         if valid is None:
             return None
+        unknown = UnknownCharacters(training.model, str(self.valid))
+        unknown.see(valid)
+        unknown.finish()
         return scoring.scores_of(training.model, valid, training.model.predict(valid))
 
 
@@ -281,6 +285,18 @@ def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, tem
     if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         say(f"note: all {some}; the last column is taken for the label")
+    if task == "sequence" and _are_trees(corpus):
+        say(
+            "note: the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
+        )
+
+
+def _are_trees(corpus: Corpus) -> bool:
+    """Whether a column file looks like CoNLL trees: ten columns, tokens numbered from 1, heads in the seventh."""
+    if len(corpus.columns) != 9:
+        return False
+    ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings
+    return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
 
 
 def _say_prepared(shown: Progress, ready: Prepared) -> None:

@@ -154,6 +154,17 @@ class FeatureIndex:
         encoded = self.encode(corpus, sites)
         return encoded.score(weights, np.ones(len(self.templates))), encoded.rows
 
+    def known_cells(self, corpus: Corpus, column: int) -> NDArray[np.bool_] | None:
+        """Which cells of a column some template has seen as they are: bool[T]; None if no template looks at them."""
+        known = [
+            vocabulary.lookup(strings_of(corpus, stream, function)) != ABSENT
+            for stream, function, vocabulary in zip(
+                self.plan.streams, self._functions, self.vocabularies, strict=True
+            )
+            if (stream.column, stream.function, stream.absolute) == (column, "", 0)
+        ]
+        return np.logical_or.reduce(known)[corpus.columns[column].ids] if known else None
+
     @property
     def found(self) -> Int64:
         """Attributes of each template before any was left out: none is."""

@@ -8,6 +8,7 @@ cannot have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -38,7 +39,10 @@ def read(
     lines = text.tidy(text.load(path, encoding))
     least = int(labelled) + max(1, len(names))
     ruler = _Ruler(str(path), least, least if names else None)
-    ruler.check(lines, 1)
+    try:
+        ruler.check(lines, 1)
+    except FormatError as error:
+        raise FormatError(str(path), error.line, error.problem + _other_format(lines)) from None
     if not ruler.width:
         raise FormatError(str(path), None, "no sentences: expected rows of columns, got only blank lines")
     return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names), alone=alone)
@@ -178,6 +182,16 @@ class _Ruler:
             return f"at least {_columns(self.least)}"
         with_label = f" (or {self.most} with a label)" if self.most > self.least else ""
         return _columns(self.least) + with_label
+
+
+def _other_format(lines: list[str]) -> str:
+    """What lines that are no rows of columns may be instead, as the end of a message."""
+    if lines[0].startswith("# "):
+        return "; trees with comments (CoNLL-U) are for --task dependency"
+    widths = Counter(line.count(" ") for line in lines if line)
+    if widths.total() >= 5 and max(widths.values()) * 2 < widths.total():
+        return "; segmented text, a sentence a line, is for --task segmentation"
+    return ""
 
 
 def _columns(count: int) -> str:

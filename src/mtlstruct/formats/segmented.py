@@ -2,12 +2,13 @@
 
 Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels are B I E
 (a word of one character is B), or B M E S. Writing gives two blanks between words, and a line for each line
-read, empty ones too. Refused: a file without words.
+read, empty ones too. Refused: a file without words, and column files (a token a line, its label last).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -35,10 +36,23 @@ FEW = 1 << 14
 STARTS = frozenset("BS")
 ENDS = frozenset("ES")
 
+LOOK = 100
+"""So many filled lines are looked at to tell segmented text from a column file."""
+
+CHUNKS = re.compile(r"O|_|([BIESLUM]-)?<.+>|[BIESLUM]-[A-Za-z].*")
+PLACES = re.compile(r"[BIESLUMO]")
+TAGS_IN_ASCII = re.compile(r"(?=.*[A-Za-z_])[!-~]+")
+"""Forms of the last cell of a column file: a label of chunks or fields, or an unused column; the place of a character
+in a word; any tag."""
+
+ROWS_A_TAG = 4
+"""How often a tag recurs on average, at least: words at the ends of sentences are more varied."""
+
 
 def read(path: str | Path | text.Part, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
     """A whole file with labels. Empty lines are no sentences."""
     lines = _lines(path, encoding)
+    ColumnCheck(str(path)).see(lines, 1)
     lengths = map(len, " ".join(filter(None, lines)).split(" "))
     outputs, labels = label_outputs(text.column(labels_of(lengths, tags)))
     return _corpus(lines, [[len(line) - line.count(" ")] for line in lines], outputs, labels)
@@ -51,13 +65,15 @@ def rows(line: str) -> list[tuple[str]]:
 
 def words(path: str | Path, *, encoding: str = "utf-8") -> Iterator[list[str]]:
     """The words of each line; none for an empty line, so that lines keep their numbers."""
-    for line in _lines(path, encoding):
+    lines = _lines(path, encoding)
+    ColumnCheck(str(path)).see(lines, 1)
+    for line in lines:
         yield line.split(" ") if line else []
 
 
 def vocabulary(path: str | Path, *, encoding: str = "utf-8") -> set[str]:
     """The distinct words of a file: a word list (a word a line) or segmented text."""
-    return set().union(*words(path, encoding=encoding))
+    return set().union(*(line.split(" ") for line in _lines(path, encoding) if line))
 
 
 def known_words(corpus: Corpus) -> set[str]:
@@ -69,15 +85,27 @@ def known_words(corpus: Corpus) -> set[str]:
 
 
 def stream(
-    lines: BinaryIO, *, raw: bool, source: str, encoding: str = "utf-8", batch_tokens: int = 20000
+    lines: BinaryIO,
+    *,
+    raw: bool,
+    source: str,
+    encoding: str = "utf-8",
+    batch_tokens: int = 20000,
+    on_blanks: Callable[[int], None] | None = None,
 ) -> Iterator[Corpus]:
     """Batches of unlabelled lines, as soon as they have been read; see text.blocks for when that is.
 
     Blanks in the input are dropped; if `raw`, they stay word boundaries in the output, whatever is predicted.
-    A batch may hold empty lines and no sentence at all: it must still be written.
+    `on_blanks` is called once with the first line whose blanks are dropped. A batch may hold empty lines and no
+    sentence at all: it must still be written.
     """
+    check = ColumnCheck(source)
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_CHARACTER):
         fresh = text.tidy(block, BLANKS)
+        check.see(fresh, first)
+        if on_blanks is not None and not raw and (number := _first_blank(fresh, first)) is not None:
+            on_blanks(number)
+            on_blanks = None
         pieces = [line.split(" ") if raw else [line.replace(" ", "")] for line in fresh]
         yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces], first=first)
 
@@ -158,6 +186,60 @@ def cut(characters: str, labels: Sequence[str]) -> list[str]:
 def _starts(labels: Sequence[str]) -> list[int]:
     before = ["E", *labels]
     return [i for i, label in enumerate(labels) if label in STARTS or before[i] in ENDS]
+
+
+class ColumnCheck:
+    """Rejects an input whose first lines are rows of a column file.
+
+    Such rows have the same number of cells, at least two, and each ends in a label. Rows are counted as they come
+    in, up to LOOK of them. Lines that begin with "# " are comments there and prove nothing.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.source, self.rows = source, list[str]()
+        self.line = 0  # of the first row
+        self.open = True  # whether it may still be a column file
+
+    def see(self, lines: Sequence[str], first: int) -> None:
+        """Look at the next tidy lines; the first of them is line `first` of the input."""
+        if not self.open:
+            return
+        for number, line in enumerate(lines, first):
+            if line and not line.startswith("# "):
+                self.line = self.line or number
+                self.rows.append(line)
+                if len(self.rows) == LOOK:
+                    break
+        gaps = self.rows[0].count(" ") if self.rows else 1
+        self.open = gaps > 0 and all(row.count(" ") == gaps for row in self.rows)
+        if self.open and self._end_in_labels():
+            label = self.rows[0].rpartition(" ")[2]
+            raise FormatError(
+                self.source,
+                self.line,
+                "expected segmented text (a sentence a line, words separated by blanks), got a column file "
+                f"(for other tasks than segmentation): {gaps + 1} cells a row, the last a label such as {label!r}",
+            )
+        self.open &= len(self.rows) < LOOK
+
+    def _end_in_labels(self) -> bool:
+        """Whether all last cells are labels; the less a form says, the more rows it takes."""
+        cells = [row.rpartition(" ")[2] for row in self.rows]
+        rows, distinct = len(cells), set(cells)
+        return (
+            (rows >= 3 and distinct != {"O"} and all(map(CHUNKS.fullmatch, distinct)))
+            or (rows >= 5 and len(distinct) > 1 and all(map(PLACES.fullmatch, distinct)))
+            or (
+                rows >= 20
+                and len(distinct) * ROWS_A_TAG <= rows
+                and all(map(TAGS_IN_ASCII.fullmatch, distinct))
+            )
+        )
+
+
+def _first_blank(lines: Sequence[str], first: int) -> int | None:
+    """The number of the first tidy line that has a blank in it."""
+    return next((number for number, line in enumerate(lines, first) if " " in line), None)
 
 
 def _lines(path: str | Path | text.Part, encoding: str) -> list[str]:

@@ -58,6 +58,7 @@ def evaluate(
     stands what the model's probabilities are worth: the expected calibration error, and how improbable they find the
     right labels.
     """
+    from mtlstruct.cli.unknown import UnknownCharacters
     from mtlstruct.model.model import Model
     from mtlstruct.tasks import base as scoring
 
@@ -73,6 +74,9 @@ def evaluate(
         predictions = lattice.best()
         relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
         seconds = time.perf_counter() - began
+    unknown = UnknownCharacters(loaded, str(gold))
+    unknown.see(corpus)
+    unknown.finish()
     found = scoring.scores_of(loaded, corpus, predictions, vocabulary, relations)
     worth = None
     if lattice.probable:

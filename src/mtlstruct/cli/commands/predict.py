@@ -51,7 +51,11 @@ def predict(
         typer.Option("-o", "--out", help="Where to write; - is stdout. A file appears when it is whole."),
     ] = STANDARD,
     raw: Annotated[
-        bool, typer.Option("--raw", help="The input is plain text; its blanks stay word boundaries.")
+        bool,
+        typer.Option(
+            "--raw",
+            help="Segmentation: blanks of the input stay word boundaries. Without it they are dropped.",
+        ),
     ] = False,
     scores: Annotated[
         bool, typer.Option("--scores", help="Write how probable each label (or word) and each sentence is.")
@@ -93,8 +97,13 @@ def predict(
     Column data come back with the label as one more column, plain text as words with blanks between them, CoNLL
     trees with new heads and all else as it was. Output begins while input is still coming, in the same order.
     Scores and N best are written as by crf_test.
+
+    A segmentation model reads text with or without blanks and finds all words anew: blanks of the input are dropped,
+    and a note says so. With --raw they stay word boundaries. Either way words are written with two blanks between
+    them, and all other characters come back as they were.
     """
     from mtlstruct.cli.output import Wishes, annotated
+    from mtlstruct.cli.unknown import UnknownCharacters
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
 
@@ -136,11 +145,14 @@ def predict(
                     sink.write(piece)
         return
     with reading(data) as source, _writing(out, encoding) as sink:
-        for batch in batches(loaded, source, raw, data, encoding, partial=partial, size=size):
+        unknown = UnknownCharacters(loaded, _named(data))
+        for batch in batches(loaded, source, raw, data, encoding, partial=partial, size=size, notes=True):
+            unknown.see(batch)
             limits = and_given(loaded, batch, pairs) if partial else pairs
             with located(_named(data), batch), _complaining(encoding):
                 sink.write(annotated(loaded, batch, limits, wishes))
             sink.flush()  # whoever waits at the other end of a pipe gets the answer now
+        unknown.finish()
 
 
 def batches(
@@ -152,8 +164,12 @@ def batches(
     *,
     partial: bool = False,
     size: int = BATCH,
+    notes: bool = False,
 ) -> Iterator[Corpus]:
-    """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time."""
+    """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time.
+
+    With `notes`, blanks that are dropped from text to be segmented are mentioned on stderr.
+    """
     from mtlstruct.formats import columns, conll, items, segmented
     from mtlstruct.formats import jsonl as dicts
 
@@ -171,7 +187,14 @@ def batches(
             alone=model.task == "multiclass",
         )
     if model.task == "segmentation":
-        return segmented.stream(source, raw=raw or partial, source=name, encoding=encoding, batch_tokens=size)
+        return segmented.stream(
+            source,
+            raw=raw or partial,
+            source=name,
+            encoding=encoding,
+            batch_tokens=size,
+            on_blanks=(lambda line: _say_blanks_are_dropped(name, line)) if notes else None,
+        )
     if model.task == "dependency":
         return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
     known = {*model.labels, *UNKNOWN_LABELS} if partial else None
@@ -198,6 +221,13 @@ def and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constra
         assert outputs is not None
         given = keeping(outputs, len(model.labels))
     return given & (pairs or Constraints())
+
+
+def _say_blanks_are_dropped(name: str, line: int) -> None:
+    complain(
+        f"note: {name}, line {line}: blanks of the input are dropped and all words found anew "
+        "(--raw keeps blanks as word boundaries)"
+    )
 
 
 @contextmanager
