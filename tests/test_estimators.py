@@ -107,6 +107,17 @@ def test_scores_are_those_of_conlleval_or_accuracy(tagger):
     assert other.score(X, plain) == pytest.approx(right / sum(map(len, plain)))
 
 
+def test_labels_with_and_without_prefix_are_scored_by_accuracy():
+    fields = [
+        [label.removeprefix("I-").replace("B-", "I-") for label in labels] for labels in Y
+    ]  # as GROBID's
+    assert any(label.startswith("I-") for labels in fields for label in labels)
+    labeler = SequenceLabeler(c=0.5, gap=0.1).fit(X[:60], fields[:60])
+    pairs = zip(labeler.predict(X[60:]), fields[60:], strict=True)
+    hits = [a == b for found, gold in pairs for a, b in zip(found, gold, strict=True)]
+    assert labeler.score(X[60:], fields[60:]) == pytest.approx(sum(hits) / len(hits))
+
+
 def test_grid_search_and_cross_validation():
     grid = GridSearchCV(SequenceLabeler(gap=0.1), {"c": [0.01, 1.0], "method": ["mtl", "svm"]}, cv=2)
     grid.fit(X[:60], Y[:60])
