@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import tempfile
@@ -109,6 +110,14 @@ def parts_of(raw: bytes) -> tuple[dict[str, Any], Arrays]:
         file.write(raw)
         file.flush()
         return archive.read(file.name)
+
+
+def sealed(raw: bytes) -> bytes:
+    """Make the digest at the end of a changed file right, so that loading goes on to its content."""
+    content = raw[: -archive.DIGEST_SIZE]
+    if not content.endswith(archive.SEAL):
+        content = raw + archive.SEAL
+    return content + hashlib.sha256(content).hexdigest().encode()
 
 
 def scratched(raw: bytes, take: Taking) -> bytes:
@@ -229,8 +238,9 @@ def zipped(header: dict[str, Any], arrays: Arrays) -> bytes:
         directory += struct.pack("<4sH5H3I2H3H2I", b"PK\1\2", 20, *common, 0, 0, 0, 0, len(files)) + raw
         files += struct.pack("<4s5H3I2H", b"PK\3\4", *common) + raw + data
     count = len(entries)
-    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, count, count, len(directory), len(files), 0)
-    return bytes(files + directory + end)
+    comment = len(archive.SEAL) + archive.DIGEST_SIZE
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, count, count, len(directory), len(files), comment)
+    return sealed(bytes(files + directory + end))
 
 
 @cache

@@ -6,10 +6,9 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from naive import corpus, random_corpus
 
+from fuzz.models import sealed
 from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
 from mtlstruct.model.model import Model
@@ -151,13 +150,19 @@ def test_what_is_not_a_model_is_refused_with_a_sentence(tmp_path, saved):
     (tmp_path / "empty.mtl").write_bytes(b"")
     with zipfile.ZipFile(tmp_path / "other.mtl", "w") as z:
         z.writestr("x.txt", "y")
+    seal(tmp_path / "other.mtl")
     for name in ("text.mtl", "empty.mtl", "other.mtl", "missing.mtl", ""):
         with pytest.raises(ModelFileError):
             Model.load(tmp_path / name)
 
 
+def seal(path):
+    """Makes the digest right, so that loading goes on to the content."""
+    path.write_bytes(sealed(path.read_bytes()))
+
+
 def rewritten(saved, path, change):
-    """The model with its header or arrays changed, checksums made right again."""
+    """The model with its header or arrays changed, and the digest of the new content."""
     header, arrays = archive.read(saved)
     arrays = {k: np.array(v) for k, v in arrays.items()}
     header = json.loads(json.dumps(header))
@@ -231,25 +236,6 @@ def test_a_model_that_contradicts_itself_is_refused(name, saved, tmp_path):
         Model.load(rewritten(saved, tmp_path / "bad.mtl", HOSTILE[name]))
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.data())
-def test_flipped_bits_and_truncation_never_get_through(saved, tmp_path, data):
-    raw = bytearray(saved.read_bytes())
-    if data.draw(st.booleans()):
-        raw = raw[: data.draw(st.integers(0, len(raw) - 1))]
-    else:
-        at = data.draw(st.integers(0, len(raw) - 1))
-        raw[at] ^= 1 << data.draw(st.integers(0, 7))
-    path = tmp_path / "flip.mtl"
-    path.write_bytes(raw)
-    try:
-        loaded = Model.load(path)
-    except ModelFileError:
-        return
-    # A flip in padding or in the zip's own bookkeeping may be harmless; then nothing has changed.
-    assert np.array_equal(loaded.predict(fresh_text()), Model.load(saved).predict(fresh_text()))
-
-
 def test_compressed_entries_are_refused(saved, tmp_path):
     with (
         zipfile.ZipFile(saved) as old,
@@ -257,6 +243,7 @@ def test_compressed_entries_are_refused(saved, tmp_path):
     ):
         for name in old.namelist():
             new.writestr(name, old.read(name))
+    seal(tmp_path / "bomb.mtl")
     with pytest.raises(ModelFileError, match="compressed"):
         Model.load(tmp_path / "bomb.mtl")
 
@@ -267,7 +254,8 @@ def test_absurd_array_headers_are_refused(saved, tmp_path):
     with zipfile.ZipFile(tmp_path / "huge.mtl", "w", zipfile.ZIP_STORED) as new:
         new.writestr("model.json", "{}")
         new.writestr("weights/0.npy", npy)
-    with pytest.raises(ModelFileError):
+    seal(tmp_path / "huge.mtl")
+    with pytest.raises(ModelFileError, match="its shape says otherwise"):
         Model.load(tmp_path / "huge.mtl")
 
 
@@ -296,7 +284,8 @@ def test_what_is_no_text_and_no_number_in_the_header_is_refused(value, saved, tm
             if name == "model.json":
                 found = json.dumps(json.loads(found) | {"note": value})
             new.writestr(name, found)
-    with pytest.raises(ModelFileError, match="damaged"):
+    seal(tmp_path / "bad.mtl")
+    with pytest.raises(ModelFileError, match=r"the model file is damaged: (model\.json holds|'utf-8' codec)"):
         Model.load(tmp_path / "bad.mtl")
 
 
@@ -307,7 +296,7 @@ def test_entries_that_overlap_are_refused(saved, tmp_path):
         first, second = file.infolist()[1:3]
     directory = raw.rindex(b"PK\x01\x02", 0, raw.index(second.filename.encode(), file.start_dir))
     raw[directory + 42 : directory + 46] = struct.pack("<I", first.header_offset)
-    (tmp_path / "overlap.mtl").write_bytes(raw)
+    (tmp_path / "overlap.mtl").write_bytes(sealed(bytes(raw)))
     with pytest.raises(ModelFileError, match="inside another entry"):
         Model.load(tmp_path / "overlap.mtl")
 

@@ -34,7 +34,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.web import Page
 
 FORMAT = "mtlstruct model"
-VERSION = 1
+VERSION = 2
 TAGS = ("bie", "bmes")
 UNCALIBRATED = (
     "probabilities are not calibrated: the model was trained for a margin, so they are not reliable; fit a "

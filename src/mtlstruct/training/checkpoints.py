@@ -1,8 +1,9 @@
 """Checkpoints: the state of a run in one file, written now and then, from which a later run goes on to the same bits.
 
-The file is a container like that of models: plain arrays and JSON, checksums, whole or not there. Beside the state it
-holds the *facts*, everything that the run depends on, and a run with other facts is refused. An array that is
-mostly zeros is kept as what is in it, which makes the dual of a large corpus small.
+The file is a container like that of models: plain arrays and JSON, a digest over the whole file, written
+completely or not at all. Beside the state it holds the *facts*, everything that the run depends on, and a
+run with other facts is refused. An array that is mostly zeros is kept as what is in it, which makes the
+dual of a large corpus small.
 
 Refused: a checkpoint of other data, options or versions; one that nobody asked to go on from; a damaged one.
 """
@@ -30,7 +31,7 @@ from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 
 FORMAT = "mtlstruct checkpoint"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".checkpoint"
 
 _PLAIN = re.compile("[<|][bui][1248]|<f[248]")

@@ -20,6 +20,7 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
+from mtlstruct.cli.errors import complain
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 if TYPE_CHECKING:
