@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import signal
 
 import pytest
 from commands import Ran, Run
@@ -12,6 +13,15 @@ from mtlstruct import cli
 
 settings.register_profile("kernels", deadline=None)  # the first example may have to wait for a compiler
 settings.load_profile("kernels")
+
+
+def pytest_configure() -> None:
+    """Handle SIGINT in the suite and in its children, also if the suite was started with SIGINT ignored.
+
+    A shell without job control starts background jobs so, and children inherit an ignored signal. Tests that
+    send SIGINT to themselves or to a child would wait for nothing.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import TRAIN, Run
+from commands import TRAIN, Run, sigint_ignored
 from test_cli_labels import GOLD
 from test_cli_trees import TEMPLATES as ARCS
 
@@ -137,6 +137,18 @@ def test_a_signal_outside_learning_does_not_wait(
 def interrupt() -> None:
     """Ctrl-C."""
     signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_that_was_started_with_sigint_ignored_goes_on(
+    run: Run, place: Path, at_pass: Callable[..., None]
+) -> None:
+    at_pass(2, interrupt)
+    with sigint_ignored():
+        got = run(*KEPT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    assert got.code == 0, got.err
+    assert "ending with a checkpoint" not in got.err
+    assert Path("m.mtl").exists()
 
 
 def test_what_is_not_the_same_run_is_refused(run: Run, place: Path, at_pass: Callable[..., None]) -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import sigint_ignored
 
 COMMAND = [sys.executable, "-m", "mtlstruct"]
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nB\n"
@@ -140,6 +141,23 @@ def test_an_interrupt_in_the_middle_of_training(place: Path, number: int, code: 
     assert b"Traceback" not in b"".join(rest)
     assert ((place / "m.mtl").read_bytes(), (place / "m.mtl.log.jsonl").read_bytes()) == old
     assert not list(place.glob(".*.part"))
+
+
+def test_children_of_the_suite_can_be_interrupted() -> None:
+    waiting = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(waiting, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
+
+
+def test_children_can_be_interrupted_if_the_suite_was_started_with_sigint_ignored() -> None:
+    test = f"{__file__}::{test_children_of_the_suite_can_be_interrupted.__name__}"
+    with sigint_ignored():
+        line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

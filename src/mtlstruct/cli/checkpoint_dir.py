@@ -56,7 +56,7 @@ class CheckpointDir:
 
 
 class Stage(Checkpoint):
-    """One training of a run. As a context it listens to SIGINT and SIGTERM."""
+    """One training of a run. As a context it handles SIGINT and SIGTERM, unless they are ignored."""
 
     def __init__(self, folder: CheckpointDir, name: str, log: RunLog, shown: Progress) -> None:
         super().__init__(folder.path / f"{name}{SUFFIX}", folder.every)
@@ -100,7 +100,8 @@ class Stage(Checkpoint):
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            numbers = (signal.SIGINT, signal.SIGTERM)
+            both = (signal.SIGINT, signal.SIGTERM)
+            numbers = [number for number in both if signal.getsignal(number) != signal.SIG_IGN]
             self._before = {number: signal.signal(number, self._hear) for number in numbers}
         return self
 

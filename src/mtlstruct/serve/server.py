@@ -139,7 +139,10 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Signals end the server, and nothing else. Only the main thread can hear them."""
+        """End the server on SIGINT and SIGTERM. A signal that is ignored, as in a background job, stays ignored.
+
+        Only the main thread can handle signals.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -147,7 +150,9 @@ class Server(uvicorn.Server):
         def stop(number: int, frame: FrameType | None) -> None:
             self.handle_exit(number, frame)
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        both = (signal.SIGINT, signal.SIGTERM)
+        numbers = [number for number in both if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, stop) for number in numbers}
         try:
             yield
         finally:
