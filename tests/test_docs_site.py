@@ -1,9 +1,13 @@
-"""The documentation site: every page is in its menu, and API pages name modules that exist."""
+"""The documentation: every page is in the menu, links lead somewhere, API pages name modules that exist."""
 
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -27,3 +31,68 @@ def test_api_pages_name_what_exists(page: str) -> None:
     for name in names:
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute) or import_module(name)
+
+
+# Links -----------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    *(f"docs/{page}" for page in PAGES),
+    *sorted(path.name for path in ROOT.glob("*.md")),
+    "examples/README.md",
+]
+CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.S | re.M)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+MARKUP_LINK = re.compile(r"<(?:a|img|source|video|iframe)\b")
+BROKEN = {
+    "page": "[text](missing.md)",
+    "anchor": "[text](models.md#missing)",
+    "picture": "![text](images/missing.png)",
+    "reference": "[text][mtlstruct.missing]",
+}
+
+
+def prose(path: Path) -> str:
+    """A Markdown file without its code."""
+    return CODE.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings of a Markdown file."""
+    titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.M)
+    words = [re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles]
+    return {re.sub(r"[-\s]+", "-", title) for title in words}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_within_the_repository_lead_somewhere(name: str) -> None:
+    for target in LINK.findall(prose(ROOT / name)):
+        file, _, anchor = target.partition("#")
+        if file.startswith(("https://", "http://")):
+            continue
+        path = (ROOT / name).parent / file if file else ROOT / name
+        assert path.is_file(), f"{name}: {target} is missing"
+        # API pages get their anchors from docstrings: only mkdocs knows them.
+        if anchor and path.parent.name != "api":
+            assert anchor in anchors(path), f"{name}: {target} has no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_are_not_written_as_markup(page: str) -> None:
+    """Mkdocs checks the links that are written in Markdown, and no others."""
+    assert not MARKUP_LINK.search(prose(ROOT / "docs" / page))
+
+
+@pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mtlstruct[docs]")
+@pytest.mark.parametrize("kind", ["none", *BROKEN])
+def test_a_broken_link_fails_the_build(tmp_path: Path, kind: str) -> None:
+    for folder in ("docs", "scripts", "src"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.copy(ROOT / "mkdocs.yml", tmp_path)
+    with (tmp_path / "docs" / "report.md").open("a", encoding="utf-8") as page:
+        page.write(f"\n{BROKEN.get(kind, '')}\n")
+    *_, last = (ROOT / "scripts" / "docs").read_text(encoding="utf-8").splitlines()
+    command = [sys.executable, "-m", "mkdocs", *last.partition('/bin/mkdocs" ')[2].split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) == (kind == "none"), done.stderr
+    if kind != "none":
+        assert "missing" in done.stderr
