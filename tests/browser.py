@@ -85,6 +85,14 @@ def overflow(driver: Any) -> int:
     )
 
 
+def check_widths(driver: Any, widths: tuple[int, ...] = (400, 320, 1200)) -> None:
+    """Fails if the page scrolls sideways at one of these widths."""
+    for width in widths:
+        resize(driver, width)
+        settled(driver)
+        assert overflow(driver) == 0, width
+
+
 def settled(driver: Any) -> None:
     """Waits until pictures are drawn for their new width: two frames."""
     driver.execute_async_script(

@@ -42,6 +42,16 @@ here O
 TEMPLATES = (
     "U<i>:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,0]\nU3:%x[-2,0]/%x[2,0]\nU4:%x[0,0]/%x[1,0]/%x[2,0]\nB\n"
 )
+# Names without a blank that are wider than a telephone, and pairs of labels with features of their own.
+WORD, LABEL = (
+    "Donaudampfschifffahrtsgesellschaftskapitänspatent",
+    "LABEL_WITH_A_NAME_THAT_IS_WIDER_THAN_A_TELEPHONE",
+)
+LONG = "".join(
+    f"{WORD}{n} B-{LABEL}_{n % 3}\nx{n % 2} I-{LABEL}_{n % 3}\nlives O\nin O\n{WORD} B-{LABEL}_{(n + 1) % 3}\n\n"
+    for n in range(6)
+)
+LONG_TEMPLATES = f"U_{LABEL}:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB_{LABEL}:%x[0,0]\nB1:%x[-1,0]\nB\n"
 SEGMENTED = "ab c def\nab c\nc c ab\nabcdefg c\n"
 
 CASES = {
@@ -55,6 +65,7 @@ CASES = {
     "mira": (TEMPLATES, SEQUENCES, ["--method", "mira", "--max-iter", "3"]),
     "crf-l2": (TEMPLATES, SEQUENCES, ["--method", "crf-l2"]),
     "online-mkl": (TEMPLATES, SEQUENCES, ["--method", "online-mkl"]),
+    "long": (LONG_TEMPLATES, LONG, []),
 }
 Train = Callable[[str], Path]
 
@@ -247,10 +258,64 @@ def test_pages_draw_themselves_and_ask_for_nothing(driver: Any, trained: Train, 
 
 @pytest.mark.parametrize("name", CASES)
 def test_pages_are_never_wider_than_the_window(driver: Any, trained: Train, name: str) -> None:
-    show(driver, write(trained(name)), 390)
-    for width in (390, 320, 1200):
+    show(driver, write(trained(name)), 400)
+    chromium.check_widths(driver)
+
+
+@pytest.mark.parametrize("name", ["sequence", "labels", "multiclass", "long"])
+def test_explanations_are_never_wider_than_the_window(driver: Any, trained: Train, name: str) -> None:
+    folder = trained(name)
+    files = [str(folder / file) for file in ("m.mtl", "train.txt", "explanations.html")]
+    assert cli.run(["explain", *files[:2], "--html", files[2]]) == 0
+    show(driver, folder / "explanations.html", 400)
+    driver.execute_script("document.querySelectorAll('details').forEach(choice => { choice.open = true })")
+    chromium.check_widths(driver)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_box_has_a_visible_title(driver: Any, trained: Train, name: str) -> None:
+    show(driver, write(trained(name)))
+    for row in range(len(driver.find_elements("css selector", "#templates tr.opens"))):
+        click(driver, "#templates tr.opens", row)
+    script = """
+        const kinds = '.card, .tile, .pairs, .two-up > div:has(table), .features > div';
+        const boxes = [...document.querySelectorAll(kinds)];
+        const title = box => box.querySelector(':scope > :is(h2, h3, dt)');
+        const seen = node => node && node.textContent.trim() && node.getClientRects().length;
+        return [boxes.length, boxes.filter(box => !seen(title(box))).map(box => box.textContent)];
+    """
+    for width in (1200, 400):
         chromium.resize(driver, width)
         chromium.settled(driver)
+        count, untitled = driver.execute_script(script)
+        assert count > 20
+        assert untitled == [], width
+    pairs = "return document.querySelectorAll('.pairs .features > div').length"
+    assert driver.execute_script(pairs) > 1 or name != "long"
+
+
+def test_cells_of_the_confusion_matrix_are_not_broken(driver: Any, trained: Train) -> None:
+    cells = [[right, chosen, 123456] for right in range(7) for chosen in range(7)]
+    folder = trained("long")
+    page = write(folder).read_text(encoding="utf-8")
+    known = embedded(folder / "report.html")["assessment"]["confusions"][0]
+    assert len(known["names"]) == 7
+    old = json.dumps(known["cells"], separators=(",", ":"))
+    assert page.count(old) == 1
+    (folder / "full.html").write_text(page.replace(old, json.dumps(cells)), encoding="utf-8")
+    show(driver, folder / "full.html")
+    script = """
+        return [...document.querySelectorAll('table.heat td')].map(cell => {
+            const text = document.createRange();
+            text.selectNodeContents(cell);
+            const [inner, outer] = [text.getBoundingClientRect(), cell.getBoundingClientRect()];
+            return text.getClientRects().length === 1 && inner.left >= outer.left && inner.right <= outer.right;
+        });
+    """
+    for width in (320, 400, 1200):
+        chromium.resize(driver, width)
+        chromium.settled(driver)
+        assert driver.execute_script(script) == [True] * 49, width
         assert chromium.overflow(driver) == 0, width
 
 

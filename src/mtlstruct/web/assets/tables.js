@@ -74,8 +74,8 @@ function meter(text, share, room = 72) {
 function heatTable({names, cells, rows, axis}) {
   const counts = names.map(() => names.map(() => 0));
   for (const [right, chosen, count] of cells) counts[right][chosen] = count;
-  const head = el('tr', null, el('th', {class: 'corner'}, ''), names.map(name => el('th', {scope: 'col'}, name)));
-  const body = names.map((name, right) => el('tr', null, el('th', {scope: 'row'}, name), names.map((other, chosen) => {
+  const head = el('tr', null, el('th', {class: 'corner'}, ''), names.map(name => el('th', {scope: 'col'}, el('span', null, name))));
+  const body = names.map((name, right) => el('tr', null, el('th', {scope: 'row'}, el('span', null, name)), names.map((other, chosen) => {
     const count = counts[right][chosen];
     const cell = el('td', {class: count ? null : 'zero', ...(count ? tipped(() => [`${name} → ${other}`,
       `${whole(count)} of ${whole(rows[right])} (${(100 * count / rows[right]).toFixed(1)}%) ${right === chosen ? 'are right' : `were taken for ${other}`}`]) : {})}, count ? whole(count) : '·');
