@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import browser as chromium
+import numpy as np
 import pytest
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
@@ -18,7 +19,11 @@ from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
 from mtlstruct import cli, load
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.evaluation.error_analysis import Assessment, Group
+from mtlstruct.evaluation.metrics import ChunkScores, Counts
 from mtlstruct.formats import columns
+from mtlstruct.model.calibration import Reliability, Trust
+from mtlstruct.report.html_report import make_report
 
 # Names that would be markup if a page put them in as it found them.
 SEQUENCES = """\
@@ -317,6 +322,37 @@ def test_cells_of_the_confusion_matrix_are_not_broken(driver: Any, trained: Trai
         chromium.settled(driver)
         assert driver.execute_script(script) == [True] * 49, width
         assert chromium.overflow(driver) == 0, width
+
+
+def test_scores_have_the_digits_that_evaluate_prints(driver: Any, trained: Train, tmp_path: Path) -> None:
+    """Figures are rounded once, and exact halves to the even digit, as conlleval does it."""
+    tricky = [
+        (101, 101, 50),
+        (101, 101, 51),
+        (103, 103, 63),
+        (117, 117, 50),
+        (32, 32, 1),
+        (32, 32, 3),
+        (32, 96, 7),
+    ]
+    types = {f"T{n}": Counts(*counts) for n, counts in enumerate(tricky)}
+    found = ChunkScores(Counts(3200, 3200, 100), types, 1, 800, 401)
+    trust = Trust(1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1)))
+    assessment = Assessment("x", found, (Group("by chunk type", types),), (), trust)
+    page = make_report(load(trained("sequence") / "m.mtl"), assessment=assessment)
+    page.save(tmp_path / "r.html")
+    show(driver, tmp_path / "r.html")
+    _, total, *printed = found.table().splitlines()
+    number = re.compile(r"\d+\.\d\d")
+    tiles = driver.find_elements("css selector", "#scores .tile dd")
+    assert sorted(tile.text for tile in tiles) == sorted(number.findall(total))
+    script = """
+        const rows = [...document.querySelectorAll('#scores tbody tr')];
+        return rows.map(row => [2, 3, 1].map(n => row.cells[n].textContent));
+    """
+    assert driver.execute_script(script) == [number.findall(line) for line in printed]
+    tiles = driver.find_elements("css selector", "#calibration .tile dd")
+    assert [tile.text.rstrip("%") for tile in tiles] == re.findall(r"\d+(?:\.\d+)?", trust.line())
 
 
 def test_the_table_is_sorted_and_searched(driver: Any, trained: Train) -> None:

@@ -219,11 +219,11 @@ def _features(model: Model) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """What is no finite number becomes null, and single precision what it is in print."""
+    """Replace numbers that are not finite by null. Nothing is rounded here: the page rounds what it prints."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     if isinstance(value, float):
-        return float(f"{value:.6g}") if math.isfinite(value) else None
+        return value if math.isfinite(value) else None
     return value

@@ -28,7 +28,18 @@ function svg(name, attributes, ...children) {
 
 const known = value => value !== null && value !== undefined;
 const whole = value => known(value) ? value.toLocaleString('en-US') : '–';
-const percent = value => known(value) ? value.toFixed(2) : '–';
+const percent = value => known(value) ? rounded(value, 'toFixed', 2) : '–';
+
+/**
+ * Rounds as Python's format does, so that pages and commands print the same digits: to the nearest decimal, and
+ * a value halfway between two to the even one. toFixed and toPrecision alone round it away from zero.
+ */
+function rounded(value, method, digits) {
+  const near = value[method](digits);
+  const exact = value[method](digits + 30);
+  const below = exact.slice(0, near.length);
+  return /^50*$/.test(exact.slice(near.length)) && /[02468]$/.test(below) ? below : near;
+}
 
 /** A few significant digits: 1234.5 is 1,235, 0.01234 is 0.0123. */
 function figure(value, digits = 4) {
@@ -37,13 +48,13 @@ function figure(value, digits = 4) {
   const size = Math.abs(value);
   if (size >= 10 ** digits) return Math.round(value).toLocaleString('en-US');
   if (size < 1e-4) return value.toExponential(2);
-  return String(Number(value.toPrecision(digits)));
+  return String(Number(rounded(value, 'toPrecision', digits)));
 }
 
 /** The same with all its digits, for numbers that stand below each other. */
 function column(value) {
   if (!known(value) || value === 0 || Math.abs(value) >= 1e4 || Math.abs(value) < 1e-4) return figure(value);
-  return value.toPrecision(4);
+  return rounded(value, 'toPrecision', 4);
 }
 
 function bytes(value) {

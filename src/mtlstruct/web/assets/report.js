@@ -184,7 +184,7 @@ function calibration() {
     `Of the ${noun}s that the model gives a probability, how many are right; on the line both agree. ` +
     (trust.calibrated !== false ? '' : 'This model is not calibrated: it was trained for a margin, and its probabilities are not reliable. Fit its temperature on held-out data: mtlstruct calibrate MODEL HELDOUT.'),
     el('div', {class: 'two-up'}, drawn(width => reliabilityChart(trust.bins, noun, width), 'Reliability'),
-      el('dl', {class: 'tiles few'}, tile(trust.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${trust.ece.toFixed(2)}%`), tile('−ln p a sentence', figure(trust.nll)),
+      el('dl', {class: 'tiles few'}, tile(trust.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${percent(trust.ece)}%`), tile('−ln p a sentence', figure(trust.nll)),
         tile('−ln p a token', figure(trust.token_nll)), tile('temperature', figure(trust.temperature)))));
 }
 
