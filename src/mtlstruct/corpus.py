@@ -44,6 +44,21 @@ class Column:
     ptr: NDArray[np.int64] | None = None
     values: NDArray[np.float32] | None = None
 
+    def __post_init__(self) -> None:
+        distinct = len(set(self.strings))
+        if distinct < len(self.strings):  # encoders take different ids for different values
+            problem = (
+                f"expected distinct strings in a column, got {len(self.strings)} of which {distinct} are"
+            )
+            raise ValueError(problem)
+
+    @classmethod
+    def merged(cls, ids: NDArray[np.int32], strings: Sequence[str]) -> Column:
+        """Make a plain column of strings that may repeat: the ids of equal strings become one."""
+        number: dict[str, int] = {}
+        table = [number.setdefault(text, len(number)) for text in strings]
+        return cls(np.array([*table, ABSENT], np.int32)[ids], list(number))
+
     def __len__(self) -> int:
         return len(self.ids) if self.ptr is None else len(self.ptr) - 1
 

@@ -75,7 +75,7 @@ class ArcItems:
         strings = [function(normal(cell)) for cell in column.strings]
         steps = range(1, abs(term.row) + 1)
         marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
-        return Column(arcs.cells(column, term, len(strings)), [*strings, *marks])
+        return Column.merged(arcs.cells(column, term, len(strings)), [*strings, *marks])
 
 
 def _of_items(template: Template, number: dict[Term, int]) -> Template:

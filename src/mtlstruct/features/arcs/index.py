@@ -134,7 +134,7 @@ class ArcIndex:
 def rooted(corpus: Corpus) -> Corpus:
     """The corpus with a root before every sentence."""
     columns = tuple(
-        Column(np.insert(c.ids, corpus.ptr[:-1], len(c.strings)).astype(np.int32), [*c.strings, ROOT])
+        Column.merged(np.insert(c.ids, corpus.ptr[:-1], len(c.strings)), [*c.strings, ROOT])
         for c in corpus.columns
     )
     return Corpus(columns, corpus.ptr + np.arange(len(corpus.ptr)))
