@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,21 +61,26 @@ class ArcItems:
         """The arcs to these heads int32[T] as items, token by token. Columns not among `columns` stay empty."""
         arcs = _Arcs(corpus, heads)
         empty = Column(np.zeros(corpus.tokens, np.int32), [""])
+
+        @cache
+        def view(column: int, function: str, arguments: tuple[str, ...]) -> Column:
+            return self._view(corpus.columns[column], function, arguments)
+
+        def column(term: Term) -> Column:
+            if not term.sees:
+                return arcs.direction() if term.function == "direction" else arcs.distance()
+            return arcs.column(view(term.column, term.function, term.arguments), term)
+
         found = (
-            self._column(corpus, arcs, term) if columns is None or k in columns else empty
-            for k, term in enumerate(self.terms)
+            column(term) if columns is None or k in columns else empty for k, term in enumerate(self.terms)
         )
         return Corpus(tuple(found), corpus.ptr)
 
-    def _column(self, corpus: Corpus, arcs: _Arcs, term: Term) -> Column:
-        if not term.sees:
-            return arcs.direction() if term.function == "direction" else arcs.distance()
-        column, normal = corpus.columns[term.column], cell_function(self.normalize)
-        function = bound(term.function, term.arguments, self.arcs.lists, normal)
-        strings = [function(normal(cell)) for cell in column.strings]
-        steps = range(1, abs(term.row) + 1)
-        marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
-        return Column.merged(arcs.cells(column, term, len(strings)), [*strings, *marks])
+    def _view(self, column: Column, function: str, arguments: tuple[str, ...]) -> Column:
+        """Return a column of words as a function sees their normal form."""
+        normal = cell_function(self.normalize)
+        apply = bound(function, arguments, self.arcs.lists, normal)
+        return Column.merged(column.ids, [apply(normal(cell)) for cell in column.strings])
 
 
 def _of_items(template: Template, number: dict[Term, int]) -> Template:
@@ -104,8 +109,18 @@ class _Arcs:
         ids = np.searchsorted(BINS, room, side="right") - 1
         return Column(ids.astype(np.int32), [str(low) for low in BINS])
 
-    def cells(self, column: Column, term: Term, values: int) -> NDArray[np.int32]:
-        """What a term sees: ids of the column; from `values` on the root, the other end, marks before and behind."""
+    def column(self, view: Column, term: Term) -> Column:
+        """Return what a term sees of the words: cells of `view`, the root, the other end and boundary marks.
+
+        A cell that spells a mark is that mark.
+        """
+        steps = range(1, abs(term.row) + 1)
+        marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
+        return Column.merged(self._cells(view, term), [*view.strings, *marks])
+
+    def _cells(self, column: Column, term: Term) -> NDArray[np.int32]:
+        """What a term sees: ids of the column; behind them the root, the other end, marks before and behind."""
+        values = len(column.strings)
         start = self.ends[term.anchor]
         place = start + term.row
         inside = (place >= 1) & (place <= self.length)
