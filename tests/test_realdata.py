@@ -224,7 +224,7 @@ def test_danish_trees_reach_the_papers_scores(danish_arcs):
     gold, model = danish("test"), with_labels(training.model, labelled.model)
     scores = scoring.scores_of(model, gold, model.predict(gold))
     print(f"with labels: {scoring.headline(scores)}")
-    assert scores.las >= 84.3
+    assert scores.las >= 84.8
 
 
 def test_danish_trees_of_other_methods(danish_arcs):
