@@ -29,7 +29,7 @@ def test_brackets_that_do_not_pair_are_refused(text: str) -> None:
 
 
 def test_the_corpus_goes_there_and_back() -> None:
-    source = files("mtlstruct").joinpath("data", "ingredients.txt").read_text(encoding="utf-8")
+    source = files("mtlstruct.samples").joinpath("ingredients.txt").read_text(encoding="utf-8")
     lines = [line for line in source.splitlines() if line and not line.startswith("#")]
     assert [demo.bracketed(line.tokens, line.labels) for line in demo.bundled()] == lines
 

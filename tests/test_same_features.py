@@ -14,9 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from mtlstruct.estimators.sentences import aligned
 
 from mtlstruct.corpus import ABSENT, Column
-from mtlstruct.estimators.sentences import aligned
 from mtlstruct.explain.top_features import NOTHING, spelled
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.formats import columns, conll, items, segmented
