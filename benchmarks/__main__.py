@@ -23,7 +23,6 @@ from benchmarks import (
     growth,
     labels,
     large,
-    links,
     machine,
     masters,
     norms,
@@ -58,7 +57,6 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "parsing": parsing.measure_all,
     "serve": serve.measure_all,
     "threads": threads.measure_all,
-    "links": links.measure_all,
 }
 """Measured as one."""
 

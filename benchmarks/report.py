@@ -50,7 +50,6 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "roofs": ("roofline", tables_scale.roofs),
     "serve": ("serve", tables.serve),
     "threads": ("threads", tables.threads),
-    "links": ("links", tables_scale.links),
 }
 
 

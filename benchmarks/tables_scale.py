@@ -155,14 +155,3 @@ def roofs(rows: Rows) -> str:
         f"{row['random'] / 1e9:.1f} GB/s ({1e9 * (row['row_bytes'] + 4) / row['random']:.1f} ns a row)."
         for row in found
     )
-
-
-def links(rows: Rows) -> str:
-    """Joint steps over slow links, and what the model says."""
-    titles = ("workers", "shared rows", "as fast as it goes", "over the link", "added", "the model", "ratio")
-    return markdown(titles, (or_missing(row, "workers", _links, len(titles)) for row in rows))
-
-
-def _links(row: dict[str, Any]) -> list[str]:
-    seconds = [f"{row[name]:.2f} s" for name in ("free", "slow", "added", "modelled")]
-    return [f"{row['shared_bytes'] / 1e6:.1f} MB", *seconds, f"{row['ratio']:.2f}"]

@@ -77,7 +77,13 @@ def test_imports_point_to_lower_layers() -> None:
 
 @pytest.mark.parametrize("module", ["mtlstruct", "mtlstruct.model.model", "mtlstruct.cli.commands.predict"])
 def test_prediction_loads_no_training_code(module: str) -> None:
-    training = ("mtlstruct.solvers", "mtlstruct.objective", "mtlstruct.training.train", "scipy.linalg", "sklearn")
+    training = (
+        "mtlstruct.solvers",
+        "mtlstruct.objective",
+        "mtlstruct.training.train",
+        "scipy.linalg",
+        "sklearn",
+    )
     code = (
         f"import sys, {module}; "
         f"found = [name for name in sys.modules if name.startswith({training!r})]; "

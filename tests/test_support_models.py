@@ -28,7 +28,7 @@ TEXT = random_corpus(np.random.default_rng(1), 30, 9, 15, labels=5)
 
 
 def trained(data=DATA, start=None, **options):
-    return train(data, TEMPLATES, Options(label_support="seen", **options), lambda record: False, start=start)
+    return train(data, TEMPLATES, Options(label_support="seen", **options), lambda record: False, init=start)
 
 
 def written_out(model):

@@ -273,7 +273,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
         work = tuning.open_worker(ready.shared, scoring.scores, 1)
         results = [work(trial) for trial in some.trials]
         threads.set_threads(None)
-        again = train(DATA, TEMPLATES, Options(), silent, material=ready.material)
+        again = train(DATA, TEMPLATES, Options(), silent, dataset=ready.material)
     assert len(calls) == 1
     assert len(results) == 4
     assert not list(tmp_path.iterdir())

@@ -15,8 +15,8 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-
 from mtlstruct.distributed.cocoa import ShardedAscent
+
 from mtlstruct.distributed.ray_actor import LARGE, Actor, bytes_of
 from mtlstruct.distributed.ray_team import RayTeam
 from mtlstruct.distributed.sharded_index import Piece, pieces_of

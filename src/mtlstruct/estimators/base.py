@@ -102,8 +102,8 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             templates,
             options,
             watching.watch,
-            material=shared_material(data, templates, options, len(corpus.labels)),
-            judge=None if watching.held is None else watching.judge,
+            dataset=shared_material(data, templates, options, len(corpus.labels)),
+            validate=None if watching.held is None else watching.judge,
             patience=self.patience,
         )
         self.model_ = _with_facts(training.model, data)

@@ -204,14 +204,16 @@ class Options:
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
-        from mtlstruct.training.methods import recipe, solver_of
+        from mtlstruct.training.methods import recipe
 
         if recipe(self.method).epochs is not None:
             raise IncompatibleError(
                 f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
-        if self.method == "group-lasso" and solver_of(self.method, self.solver) == "coordinate":
-            raise IncompatibleError("--shards with group-lasso needs --solver cutting-plane")
+        if self.solver == "coordinate":
+            raise IncompatibleError(
+                "--shards is for batch solvers: expected --solver cutting-plane, got coordinate"
+            )
         if self.seen_only:
             raise IncompatibleError("--shards does not support --label-support seen")
         if self.task == "dependency":

@@ -29,7 +29,7 @@ from mtlstruct.formats import segmented
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.training.build_model import build_model
-from mtlstruct.training.train import Material, encode, learn, learner_of, oracle_of
+from mtlstruct.training.train import EncodedDataset, encode, learn, learner_of, oracle_of
 from mtlstruct.tuning import result_store as grid
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.study import Study, Trial
@@ -55,7 +55,7 @@ class Runner:
     """The encoded data of a study, in this process and shared with others."""
 
     study: Study
-    material: Material
+    material: EncodedDataset
     shared: Shared
 
     def fitting(self, jobs: int) -> int:
@@ -115,7 +115,7 @@ def open_worker(shared: Shared, score: Score, count: int) -> Callable[[Trial], d
     return partial(run_trial, study, material, score)
 
 
-def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> dict[str, Any]:
+def run_trial(study: Study, material: EncodedDataset, score: Score, trial: Trial) -> dict[str, Any]:
     """Trains on the split's sentences and scores the model: the figures of `train` and `evaluate`."""
     began, cpu = time.perf_counter(), time.process_time()
     corpus, encoded, options = study.corpus, material.encoded, trial.options
