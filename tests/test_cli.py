@@ -326,11 +326,11 @@ def test_predict_overwrites_none_of_its_inputs(run: Run, tagger: Path, place: Pa
 
 
 def test_a_bad_line_leaves_an_older_output_alone(run: Run, tagger: Path, place: Path) -> None:
-    (place / "out").write_text("old")
+    (place / "out").write_text("an old\tO\n")
     got = run("predict", tagger, "-o", "out", stdin=b"a N\n\nb N c d\n")
     assert got.code == 2
     assert got.err.startswith("mtlstruct: standard input, line 3: expected 2 columns")
-    assert (place / "out").read_text() == "old"
+    assert (place / "out").read_text() == "an old\tO\n"
     assert not list(place.glob(".*"))
 
 

@@ -263,7 +263,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("mtlstruct._system.shared_arrays.LEAST", 0)
     some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
-    (tmp_path / ".shared-old").mkdir()
+    (tmp_path / ".mtlstruct-shared-old").mkdir()
     with tuning.runner(some, tmp_path) as ready:
         assert [path.name for path in tmp_path.iterdir()] == [ready.shared.folder.name]
         ids = ready.material.encoded.designs[0].ids

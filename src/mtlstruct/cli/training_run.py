@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.cli.progress import Progress, TimeLeft, clock
 from mtlstruct.cli.training_summary import Result
 from mtlstruct.errors import IncompatibleError
@@ -69,11 +69,10 @@ class TrainingRun:
     checkpoint_every: float = 60.0
     resume: bool = False
     cluster: Cluster | None = None
+    force: bool = False
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
-        from mtlstruct._system.atomic_write import check_writable
-
         self.options.checked()
         if self.cluster is not None:
             self.cluster.check(self.options)
@@ -82,11 +81,8 @@ class TrainingRun:
         if self.resume and self.checkpoint is None:
             raise IncompatibleError("--resume is for --checkpoint DIR")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
-        refuse_overwriting(inputs, [self.model, self.log])
-        refuse_overwriting([self.model, self.start], [self.log])
-        for path in (self.model, self.log):
-            if path is not None:
-                check_writable(path)
+        check_outputs([(self.model, Kind.MODEL)], inputs=inputs, force=self.force)
+        check_outputs([(self.log, Kind.LOG)], inputs=[*inputs, self.model, self.start], force=self.force)
 
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Read the data unless given, train, save. Until the model is saved, no file changes."""

@@ -99,9 +99,9 @@ class Runner:
 @contextmanager
 def runner(study: Study, folder: Path) -> Iterator[Runner]:
     """Encodes the data and shares them by files in a folder that nobody else is at work in."""
-    for left in folder.glob(".shared-*"):  # by a run that was killed
+    for left in folder.glob(".mtlstruct-shared-*"):  # by a run that was killed
         shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".shared-", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix=".mtlstruct-shared-", dir=folder) as place:
         material = encode(study.corpus, study.templates, study.settings[0])
         shared = share((study, material), Path(place))
         del material  # from here on this process, too, uses the mapped one
