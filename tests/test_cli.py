@@ -698,6 +698,7 @@ def test_bad_templates(run: Run, tagger: Path, place: Path, kind: str) -> None:
 
 BAD_OPTIONS = {
     "-c 0": "-c must be a positive number, got 0.0",
+    "-p 4": "method 'mtl' has no p: expected p with one of pmtl, mixed",
     "-c nan": "-c must be a positive number, got nan",
     "-c -1": "-c must be a positive number, got -1.0",
     "-c inf": "-c must be a positive number, got inf",

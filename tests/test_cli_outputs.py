@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Callable, Iterator
+from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -11,6 +12,7 @@ import pytest
 import typer
 from commands import TRAIN, WORDS, Run
 
+import reproduction.__main__ as reproduction
 from mtlstruct import cli
 from mtlstruct.cli.outputs import HEAD, Kind, kind_of
 from mtlstruct.errors import MtlError
@@ -23,7 +25,6 @@ OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
     ("train", "MODEL"): ("train a.tpl train.txt out -q --no-log", Kind.MODEL),
     ("train", "--log"): ("train a.tpl train.txt new.mtl -q --log out", Kind.LOG),
     ("tune", "--model"): ("tune a.tpl train.txt --out new -q -o out", Kind.MODEL),
-    ("tune", "--plot"): ("tune a.tpl train.txt --out new -q --plot out.png", Kind.PNG),
     ("predict", "--out"): ("predict m.mtl train.txt -o out", Kind.TABLE),
     ("evaluate", "--plot"): ("evaluate m.mtl train.txt --plot out.svg", Kind.SVG),
     ("calibrate", "--out"): ("calibrate m.mtl train.txt -o out", Kind.MODEL),
@@ -38,12 +39,12 @@ OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
 }
 """A call for each file that a command writes, and what it writes."""
 
-FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("reproduce", "--out"), ("demo", "--out")}
+FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
 """Folders that commands write to; each has a test below or in the file of its command."""
 
 INPUTS = {
     ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
-    ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"), ("reproduce", "--data"),
+    ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
     ("predict", "MODEL"), ("predict", "INPUT"), ("predict", "--forbid-file"), ("evaluate", "MODEL"),
     ("evaluate", "GOLD"), ("evaluate", "--words"), ("evaluate", "--forbid-file"), ("score", "GOLD"),
     ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
@@ -92,6 +93,12 @@ def test_every_path_of_every_command_is_known_as_input_or_output() -> None:
 def test_every_command_that_writes_can_be_forced() -> None:
     forced = {name for name, command in commands(cli.app) if "force" in get_type_hints(command)}
     assert forced == {name for name, _ in OUTPUTS.keys() | FOLDERS}
+
+
+def test_no_option_is_an_enum() -> None:
+    hints = [hint for _, command in commands(cli.app) for hint in get_type_hints(command).values()]
+    kinds = {one for hint in hints for one in (hint, *get_args(hint)) if isinstance(one, type)}
+    assert not [one for one in kinds if issubclass(one, Enum)], "a Literal prints as its text"
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +218,6 @@ def test_force_does_not_overwrite_an_input(run: Run, place: Path, name: str) -> 
     ("call", "name"),
     [
         ("train a.tpl train.txt out --log out", "out"),
-        ("tune a.tpl train.txt -o out.png --plot out.png", "out.png"),
     ],
 )
 def test_two_outputs_are_two_files(run: Run, place: Path, call: str, name: str) -> None:
@@ -247,13 +253,16 @@ def test_the_default_picture_of_tune_is_guarded(run: Run, place: Path) -> None:
     assert [path.name for path in Path("study").iterdir()] == ["tune.png"]
 
 
-@pytest.mark.parametrize("command", ["demo", "reproduce parsing --data ."])
-def test_a_folder_with_other_files_is_not_written_to(run: Run, place: Path, command: str) -> None:
+@pytest.mark.parametrize("command", [cli.run, reproduction.run])
+def test_a_folder_with_other_files_is_not_written_to(
+    place: Path, command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("mine").mkdir()
     Path("mine/reproduction.md").write_text("notes\n")
-    got = run(*command.split(), "--out", "mine")
-    assert got.code == 2
-    assert got.err.startswith("mtlstruct: mine: expected a new folder or that of an earlier")
+    arguments = ["demo"] if command is cli.run else ["parsing", "--data", "."]
+    assert command([*arguments, "--out", "mine"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("mtlstruct: mine: expected a new folder or that of an earlier")
     assert [path.read_text() for path in Path("mine").iterdir()] == ["notes\n"]
 
 

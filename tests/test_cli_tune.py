@@ -295,10 +295,10 @@ def test_nothing_but_failures(run: Run, place: Path, inline: Inline) -> None:
     [
         (["-c", "1,,2"], ["-c: expected values separated by commas, got '1,,2'"]),
         (["-c", "1,x"], ["-c: expected numbers separated by commas, got '1,x'"]),
-        (["-c", "0"], ["c: expected a positive number, got 0"]),
+        (["-c", "0"], ["-c must be a positive number, got 0"]),
         (["-c", "1/0"], ["-c: expected numbers"]),
-        (["--method", "pmtl", "-p", "0.5"], ["-p must be"]),
-        (["--method", "mtl,fly"], ["unknown method 'fly'"]),
+        (["--method", "pmtl", "-p", "0.5"], ["p must be"]),
+        (["--method", "mtl,fly"], ["unknown method 'fly': expected one of mtl, "]),
         (["--folds", "2", "--valid", "valid.txt"], ["--valid, --folds, --hold-out: expected one of them"]),
         (["--folds", "5"], ["--folds must be between 2 and the number of sentences, 4, got 5"]),
         (["--hold-out", "0.01"], ["--hold-out must leave sentences on both sides"]),

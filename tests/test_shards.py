@@ -353,7 +353,7 @@ def test_more_shards_than_sentences():
         ({"method": "mira"}, "mira updates its weights after each sentence"),
         ({"solver": "coordinate"}, "expected --solver cutting-plane, got coordinate"),
         ({"task": "dependency"}, "does not support trees"),
-        ({"shards": 0}, "shards: expected a whole number of at least 1, got 0"),
+        ({"shards": 0}, "--shards must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_done_in_shards_is_refused(options, problem):

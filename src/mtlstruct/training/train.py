@@ -154,7 +154,7 @@ def train(
     **hooks
         The other fields of `Hooks`.
     """
-    options.checked()
+    options = options.checked()
     if options.shards > 1:
         raise IncompatibleError("shards: expected 1, or training by distributed.train.train_local_shards")
     found = Hooks(callback, **hooks)
