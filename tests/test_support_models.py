@@ -196,7 +196,7 @@ def test_a_fold_has_the_labels_that_its_own_sentences_show(min_count):
 def test_what_cannot_do_it_says_so(options, sentence):
     with pytest.raises(IncompatibleError, match=sentence):
         Options(label_support="seen", **options).checked()
-    with pytest.raises(MtlError, match="must be one of all, seen, got few"):
+    with pytest.raises(MtlError, match="must be one of all, seen, got 'few'"):
         Options(label_support="few").checked()
 
 
