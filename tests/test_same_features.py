@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from mtlstruct.estimators.sentences import aligned
 
 from mtlstruct.corpus import ABSENT, Column
 from mtlstruct.explain.top_features import NOTHING, spelled
@@ -22,6 +21,7 @@ from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.formats import columns, conll, items, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.normalization import NORMALIZERS
+from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.arc_terms import Arc, expand_arc
