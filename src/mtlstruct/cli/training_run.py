@@ -301,8 +301,7 @@ def _say_encoded(shown: Progress, ready: DatasetSummary) -> None:
     from mtlstruct._system import memory
     from mtlstruct._system.memory import gigabytes
 
-    free = memory.available()
-    room = "" if free is None else f", {gigabytes(free)} is free"
+    room = f", {gigabytes(memory.available())} is free"
     shown.say(
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
         f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"
