@@ -50,6 +50,15 @@ def inner_kernel(function: Kernel) -> Kernel:
     return _compiled(function, forceinline=True, no_cpython_wrapper=True, **_FAST)
 
 
+def inlined_kernel(function: Kernel) -> Kernel:
+    """Compile a small fast kernel that numba inlines as source, so that LLVM sees it as part of its callers only.
+
+    LLVM may order a sum otherwise where it has optimised the function by itself before. Large kernels take longer to
+    compile this way than as `inner_kernel`.
+    """
+    return _compiled(function, inline="always", **_FAST)
+
+
 def _cached(function: Kernel, **options: Any) -> Kernel:
     """Compile with the cache on disk, below numba's folder only while the decorator runs."""
     from numba import config

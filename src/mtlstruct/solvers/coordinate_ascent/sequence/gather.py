@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import inner_kernel
+from mtlstruct._numba.decorators import inlined_kernel, inner_kernel
 from mtlstruct.linear.design import LOOKAHEAD, prefetch
 from mtlstruct.linear.label_support import NEAR
 
@@ -132,7 +132,7 @@ def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: 
     return rows
 
 
-@inner_kernel
+@inlined_kernel
 def catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
     """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
     for t in range(len(delta)):
