@@ -142,29 +142,42 @@ def _is_kernel(node):
 
 
 @compiled
-def test_a_run_that_compiles_and_one_that_finds_all_compiled_give_the_same_bytes(tmp_path):
+def test_after_warmup_nothing_is_compiled_and_a_run_that_compiles_gives_the_same_bytes(tmp_path):
     (tmp_path / "a.tpl").write_text(generate((-2, 2), range(8), bigrams=True).text())
     (tmp_path / "a.txt").write_text(demo.column_file(demo.bundled()[:200], seed=1))
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    command = [
-        sys.executable,
-        "-m",
-        "mtlstruct",
-        "train",
-        "a.tpl",
-        "a.txt",
-        "m.mtl",
-        "--quiet",
-        "--threads",
-        "2",
+
+    def start(cache, *arguments):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        command = [sys.executable, "-m", "mtlstruct", *arguments]
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+    def files():
+        return {path for path in (tmp_path / "warm").rglob("*") if path.is_file()}
+
+    train = ["train", "a.tpl", "a.txt"]
+    begun = [
+        start("cold", *train, "cold.mtl", "--quiet", "--threads", "2"),
+        start("warm", "warmup", "--task", "sequence", "--method", "mtl"),
     ]
-    models = []
-    for _ in range(2):
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
-        models.append((tmp_path / "m.mtl").read_bytes())
-        for old in tmp_path.glob("m.mtl*"):
-            old.unlink()
-    assert models[0] == models[1]
+    assert [process.wait(300) for process in begun] == [0, 0]
+    compiled = files()
+    assert len(compiled) > 20
+    for arguments in ([*train, "warm.mtl", "--quiet", "--threads", "2"], ["predict", "warm.mtl", "a.txt"]):
+        assert start("warm", *arguments).wait(300) == 0
+    assert files() == compiled
+    assert (tmp_path / "cold.mtl").read_bytes() == (tmp_path / "warm.mtl").read_bytes()
+
+
+@compiled
+def test_warmup_says_where_kernels_are_kept_and_that_there_is_no_such_folder(monkeypatch, capsys):
+    from mtlstruct.cli import run
+
+    monkeypatch.setattr("mtlstruct.cli.warmup._commands", lambda place, task, methods: iter([]))
+    assert run(["warmup", "--task", "dependency"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(_kernels.cache_folder())
+    monkeypatch.setattr(_kernels, "cache_folder", lambda: None)
+    assert run(["warmup"]) == 2
+    assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
 
 
 def test_fast_kernels_call_no_others_that_stand_by_themselves():

@@ -16,6 +16,7 @@ from typing import Annotated
 
 import typer
 
+from mtlstruct.cli import warmup
 from mtlstruct.cli.commands import (
     bench,
     calibrate,
@@ -58,6 +59,7 @@ templates.app.command()(templates_select.select)
 app.add_typer(templates.app)
 app.command()(bench.bench)
 app.command()(demo.demo)
+app.command()(warmup.warmup)
 
 
 def main() -> None:
@@ -72,10 +74,11 @@ def main() -> None:
 def run(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> int:
     """Run one command line of an application and return its exit code."""
     arguments, debug = _without_debug(arguments)
-    return exit_code(lambda: _invoke(app, name, arguments), debug=debug)
+    return exit_code(lambda: invoke(arguments, app, name), debug=debug)
 
 
-def _invoke(app: typer.Typer, name: str, arguments: Sequence[str]) -> None:
+def invoke(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> None:
+    """Run one command line; raise what it raises."""
     # Not app(): there, click and typer turn interrupts and closed pipes into exit codes of their own.
     command = typer.main.get_command(app)
     with command.make_context(name, list(arguments), obj=tuple(arguments)) as context:
