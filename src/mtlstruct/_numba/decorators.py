@@ -179,6 +179,30 @@ def make_prefetch() -> Callable[[Any, Any], None]:
     return cast(Callable[[Any, Any], None], intrinsic(prefetch))
 
 
+def make_peek() -> Callable[[Any, Any], Any]:
+    """peek(address, i) is the int32 i of the array that begins at the address: for kernels that read many arrays.
+
+    Who calls such a kernel sees to it that the arrays stay where they are.
+    """
+    from llvmlite import ir
+    from numba import config, types
+    from numba.extending import intrinsic
+
+    if config.DISABLE_JIT:
+        from ctypes import c_int32
+
+        return lambda address, i: c_int32.from_address(int(address) + 4 * int(i)).value
+
+    def peek(typing_context, address, i):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            array = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+            return builder.load(builder.gep(array, [args[1]]))
+
+        return types.int32(types.int64, types.int64), codegen
+
+    return cast(Callable[[Any, Any], Any], intrinsic(peek))
+
+
 def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
     """tell(meeting, k, value), and wait(meeting, k, value) until so much has been told: for kernels on two threads.
 

@@ -22,7 +22,7 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, entries
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.plan import Stream
-from mtlstruct.features.single_valued import Plain
+from mtlstruct.features.single_valued import Columns, Plain
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.templates import TemplateSet
@@ -42,6 +42,10 @@ HIGHEST = float(np.finfo(np.float32).max)
 
 SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
+
+
+SPAN = 8192
+"""Sites that one thread writes the entries of before it takes others."""
 
 
 @dataclass(frozen=True)
@@ -288,17 +292,23 @@ def _uniform(
     table = ids[: sites * slots].reshape(sites, slots)
     values = np.ones((sites, slots) if real else (0, 0), np.float32)
 
-    def write(number: int) -> None:
-        """Write the columns of one reading."""
+    def open_(number: int) -> tuple[int, int, Plain] | None:
+        """Writes what an open reading has found; a plain one is left for later: its column and first attribute."""
         job, width = jobs[number], widths[number]
         some, own = attributes(job.reading), slice(ends[number] - width, ends[number])
-        found = some.ids() if isinstance(some, Plain) else some.ids
-        local = found.reshape(sites, width)
+        if isinstance(some, Plain):
+            return ends[number] - 1, job.offset, some
+        local = some.ids.reshape(sites, width)
         table[:, own] = np.where(local == ABSENT, null, local + dtype(job.offset))
-        if real and isinstance(some, Entries) and some.values is not None:
+        if real and some.values is not None:
             values[:, own] = some.values.reshape(sites, width)
+        return None
 
-    threads.in_order(write, range(len(jobs)))
+    plain = [some for some in threads.in_order(open_, range(len(jobs))) if some is not None]
+    if plain:
+        where, offsets, found = zip(*plain, strict=True)
+        columns = Columns(found, where, offsets, null)
+        threads.in_order(lambda k: columns.write(table[k : k + SPAN], k), range(0, sites, SPAN))
     blocks = np.repeat(np.array([job.block for job in jobs], np.int32), widths)
     _sort_within(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()

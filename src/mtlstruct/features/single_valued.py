@@ -1,18 +1,25 @@
-"""Plain readings: those that find one value at a site."""
+"""Plain readings: those that find one value at a site. What they find is looked up in kernels, where it is wanted."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel
+from mtlstruct._numba.decorators import kernel, make_peek
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 ITSELF = np.zeros(0, np.int32)
+
+WIDTH = 512
+"""Sites whose attributes are found together: few enough for the cache to hold them until the rows are written."""
+
+APART = 16
+"""Columns that are read side by side must not lie a power of two apart: they would share few places of the cache."""
 
 
 class Plain(NamedTuple):
@@ -43,9 +50,69 @@ class Plain(NamedTuple):
         return counts
 
 
+class Columns:
+    """Plain readings of the same sites that have a column each in a table of attributes."""
+
+    def __init__(
+        self, found: Sequence[Plain], where: Sequence[int], offsets: Sequence[int], null: int
+    ) -> None:
+        self._places, self._null = found[0].places, null
+        assert all(one.places is self._places for one in found)
+        # the arrays must live as long as their addresses are known
+        self._arrays = [
+            np.ascontiguousarray(array, np.int32) for one in found for array in (one.node, one.numbers)
+        ]
+        self._nodes, self._numbers = (
+            np.array([array.ctypes.data for array in self._arrays[side::2]], np.int64) for side in (0, 1)
+        )
+        self._last = np.array([len(one.numbers) - 1 for one in found], np.int64)
+        self._shift = np.array([one.shift for one in found], np.int64)
+        self._where, self._offsets = np.array(where, np.int64), np.array(offsets, np.int64)
+
+    def write(self, table: NDArray[np.integer], first: int) -> None:
+        """table[s, where[k]] becomes what reading k finds at site first + s, plus its offset; null for ABSENT."""
+        _write(
+            self._nodes,
+            self._numbers,
+            self._last,
+            self._shift,
+            self._where,
+            self._offsets,
+            self._null,
+            self._places[first : first + len(table)],
+            np.empty((len(self._nodes), WIDTH + APART), table.dtype),
+            table,
+        )
+
+
 @kernel
 def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
     for place in places:
         value = node[place + shift]
         if value >= 0:
             counts[value] += 1
+
+
+peek = make_peek()
+
+
+@kernel
+def _write(nodes, numbers, last, shift, where, offsets, null, places, room, table):  # type: ignore[no-untyped-def]
+    """Some sites at a time: reading by reading into the room, whose rows then become columns of the table.
+
+    The table is written from end to end, and a cache line of each reading serves sixteen sites.
+    """
+    width = room.shape[1] - APART
+    for first in range(0, len(table), width):
+        count = min(width, len(table) - first)
+        for k in range(len(nodes)):
+            row, node, number = room[k], nodes[k], numbers[k]
+            away, absent, offset = shift[k], last[k], offsets[k]
+            for s in range(count):
+                found = np.int64(peek(node, places[np.uint64(first + s)] + away))
+                found = np.int64(peek(number, found if found >= 0 else absent))
+                row[np.uint64(s)] = null if found < 0 else found + offset
+        for s in range(count):
+            row = table[np.uint64(first + s)]
+            for k in range(len(where)):
+                row[np.uint64(where[k])] = room[np.uint64(k), np.uint64(s)]
