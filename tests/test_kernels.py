@@ -172,7 +172,7 @@ def test_after_warmup_nothing_is_compiled_and_a_run_that_compiles_gives_the_same
 def test_warmup_says_where_kernels_are_kept_and_that_there_is_no_such_folder(monkeypatch, capsys):
     from mtlstruct.cli import run
 
-    monkeypatch.setattr("mtlstruct.cli.warmup._commands", lambda place, task, methods: iter([]))
+    monkeypatch.setattr("mtlstruct.cli.commands.warmup._commands", lambda place, task, methods: iter([]))
     assert run(["warmup", "--task", "dependency"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(_kernels.cache_folder())
     monkeypatch.setattr(_kernels, "cache_folder", lambda: None)

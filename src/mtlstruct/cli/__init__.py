@@ -16,7 +16,6 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli import warmup
 from mtlstruct.cli.commands import (
     bench,
     calibrate,
@@ -31,6 +30,7 @@ from mtlstruct.cli.commands import (
     templates_select,
     train,
     tune,
+    warmup,
     weights,
 )
 from mtlstruct.cli.errors import exit_code, heed_termination, tolerant

@@ -8,12 +8,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
-from mtlstruct.cli.common import Method, Task
 from mtlstruct.errors import MtlError
+from mtlstruct.training.options import Method, Task
 
 LINES = 20
 """How many lines of the demo's corpus are trained on."""
@@ -43,9 +43,9 @@ def warmup(
             "there is no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable one"
         )
     with tempfile.TemporaryDirectory() as place:
-        for one in task or Task:
+        for one in task or get_args(Task):
             begin = time.perf_counter()
-            for command in _commands(Path(place), str(one), [str(m) for m in method or Method]):
+            for command in _commands(Path(place), one, method or get_args(Method)):
                 _run(command)
             print(f"{one}: {time.perf_counter() - begin:.1f} s", flush=True)
     print(folder)
@@ -64,7 +64,7 @@ def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[s
         for solver in reversed(RECIPES[method].solvers):  # the model of the default solver is used below
             kinds = [["--projective"], ["--labels"]] if trees else [[]]
             options = ["--task", task, "--method", method, "--solver", solver, "--quiet", "--no-log"]
-            few = ["--epochs", "2"] if RECIPES[method].epochs else ["--max-iter", PASSES.get(solver, "3")]
+            few = ["--max-iter", PASSES.get(solver, "3")]
             for kind in kinds:
                 yield ["train", *map(str, (templates, data, model)), *options, *few, *kind]
         yield ["predict", str(model), str(data)]
