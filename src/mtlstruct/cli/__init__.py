@@ -45,7 +45,7 @@ app = typer.Typer(
 )
 app.command()(train.train)
 app.command()(tune.tune)
-app.command()(predict.predict)
+app.command(cls=predict.PredictCommand)(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(evaluate.score)
 app.command()(calibrate.calibrate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -45,11 +46,14 @@ class Cluster:
         """Workers that have read the data; what befalls them is said."""
         from mtlstruct._system.threads import get_threads
         from mtlstruct.distributed.ray_team import read_team
+        from mtlstruct.tasks import Form, task_of
 
+        task = task_of(options.task)
         return read_team(
             data,
-            options,
-            encoding,
+            options.shards,
+            partial(task.read_file, form=Form(encoding, options.tags)),
+            at_blank_lines=task.ends_at_blank_line,
             address=self.address,
             threads=max(1, get_threads() // options.shards),
             listeners=[complain],

@@ -59,10 +59,11 @@ class RunLog:
 
     def add_assessment(self, model: Model, valid: Corpus | None, source: str) -> None:
         """How the model does on held-out data, if there are any, for the report."""
-        from mtlstruct.evaluation.error_analysis import assess
+        from mtlstruct.tasks import task_of
 
         if valid is not None:
-            self.lines.append({"event": "assessment", **assess(model, valid, source).as_dict()})
+            found = task_of(model.task).assess(model, valid, source)
+            self.lines.append({"event": "assessment", **found.as_dict()})
 
     def write(self, path: Path, summary: dict[str, Any]) -> None:
         """The whole log, with the summary as its last line."""

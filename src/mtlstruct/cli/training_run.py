@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.corpus import Corpus
     from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.evaluation.scores import Scores
     from mtlstruct.solvers import Record
-    from mtlstruct.tasks.base import Scores
     from mtlstruct.templates import TemplateSet
     from mtlstruct.training.options import Options
     from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training
@@ -204,24 +204,11 @@ class TrainingRun:
         )
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
-        from mtlstruct.formats import partition as pieces
-        from mtlstruct.tasks import base as scoring
+        from mtlstruct.tasks import Form, task_of
 
         options = self.options
-
-        def read(file: Path) -> Corpus:
-            return scoring.read(
-                file,
-                options.task,
-                tags=options.tags,
-                encoding=self.encoding,
-                width=width,
-                single_root=options.single_root,
-            )
-
-        if path.is_dir() and options.task == "dependency":
-            raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
-        return pieces.joined_files(path, read) if path.is_dir() else read(path)
+        form = Form(self.encoding, options.tags, width, options.single_root)
+        return task_of(options.task).read(path, form)
 
     def _calibrated(self, training: Training, valid: Corpus | None) -> Training:
         """The training whose model has a temperature, if there are held-out data to fit one on and it needs one."""
@@ -242,14 +229,15 @@ class TrainingRun:
 
     def _score(self, training: Training, valid: Corpus | None) -> Scores | None:
         from mtlstruct.cli.unknown import UnknownCharacters
-        from mtlstruct.tasks import base as scoring
+        from mtlstruct.tasks import task_of
 
         if valid is None:
             return None
         unknown = UnknownCharacters(training.model, str(self.valid))
         unknown.see(valid)
         unknown.finish()
-        return scoring.scores_of(training.model, valid, training.model.predict(valid))
+        model = training.model
+        return task_of(model.task).score_model(model, valid, model.predict(valid))
 
 
 def _callback(shown: Progress, note: Callable[[Record, float], None]) -> Callable[[Record], bool]:
@@ -276,25 +264,15 @@ def _checkpointed(
 
 def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
     """How much there is, and what looks odd about it."""
-    labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
-    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}"
-    items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
-    say(f"read {items if task == 'multiclass' else sentences}; {len(templates)} templates")
+    from mtlstruct.tasks import task_of
+
+    known = task_of(task)
+    say(f"read {known.summary(corpus)}; {len(templates)} templates")
     if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         say(f"note: all {some}; the last column is taken for the label")
-    if task == "sequence" and _are_trees(corpus):
-        say(
-            "note: the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
-        )
-
-
-def _are_trees(corpus: Corpus) -> bool:
-    """Whether a column file looks like CoNLL trees: ten columns, tokens numbered from 1, heads in the seventh."""
-    if len(corpus.columns) != 9:
-        return False
-    ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings
-    return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
+    if note := known.note(corpus):
+        say(f"note: {note}")
 
 
 def _say_encoded(shown: Progress, ready: DatasetSummary) -> None:

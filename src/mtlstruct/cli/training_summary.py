@@ -12,8 +12,8 @@ from mtlstruct.cli.progress import clock, figure
 if TYPE_CHECKING:
     from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.corpus import Corpus
+    from mtlstruct.evaluation.scores import Scores
     from mtlstruct.solvers import Fit
-    from mtlstruct.tasks.base import Scores
     from mtlstruct.training.train import Training
 
 
@@ -47,13 +47,13 @@ class Result:
 
     def summary(self) -> str:
         """A few lines on what was learned and where it is."""
-        from mtlstruct.tasks import base as scoring
+        from mtlstruct.evaluation.scores import headline
 
         lines = [self._ending(), self._learned()]
         if self.labels is not None:
             lines.append(self._labels_learned(self.labels))
         if self.valid is not None:
-            lines.append(f"{self.job.valid}: {scoring.headline(self.valid)}{self._temperature()}")
+            lines.append(f"{self.job.valid}: {headline(self.valid)}{self._temperature()}")
         return "\n".join([*lines, self._saved()])
 
     def _temperature(self) -> str:

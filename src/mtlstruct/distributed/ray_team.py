@@ -29,7 +29,6 @@ from mtlstruct.distributed.team import Arrays, Each, Held, Replaced, for_worker,
 from mtlstruct.errors import FormatError, ResourceError
 from mtlstruct.formats import partition as pieces
 from mtlstruct.formats.text import Part
-from mtlstruct.training.options import Options
 
 TIME_LIMIT = 1800.0
 """Seconds after which a worker that has not answered counts as lost."""
@@ -260,18 +259,20 @@ class RayTeam:
 
 
 @contextmanager
-def read_team(path: Path, options: Options, encoding: str, **settings: Any) -> Iterator[RayTeam]:
-    """A team whose workers have read a file, or the files of a folder, each a piece; as many as there are shards."""
-    parts = pieces.cut(pieces.files_of(path.absolute()), options.shards, options.task)
+def read_team(
+    path: Path, shards: int, read: Callable[[Part], Corpus], *, at_blank_lines: bool, **settings: Any
+) -> Iterator[RayTeam]:
+    """Start a team of at most `shards` workers that have each read a piece of a file, or of the files of a folder."""
+    parts = pieces.cut(pieces.files_of(path.absolute()), shards, at_blank_lines=at_blank_lines)
     if not parts:
         raise FormatError(path, None, "no sentences: expected data, got an empty file")
     team = RayTeam(len(parts), **settings)
     try:
-        team.make("piece", _read_piece, Each(parts), options.task, options.tags, encoding)
+        team.make("piece", _read_piece, Each(parts), read)
         yield team
     finally:
         team.close()
 
 
-def _read_piece(parts: list[Part], task: str, tags: str, encoding: str) -> Piece:
-    return Piece(pieces.read(parts, task, tags=tags, encoding=encoding))
+def _read_piece(parts: list[Part], read: Callable[[Part], Corpus]) -> Piece:
+    return Piece(pieces.read(parts, read))

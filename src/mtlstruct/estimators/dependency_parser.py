@@ -84,7 +84,7 @@ class DependencyParser(Structured):
         self.patience = patience
         self.threads = threads
 
-    def _lines(self, names: Sequence[str]) -> TemplateSet:
+    def _lines(self, data: Data) -> TemplateSet:
         return preset("dependency")
 
     def _data(self, X: Any) -> Data:

@@ -223,7 +223,9 @@ class Layout(Protocol):
     """What a model says of its input; `Model` has these properties."""
 
     @property
-    def task(self) -> str: ...
+    def trees(self) -> bool: ...
+    @property
+    def characters(self) -> bool: ...
     @property
     def tags(self) -> str: ...
     @property
@@ -251,7 +253,7 @@ def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
         return Data(X, np.ones(len(X), np.bool_), alone=alone)
     if alone:
         X = ([item] for item in _items(X))
-    elif model.task == "segmentation":
+    elif model.characters:
         X = (segmented.rows(line) if isinstance(line, str) else line for line in _sentences(X))
     else:
         X = _sentences(X)
@@ -299,9 +301,9 @@ def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
 
 def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
     """A file for a model, with outputs or without."""
-    if model.task == "dependency":
+    if model.trees:
         return conll.read(path)
-    if model.task == "segmentation" and not model.takes_dicts:
+    if model.characters and not model.takes_dicts:
         return segmented.read(path, tags=model.tags)
     if model.takes_dicts:
         return dicts.read(path, labelled=False, names=model.names, groups=model.groups, alone=alone)

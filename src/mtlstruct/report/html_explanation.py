@@ -17,10 +17,12 @@ STYLES = ("explain.css", "tree.css")
 Record = Mapping[str, Any]
 
 
-def explanation_page(title: str, task: str, found: Iterable[tuple[Record, Tree | None]]) -> str:
-    """The explanations of sentences, as `explain --json` prints them, and the drawings of those that have trees."""
-    word = "item" if task == "multiclass" else "sentence"
-    body = "".join(_sentence(word, record, tree) for record, tree in found)
+def explanation_page(title: str, unit: str, found: Iterable[tuple[Record, Tree | None]]) -> str:
+    """Return a page of explanations, as `explain --json` prints them, with the drawings of those that have trees.
+
+    `unit` is what a sentence is called.
+    """
+    body = "".join(_sentence(unit, record, tree) for record, tree in found)
     note = "What each template says for what was chosen against the runner-up, the best answer that differs there."
     return page(title, f'<h1>{escape(title)}</h1>\n<p class="note">{note}</p>\n{body}')
 

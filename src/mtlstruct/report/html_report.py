@@ -15,11 +15,12 @@ import numpy as np
 
 from mtlstruct import __version__, web
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.error_analysis import Assessment, assess
+from mtlstruct.evaluation.error_analysis import Assessment
 from mtlstruct.explain.top_features import telling
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report.tables import dropped
 from mtlstruct.report.trace import Trace, read
+from mtlstruct.tasks import task_of
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -45,7 +46,7 @@ def report_of(
     trace = None if log is None else read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
-    assessment = None if data is None else assess(model, data, source)
+    assessment = None if data is None else task_of(model.task).assess(model, data, source)
     return make_report(model, name=name, trace=trace, assessment=assessment)
 
 

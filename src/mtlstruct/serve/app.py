@@ -168,8 +168,8 @@ class Service:
                 yield _line(await pending.pop(0))
             yield _line((error.status_code, {"error": error.detail}))
         finally:
-            for task in pending:
-                task.cancel()
+            for answer in pending:
+                answer.cancel()
 
     async def _lines(self, request: Request) -> AsyncIterator[bytes]:
         """The lines of a body that are not blank, as they come in, each within the limits."""

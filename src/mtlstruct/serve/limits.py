@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mtlstruct.errors import MtlError
+from mtlstruct.tasks import task_of
 
 
 @dataclass(frozen=True)
@@ -31,5 +32,5 @@ class Limits:
 
 
 def default_limits(task: str) -> Limits:
-    """Limits that keep any request short; a tree has a score for every pair of words."""
-    return Limits(sentence=500) if task == "dependency" else Limits()
+    """Return limits that keep any request of a task short."""
+    return Limits(sentence=task_of(task).longest_request)

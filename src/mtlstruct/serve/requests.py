@@ -26,6 +26,7 @@ from mtlstruct.errors import FormatError, MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.serve.limits import Limits
+from mtlstruct.tasks import task_of
 
 Row = tuple[str, ...]
 
@@ -34,17 +35,7 @@ EMPTY = "_"
 """What stands in columns that nothing looks at."""
 
 MOST_VOICES = 20
-TOKEN = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
-"""Words with inner apostrophes, points and hyphens; all other signs alone."""
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-CONLL = re.compile(r"[0-9]+(?:\t[^\t]+){5}")
-_NO_TOKEN = re.compile(r"#|[0-9]+[-.][0-9]+\t")
-"""A CoNLL line; and lines among such that are no tokens: comments, ranges, empty nodes."""
-
-OBSERVED = 6
-"""The cells of a CoNLL line up to the last that templates may look at; the first is a number."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +72,8 @@ class Reader:
     """Reads requests for one model."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
-        self.task, self.width, self.limits = model.task, model.columns, limits
+        self.task, self.width, self.limits = task_of(model.task), model.columns, limits
+        self.characters = model.characters
         self.names = tuple(model.facts.get("names") or ())
         looked_at = set(model.index.templates.columns())
         if model.relations is not None:
@@ -92,7 +84,7 @@ class Reader:
     @property
     def takes_text(self) -> bool:
         """Whether the word is all that the model looks at."""
-        return self.task == "segmentation" or self.needed == [0]
+        return self.characters or self.needed == [0]
 
     def column_name(self, number: int) -> str:
         """A column for people."""
@@ -108,7 +100,7 @@ class Reader:
         if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
             wanted = f"{given[0]}, explain, probabilities and drawing"
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
-        if self.task == "segmentation" and given[0] != "text":
+        if self.characters and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
         flags = (_flag(request, name) for name in ("probabilities", "drawing"))
@@ -137,31 +129,18 @@ class Reader:
                 f"the model looks at more than words ({wanted}): expected columns or rows, got text"
             )
         for line in _lines(given):
-            if self.task == "segmentation":
-                stretches = line.split()
-                if stretches:
-                    yield Sentence(tuple((c,) for c in "".join(stretches)), tuple(map(len, stretches)))
-                continue
-            words = [self._padded((word,)) for word in TOKEN.findall(line)]
-            if self.task == "multiclass":
-                yield from (Sentence((word,)) for word in words)
-            elif words:
-                yield Sentence(tuple(words))
+            for words, runs in self.task.tokenize(line):
+                yield Sentence(tuple(self._padded((word,)) for word in words), runs)
 
     def _columns(self, given: Any) -> Iterator[Sentence]:
         if not isinstance(given, str):
             raise MtlError("expected a string as columns")
         rows: list[Row] = []
-        lines = [*_lines(given), ""]
-        conll = self.task == "dependency" and any(map(CONLL.match, lines))
-        for number, line in enumerate(lines, 1):
-            if conll and _NO_TOKEN.match(line):
-                continue
-            cells = line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else _split(line)
+        for number, cells in enumerate(self.task.cells([*_lines(given), ""]), 1):
             if cells:
                 rows.append(self._row(cells, number))
-            if rows and (not cells or self.task == "multiclass"):
-                yield Sentence(tuple(rows))
+            elif cells is not None:  # a blank line
+                yield from self._divided(rows)
                 rows = []
 
     def _rows(self, given: Any) -> Iterator[Sentence]:
@@ -173,10 +152,10 @@ class Reader:
                     raise MtlError(f"sentence {number}: expected rows as lists of strings that are not empty")
                 _lines("".join(row))
             rows = [self._row(row, number, "sentence") for row in sentence]
-            if self.task == "multiclass":
-                yield from (Sentence((row,)) for row in rows)
-            elif rows:
-                yield Sentence(tuple(rows))
+            yield from self._divided(rows)
+
+    def _divided(self, rows: list[Row]) -> Iterator[Sentence]:
+        yield from (Sentence(tuple(some)) for some in self.task.divided(rows))
 
     def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
         if len(cells) in (self.width, self.width + 1):
@@ -211,10 +190,6 @@ def _lines(given: str) -> list[str]:
     if _SURROGATE.search(given):
         raise MtlError("expected text, got half of a surrogate pair")
     return given.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-
-
-def _split(line: str) -> list[str]:
-    return [cell for cell in text.tidy(line)[0].split(" ") if cell]
 
 
 def _explain(request: dict[str, Any]) -> int:

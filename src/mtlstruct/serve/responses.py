@@ -14,10 +14,11 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.explain.records import sentence_record
 from mtlstruct.explain.sequences import explain
-from mtlstruct.formats import segmented, text
+from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.serve.requests import Question, Sentence, corpus_of
+from mtlstruct.tasks import task_of
 
 Token = dict[str, Any]
 
@@ -47,10 +48,10 @@ def answers(model: Model, questions: Sequence[Question]) -> list[dict[str, Any]]
 def warm_up(model: Model) -> None:
     """Answers once for nobody, so that the first who asks need not wait for kernels to be compiled or loaded."""
     row = ("a",) * model.columns
-    sentence = Sentence((row, row) if model.task != "multiclass" else (row,))
+    sentences = tuple(Sentence(tuple(rows)) for rows in task_of(model.task).divided([row, row]))
     for wanted in (0, 1):
         with suppress(MtlError):  # a structure that cannot be explained
-            answers(model, [Question((sentence,), explain=wanted, probabilities=True)])
+            answers(model, [Question(sentences, explain=wanted, probabilities=True)])
 
 
 def _answer(
@@ -60,34 +61,23 @@ def _answer(
     chances: NDArray[np.float64] | None,
     relations: NDArray[np.int32] | None,
 ) -> dict[str, Any]:
+    task = task_of(model.task)
     spoken = _explanations(model, question) if question.explain else None
     found, start = [], 0
     for number, sentence in enumerate(question.sentences):
         span = slice(start, start + len(sentence.rows))
         start = span.stop
-        tokens = _tokens(model, sentence, outputs[span])
+        answer = task.answer(model, sentence.rows, sentence.runs, outputs[span])
+        tokens = answer["tokens"]
         if relations is not None and model.relations is not None:
             _add(tokens, "relation", text.named(relations[span], model.relations.labels))
         if chances is not None:
             _add(tokens, "probability", chances[span].round(6).tolist())
         if spoken is not None:
             _add(tokens, "explanation", spoken[number])
-        found.append({"tokens": tokens} | _words(model, sentence, tokens) | _drawing(model, question, tokens))
+        found.append(answer | _drawing(model, question, tokens))
     state = {} if chances is None else {"calibrated": model.calibrated}
     return {"task": model.task, **state, "sentences": found}
-
-
-def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> list[Token]:
-    rows = sentence.rows
-    if model.task != "dependency":
-        return [
-            {"cells": list(row), "label": model.labels[y]}
-            for row, y in zip(rows, outputs.tolist(), strict=True)
-        ]
-    return [
-        {"cells": list(row), "head": head, "head_word": rows[head - 1][0] if head else "ROOT"}
-        for row, head in zip(rows, outputs.tolist(), strict=True)
-    ]
 
 
 def _add(tokens: Sequence[Token], name: str, values: Sequence[Any]) -> None:
@@ -97,22 +87,11 @@ def _add(tokens: Sequence[Token], name: str, values: Sequence[Any]) -> None:
 
 def _drawing(model: Model, question: Question, tokens: Sequence[Token]) -> dict[str, Any]:
     """The tree as SVG, if it is wanted."""
-    if model.task != "dependency" or not question.drawing:
+    if not model.trees or not question.drawing:
         return {}
     relations = [token["relation"] for token in tokens] if model.relations is not None else None
     tree = Tree.of([token["cells"] for token in tokens], [token["head"] for token in tokens], relations)
     return {"drawing": tree_svg(tree)}
-
-
-def _words(model: Model, sentence: Sentence, tokens: Sequence[Token]) -> dict[str, Any]:
-    """The words of a segmented line; blanks stay boundaries."""
-    if model.task != "segmentation":
-        return {}
-    characters = "".join(row[0] for row in sentence.rows)
-    labels = [token["label"] for token in tokens]
-    runs = accumulate(sentence.runs or (len(characters),), initial=0)
-    cut = (segmented.cut(characters[a:b], labels[a:b]) for a, b in pairwise(runs))
-    return {"words": [word for words in cut for word in words]}
 
 
 def _explanations(model: Model, question: Question) -> list[list[dict[str, Any]]]:

@@ -34,9 +34,10 @@ def bench(
     three runs; `gather` and `scatter` stand beside what the memory could do.
     """
     from mtlstruct.cli.rates import bundled, figures
+    from mtlstruct.tasks import task_of
     from mtlstruct.training.options import Options
 
-    if (templates is None) != (data is None) or task == "dependency":
+    if (templates is None) != (data is None) or not task_of(task).divisible:
         raise IncompatibleError("expected templates and labelled data of sequences or items, or neither")
     use_threads(threads)
     corpus, chosen = (
@@ -54,10 +55,10 @@ def bench(
 
 
 def _read(templates: Path, data: Path, task: Task, encoding: str) -> tuple[Corpus, TemplateSet]:
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import Form, task_of
     from mtlstruct.templates import TemplateSet
 
-    return scoring.read(data, task, encoding=encoding), TemplateSet.read(templates)
+    return task_of(task).read(data, Form(encoding)), TemplateSet.read(templates)
 
 
 def _line(figure: Figure) -> str:

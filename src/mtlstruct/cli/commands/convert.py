@@ -98,7 +98,7 @@ def import_(
         model = _read_crfpp(source, task, tags, encoding)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
-    if task == "segmentation":
+    if model.characters:
         _check_tags(model.labels, tags, source)
     model.save(out)
     print(

@@ -128,13 +128,14 @@ def _train(place: Files, *, force: bool) -> Model:
 
 def _test(place: Files, model: Model) -> None:
     from mtlstruct.formats import text
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
-    test = scoring.read_for(model, place.test, "utf-8")
+    task = task_of(model.task)
+    test = task.read_for(model, place.test, "utf-8")
     predictions = model.predict(test)
     _step("4. The test: lines the model has not seen, as it reads them")
     _show(_lines(test, text.named(predictions, model.labels))[:5])
-    _print(scoring.scores(model.task, test, predictions, model.labels).table().rstrip())
+    _print(task.score(test, predictions, model.labels).table().rstrip())
 
 
 def _weights(place: Files, model: Model) -> None:
@@ -173,18 +174,18 @@ def _draw(weights: list[TemplateWeight], path: Path) -> None:
 
 
 def _report(place: Files, model: Model) -> None:
-    from mtlstruct.evaluation.error_analysis import assess
     from mtlstruct.report import trace
     from mtlstruct.report.html_report import make_report
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
+    task = task_of(model.task)
     _step("6. The report: all of this and more on one page")
     page = make_report(
         model,
         name=place.model.name,
         size=place.model.stat().st_size,
         trace=trace.read(log_beside(place.model)),
-        assessment=assess(model, scoring.read_for(model, place.test, "utf-8"), str(place.test)),
+        assessment=task.assess(model, task.read_for(model, place.test, "utf-8"), str(place.test)),
     )
     page.save(place.report)
     _print(f"Open {place.report} in a browser: convergence, scores, confusions, the most telling features.")

@@ -113,16 +113,18 @@ def _chosen(
 
 
 def _within_budget(model: Model, budget: float, valid: Path, encoding: str) -> tuple[list[int], str]:
+    from mtlstruct.evaluation.scores import without_chunks
     from mtlstruct.explain.selection import Trial, within
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
-    corpus = scoring.read_for(model, valid, encoding)
+    task = task_of(model.task)
+    corpus = task.read_for(model, valid, encoding)
     trial = Trial.of(model, corpus)
-    full = scoring.scores(model.task, corpus, trial.predict(model.live), model.labels)
-    name = "accuracy" if scoring.without_chunks(full) else "f1"
+    full = task.score(corpus, trial.predict(model.live), model.labels)
+    name = "accuracy" if without_chunks(full) else "f1"
 
     def score(kept: Sequence[int]) -> float:
-        found = scoring.scores(model.task, corpus, trial.predict(kept), model.labels)
+        found = task.score(corpus, trial.predict(kept), model.labels)
         return float(found.as_dict()[name])
 
     kept, reached = within(model, score, budget)
