@@ -43,21 +43,6 @@ def test_train_refuses_what_an_engine_cannot_do(files, run, options, problem):
     assert not Path("ner.mtl").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["train.txt", "--shards", "2"], "--shards is for --engine ray"),
-        (["train.txt", "--address", "head:6379"], "--address is for --engine ray"),
-        (RAY, "standard input has one reader"),
-    ],
-)
-def test_predict_refuses_what_an_engine_cannot_do(files, run, options, problem):
-    assert run("train", "ner.tpl", "train.txt", "ner.mtl", "-q").code == 0
-    ran = run("predict", "ner.mtl", *options)
-    assert ran.code == 2
-    assert problem in ran.err
-
-
 def test_without_ray_there_is_a_sentence(files, run, monkeypatch):
     monkeypatch.setattr(engines, "find_spec", lambda name: None)
     ran = run("train", "ner.tpl", "train.txt", "ner.mtl", *RAY)

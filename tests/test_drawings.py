@@ -89,7 +89,7 @@ def test_a_page_is_one_sound_file(wrong: bool) -> None:
     }
     gold = ([0], ["<i>" if not wrong else "z"])
     tree = Tree(["<script>"], ["_"], [0], ["<i>"], *gold)
-    text = explanation_page("a < b", "dependency", [({"sentence": 1, "tokens": [token]}, tree)])
+    text = explanation_page("a < b", "sentence", [({"sentence": 1, "tokens": [token]}, tree)])
     reader = Tags()
     reader.feed(text)
     assert not reader.open

@@ -20,6 +20,7 @@ from mtlstruct.distributed.sharded_index import Piece, pieces_of  # noqa: E402
 from mtlstruct.distributed.team import Each, LocalTeam  # noqa: E402
 from mtlstruct.distributed.train import train_local_shards, train_shards  # noqa: E402
 from mtlstruct.errors import ResourceError  # noqa: E402
+from mtlstruct.formats import columns  # noqa: E402
 from mtlstruct.formats import partition as pieces  # noqa: E402
 from mtlstruct.templates import TemplateSet  # noqa: E402
 from mtlstruct.training.train import Options  # noqa: E402
@@ -156,29 +157,17 @@ def test_a_driver_that_is_killed_goes_on_from_its_checkpoint(files):
     assert done.returncode == 0, done.stderr
     assert "going on from state/training.checkpoint" in done.stderr
     assert '"event": "resumed"' in (files / "there.mtl.log.jsonl").read_text()
-    parts = pieces.cut(pieces.files_of(files / "data"), 2, "sequence")
+    parts = pieces.cut(pieces.files_of(files / "data"), 2, at_blank_lines=True)
     team = LocalTeam(2)
-    team.make("piece", Piece, Each([pieces.read(part, "sequence") for part in parts]))
+    team.make("piece", Piece, Each([pieces.read(part, columns.read) for part in parts]))
     options = Options(shards=2, c=3.0, gap=1e-4)
     train_shards(team, TEMPLATES, options, QUIET).model.save(files / "here.mtl")
     assert (files / "there.mtl").read_bytes() == (files / "here.mtl").read_bytes()
 
 
-def test_one_ray_worker_saves_the_model_of_none_and_predicts_its_text(files, run, monkeypatch):
+def test_one_ray_worker_saves_the_model_of_none(files, run, monkeypatch):
     monkeypatch.chdir(files)
     call = ["--solver", "cutting-plane", "--line-search", "-q"]
     assert run("train", "ner.tpl", "data", "here.mtl", *call).code == 0
     assert run("train", "ner.tpl", "data", "there.mtl", *call, "--engine", "ray").code == 0
     assert Path("here.mtl").read_bytes() == Path("there.mtl").read_bytes()
-    text = "\n\n\n".join(path.read_text() for path in sorted(Path("data").iterdir())) + "\n\n"
-    Path("text").write_text(text.replace("Quito", "Kyjiw").replace("canta V O\n\n", "canta V O\n \n\n"))
-    monkeypatch.setattr("mtlstruct.cli.spreading.PIECE", 700)
-    arguments = ["predict", "here.mtl", "text", "--scores", "--nbest", "2"]
-    here, there = run(*arguments), run(*arguments, "--engine", "ray", "--shards", "2")
-    assert (here.code, there.code) == (0, 0), there.err
-    assert here.out == there.out
-    assert here.out.count("Kyjiw") >= 20
-    Path("text").write_text(TRAIN * 20 + "\nnow three cells more\n")
-    here, there = run("predict", "here.mtl", "text"), run("predict", "here.mtl", "text", "--engine", "ray")
-    assert (here.code, there.code) == (2, 2)
-    assert there.err == here.err.replace(" text,", f" {Path('text').absolute()},")
