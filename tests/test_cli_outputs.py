@@ -45,8 +45,8 @@ FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
 INPUTS = {
     ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
     ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
-    ("predict", "MODEL"), ("predict", "INPUT"), ("predict", "--forbid-file"), ("evaluate", "MODEL"),
-    ("evaluate", "GOLD"), ("evaluate", "--words"), ("evaluate", "--forbid-file"), ("score", "GOLD"),
+    ("predict", "MODEL"), ("predict", "INPUT"), ("evaluate", "MODEL"),
+    ("evaluate", "GOLD"), ("evaluate", "--words"), ("score", "GOLD"),
     ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
     ("weights", "MODEL"), ("weights", "--data"), ("weights", "--compare"), ("explain", "MODEL"),
     ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),

@@ -18,7 +18,7 @@ from mtlstruct.cli.common import (
     use_threads,
     warn_uncalibrated,
 )
-from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located
+from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
@@ -65,7 +65,7 @@ def evaluate(
     from mtlstruct.tasks import task_of
 
     use_threads(threads)
-    check_picture_output(plot, inputs=[model, gold, words, forbid_file], force=force)
+    check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
     loaded = Model.load(model)
     task = task_of(loaded.task)
     vocabulary = task.vocabulary(words, encoding)
