@@ -28,13 +28,7 @@ from mtlstruct.formats.sentences import Data, data_for
 from mtlstruct.model import index_arrays as stored
 from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
-from mtlstruct.structures import (
-    STRUCTURES,
-    MulticlassStructure,
-    Structure,
-    TreeStructure,
-    structures_of,
-)
+from mtlstruct.structures import STRUCTURES, MulticlassStructure, Structure, TreeStructure, structures_of
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
 from mtlstruct.web import Page

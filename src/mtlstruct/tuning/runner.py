@@ -46,20 +46,16 @@ class Scores(Protocol):
 
 
 class Scorer(Protocol):
-    """What a task offers to score models; it must be picklable, for worker processes."""
+    """A task, which is pickled for worker processes."""
 
-    def score(
-        self,
-        gold: Corpus,
-        predictions: NDArray[np.int32],
-        labels: Sequence[str],
-        vocabulary: Set[str] | None = None,
-    ) -> Scores:
-        """Return the scores of predictions; `vocabulary` holds the known words."""
+    @property
+    def score(self) -> Callable[[Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Scores]:
+        """Score predictions by gold, labels and known words."""
         ...
 
-    def known_words(self, trained: Corpus, given: Set[str] | None) -> Set[str] | None:
-        """Return the words that count as known after training."""
+    @property
+    def known_words(self) -> Callable[[Corpus, Set[str] | None], Set[str] | None]:
+        """Return the words that count as known after training on a corpus."""
         ...
 
 
