@@ -199,6 +199,20 @@ def test_n_best_segmentations_are_all_different(run: Run) -> None:
     assert sum(chances) == pytest.approx(1, abs=1e-5)
 
 
+def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run: Run, place: Path) -> None:
+    (place / "text").write_text(INPUT)
+    assert run("predict", "m.mtl", "--scores", "text", stdin="") == Ran(0, CRF_TEST_V1, "")
+    assert run("predict", "--scores", "m.mtl", "text", stdin="") == Ran(0, CRF_TEST_V1, "")
+    every = run("predict", "m.mtl", "--scores", "all")
+    assert every == run("predict", "m.mtl", "text", "--scores=all", stdin="")
+    assert every.out.count("B-PER/") > CRF_TEST_V1.count("B-PER/")
+    (place / "all").write_text(INPUT)
+    assert run("predict", "--scores", "--", "m.mtl", "all", stdin="") == Ran(0, CRF_TEST_V1, "")
+    got = run("predict", "m.mtl", "--scores=some")
+    assert (got.code, got.out) == (2, "")
+    assert "--scores" in got.err
+
+
 def test_all_labels_are_for_columns(run: Run) -> None:
     got = run("predict", "s.mtl", "--scores", "all")
     assert (got.code, got.out) == (2, "")
@@ -228,6 +242,23 @@ def test_forbidden_transitions_do_not_occur(run: Run, place: Path) -> None:
     by_file = run("predict", "m.mtl", "--forbid", "@rules", "--scores", "all").out
     assert by_file == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O", "--scores", "all").out
     assert "O/0.000000" in by_file
+
+
+def test_rules_come_from_files_and_arguments_alike(run: Run, place: Path) -> None:
+    (place / "rules").write_text("*>O\n")
+    mixed = run("predict", "m.mtl", "--forbid", "@rules", "--forbid", ">O")
+    assert mixed == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O")
+    (place / "at.txt").write_text(CRFPP.replace("\nO\n", "\n@\n"))
+    assert run("import", "at.txt", "at.mtl").code == 0
+    assert "@" not in labels(
+        run("predict", "at.mtl", "--forbid", "*>@", "--forbid", "@>*", stdin="Ana\nPaz\n").out
+    )
+    got = run("predict", "m.mtl", "--forbid", "@missing")
+    assert got.code == 2
+    assert got.err.startswith("mtlstruct: missing: cannot be read")
+    got = run("predict", "m.mtl", "--forbid", "@rules", "-o", "rules", "--force")
+    assert got.code == 2
+    assert (place / "rules").read_text() == "*>O\n"
 
 
 def test_valid_chunks_only(run: Run) -> None:
