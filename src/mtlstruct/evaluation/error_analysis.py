@@ -86,7 +86,7 @@ def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]
     lattice = model.lattice(gold)
     predictions = lattice.best()
     relations = None if model.relations is None else model.relate(gold, predictions)
-    found = score(model, gold, predictions, relations=relations)
+    found = score(model, gold, predictions, None, relations)
     if not model.trees:
         groups, confusions = _labels(model, gold, predictions, found)
     else:

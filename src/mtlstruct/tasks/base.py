@@ -30,6 +30,8 @@ WORD = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
 
 Rows = Sequence[tuple[str, ...]]
 Note = Callable[[int], None] | None
+Words = Set[str] | None
+Names = list[str] | None
 T = TypeVar("T")
 
 
@@ -225,36 +227,26 @@ class Task:
     # Scores ------------------------------------------------------------------------------------------------
 
     def score(
-        self,
-        gold: Corpus,
-        predictions: Outputs,
-        labels: Sequence[str],
-        vocabulary: Set[str] | None = None,
-        relations: list[str] | None = None,
+        self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None
     ) -> Scores:
         """Return the official scores of predictions int32[T], which are numbers into `labels`, or heads.
 
-        vocabulary   words that count as known, for segmentation
-        relations    the predicted labels of arcs, for trees
+        words   words that count as known, for segmentation
+        arcs    the predicted labels of arcs, for trees
         """
         raise NotImplementedError
 
     def score_model(
-        self,
-        model: Model,
-        gold: Corpus,
-        predictions: Outputs,
-        vocabulary: Set[str] | None = None,
-        relations: Outputs | None = None,
+        self, model: Model, gold: Corpus, outputs: Outputs, words: Words = None, arcs: Outputs | None = None
     ) -> Scores:
-        """Return the official scores of a model's predictions; `relations` of its second stage, if known."""
+        """Return the official scores of a model's predictions; `arcs` are those of its second stage, if known."""
         found = None
         if model.relations is not None:
-            numbers = model.relate(gold, predictions) if relations is None else relations
+            numbers = model.relate(gold, outputs) if arcs is None else arcs
             found = text.named(numbers, model.relations.labels)
-        return self.score(gold, predictions, model.labels, vocabulary, found)
+        return self.score(gold, outputs, model.labels, words, found)
 
-    def score_files(self, gold: Path, predicted: Path, vocabulary: Set[str] | None, encoding: str) -> Scores:
+    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
         """Return the official scores of one file against another of the same text."""
         raise NotImplementedError
 
@@ -274,7 +266,7 @@ class Task:
             raise IncompatibleError(f"--words is for segmentation: the task is {self.name}")
         return None
 
-    def known_words(self, trained: Corpus, given: Set[str] | None) -> Set[str] | None:
+    def known_words(self, trained: Corpus, given: Words) -> Words:
         """Return the words that count as known after training: those given, or those of the data."""
         return None
 

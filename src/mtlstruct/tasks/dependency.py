@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +17,7 @@ from mtlstruct.model.lattice import Lattice, Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.base import Sites
 from mtlstruct.structures.tree import TreeStructure
-from mtlstruct.tasks.base import UTF8, Form, Note, Rows, Task, Wanted
+from mtlstruct.tasks.base import UTF8, Form, Names, Note, Rows, Task, Wanted, Words
 from mtlstruct.tasks.sequence import different
 
 TOKEN = re.compile(r"[0-9]+(?:\t[^\t]+){5}")
@@ -76,24 +76,18 @@ class Dependency(Task):
         return out.getvalue()
 
     def score(
-        self,
-        gold: Corpus,
-        predictions: Outputs,
-        labels: Sequence[str],
-        vocabulary: Set[str] | None = None,
-        relations: list[str] | None = None,
+        self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None
     ) -> Scores:
-        both = None if relations is None else (conll.relations(gold).cells(), relations)
-        return tree_scores(gold, predictions, both)
+        both = None if arcs is None else (conll.relations(gold).cells(), arcs)
+        return tree_scores(gold, outputs, both)
 
-    def score_files(self, gold: Path, predicted: Path, vocabulary: Set[str] | None, encoding: str) -> Scores:
+    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
         right = conll.read(gold, encoding=encoding)
         ours = conll.read(predicted, trees=False, encoding=encoding)
         _check_same_words(right, ours, gold, predicted)
         assert ours.outputs is not None
-        return tree_scores(
-            right, ours.outputs, (conll.relations(right).cells(), conll.relations(ours).cells())
-        )
+        relations = conll.relations(right).cells(), conll.relations(ours).cells()
+        return tree_scores(right, ours.outputs, relations)
 
     def cells(self, lines: Sequence[str]) -> Iterator[list[str] | None]:
         """Yield the cells of each line, which may be a CoNLL line."""

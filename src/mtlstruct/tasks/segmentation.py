@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +17,7 @@ from mtlstruct.formats import segmented, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.constraints import Constraints, cutting
-from mtlstruct.tasks.base import Answer, Form, Note, Rows, Task, Wanted
+from mtlstruct.tasks.base import Answer, Form, Names, Note, Rows, Task, Wanted, Words
 
 
 class Segmentation(Task):
@@ -56,26 +56,21 @@ class Segmentation(Task):
         return segmented.blocks(found.batch, words, [f"/{p:f}" for p in chances.tolist()])
 
     def score(
-        self,
-        gold: Corpus,
-        predictions: Outputs,
-        labels: Sequence[str],
-        vocabulary: Set[str] | None = None,
-        relations: list[str] | None = None,
+        self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None
     ) -> Scores:
         assert gold.outputs is not None
-        sides = text.named(gold.outputs, gold.labels), text.named(predictions, labels)
+        sides = text.named(gold.outputs, gold.labels), text.named(outputs, labels)
         theirs, ours = (_words(gold, side) for side in sides)
-        return word_scores(theirs, ours, vocabulary)
+        return word_scores(theirs, ours, words)
 
-    def score_files(self, gold: Path, predicted: Path, vocabulary: Set[str] | None, encoding: str) -> Scores:
+    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
         right, ours = (list(segmented.words(path, encoding=encoding)) for path in (gold, predicted))
-        return word_scores(right, ours, vocabulary, source=str(predicted))
+        return word_scores(right, ours, words, source=str(predicted))
 
     def vocabulary(self, path: Path | None, encoding: str) -> set[str] | None:
         return None if path is None else segmented.vocabulary(path, encoding=encoding)
 
-    def known_words(self, trained: Corpus, given: Set[str] | None) -> Set[str] | None:
+    def known_words(self, trained: Corpus, given: Words) -> Words:
         return segmented.known_words(trained) if given is None else given
 
     def tokenize(self, line: str) -> list[tuple[list[str], tuple[int, ...]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from collections.abc import Sequence as List
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,7 +13,7 @@ from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
 from mtlstruct.formats import columns, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
-from mtlstruct.tasks.base import Form, Note, Task, Wanted
+from mtlstruct.tasks.base import Form, Note, Task, Wanted, Words
 
 UNKNOWN_LABELS = ("_", "?")
 """What stands for a label that is to be found, unless the model has a label of that name."""
@@ -45,11 +45,11 @@ class Sequence(Task):
             return None
         return "the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
 
-    def score(self, gold: Corpus, predictions: Outputs, labels: List[str], *_: object) -> Scores:
-        theirs, ours = _gold_labels(gold), text.named(predictions, labels)
+    def score(self, gold: Corpus, outputs: Outputs, labels: List[str], *_: object) -> Scores:
+        theirs, ours = _gold_labels(gold), text.named(outputs, labels)
         return self._compared((gold, theirs), (gold, ours), (*labels, *gold.labels), "prediction")
 
-    def score_files(self, gold: Path, predicted: Path, vocabulary: Set[str] | None, encoding: str) -> Scores:
+    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
         right, ours = (self.read_file(path, Form(encoding)) for path in (gold, predicted))
         _check_same_words(right, ours, gold, predicted, encoding)
         sides = (right, _gold_labels(right)), (ours, _gold_labels(ours))
