@@ -31,7 +31,7 @@ EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 def test_at_most_eight_tests_of_the_task_name_are_outside_tasks() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
-        for path in ROOT.rglob("*.py")
+        for path in (*ROOT.rglob("*.py"), *ROOT.rglob("*.js"))
         if path.relative_to(ROOT).parts[0] != "tasks"
         for line in path.read_text("utf-8").splitlines()
         if NAME_TEST.search(line)

@@ -103,6 +103,11 @@ class Model:
         return self.task == "segmentation"
 
     @property
+    def kind(self) -> dict[str, bool]:
+        """What pages must know of tokens and outputs."""
+        return {"alone": self.alone, "trees": self.trees, "characters": self.characters}
+
+    @property
     def columns(self) -> int:
         """How many observation columns the training data had."""
         return int(self.facts["columns"])

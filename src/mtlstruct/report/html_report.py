@@ -83,6 +83,7 @@ def contents(
         "version": __version__,
         "name": name,
         "task": model.task,
+        **model.kind,
         "structure": model.structure.name,
         "sizes": _sizes(model, size, trace),
         "run": None if trace is None else _run(trace),

@@ -120,6 +120,7 @@ class Service:
                 "name": self.name,
                 "version": __version__,
                 "task": self.model.task,
+                **self.model.kind,
                 "labels": list(self.model.labels),
                 "method": self.model.facts.get("method"),
                 "templates": len(self.model.live),
