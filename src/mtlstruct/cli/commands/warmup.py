@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
@@ -22,12 +22,25 @@ PASSES = {"coordinate": "30"}
 """The most passes of a solver, if not 3: this one is quick, and has kernels that only its last passes call."""
 
 
+def _one_of(choices: Any) -> Callable[[str], str]:
+    """Return a parser that takes one of the texts of a Literal; typer has no lists of Literals."""
+
+    def parsed(text: str) -> str:
+        if text not in get_args(choices):
+            raise typer.BadParameter(f"expected one of {', '.join(get_args(choices))}, got {text}")
+        return text
+
+    return parsed
+
+
 def warmup(
     task: Annotated[
-        list[Task] | None, typer.Option("--task", help="Only these tasks.", show_default="all")
+        list[str] | None,
+        typer.Option("--task", help="Only these tasks.", show_default="all", parser=_one_of(Task)),
     ] = None,
     method: Annotated[
-        list[Method] | None, typer.Option("--method", help="Only these methods.", show_default="all")
+        list[str] | None,
+        typer.Option("--method", help="Only these methods.", show_default="all", parser=_one_of(Method)),
     ] = None,
 ) -> None:
     """Compile the kernels of training and prediction, for images and CI.
@@ -53,12 +66,13 @@ def warmup(
 
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
     """Return command lines that use the kernels of a task, with their small files."""
+    from mtlstruct.tasks import task_of
     from mtlstruct.training.methods import RECIPES
 
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
     templates.write_text(_templates(task), "utf-8")
-    trees = task == "dependency"
+    trees = not task_of(task).divisible
     for method in methods:
         model = place / f"{task}-{method}.mtl"
         for solver in reversed(RECIPES[method].solvers):  # the model of the default solver is used below
@@ -85,11 +99,10 @@ def _corpus(task: str) -> str:
     from mtlstruct.samples import recipes as demo
 
     lines = demo.bundled()[:LINES]
-    if task == "segmentation":
-        return "".join("  ".join(line.tokens) + "\n" for line in lines)
-    if task == "dependency":
-        return "".join(_tree(line.tokens) + "\n" for line in lines)
-    return demo.column_file(lines, seed=0)
+    write = {"segmentation": "  ".join, "dependency": _tree}.get(task)
+    if write is None:
+        return demo.column_file(lines, seed=0)
+    return "".join(write(line.tokens) + "\n" for line in lines)
 
 
 def _tree(tokens: Sequence[str]) -> str:
@@ -102,13 +115,13 @@ def _tree(tokens: Sequence[str]) -> str:
 
 
 def _templates(task: str) -> str:
-    from mtlstruct.templates import generate
+    from mtlstruct.templates import TemplateSet, generate
     from mtlstruct.templates.presets import preset
 
-    if task == "dependency":
-        return preset("dependency").text()
-    if task == "segmentation":
-        return preset("cws-tp2").text()
-    if task == "multiclass":
-        return "".join(f"U{k}:%x[0,{k}]\n" for k in range(4))
-    return generate((-1, 1), range(4), bigrams=True).text()
+    templates = {
+        "sequence": generate((-1, 1), range(4), bigrams=True),
+        "segmentation": preset("cws-tp2"),
+        "dependency": preset("dependency"),
+        "multiclass": TemplateSet.parse("".join(f"U{k}:%x[0,{k}]\n" for k in range(4))),
+    }
+    return templates[task].text()
