@@ -10,7 +10,7 @@ from html import escape
 from typing import Any
 
 from mtlstruct.report.tree_svg import Tree, tree_svg
-from mtlstruct.web import asset
+from mtlstruct.report.web import asset
 
 STYLES = ("explain.css", "tree.css")
 

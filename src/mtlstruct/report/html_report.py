@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlstruct import __version__, web
+from mtlstruct import __version__
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.error_analysis import Assessment, assess
 from mtlstruct.explain.top_features import telling
 from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.report import web
 from mtlstruct.report.tables import dropped
 from mtlstruct.report.trace import Trace, read
 

@@ -31,9 +31,10 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mtlstruct import __version__, web
+from mtlstruct import __version__
 from mtlstruct.errors import MtlError
 from mtlstruct.model.model import Model
+from mtlstruct.report import web
 from mtlstruct.serve.limits import Limits, default_limits
 from mtlstruct.serve.requests import Reader, TooLarge
 from mtlstruct.serve.responses import warm_up
