@@ -264,22 +264,3 @@ def test_weights_on_data_give_shares(run: Run, place: Path) -> None:
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     assert "share" in run("weights", "m.mtl", "--data", "train.txt").out.splitlines()[0]
     refused(run("weights", "m.mtl", "--data", "no.txt"), "no.txt", "cannot be read")
-
-
-def test_weights_side_by_side(run: Run, place: Path) -> None:
-    Path("b.tpl").write_text("U9:%x[0,0]/%x[0,1]\nU1:%x[0,0]\nB\n")
-    assert run("train", "b.tpl", "train.txt", "b.mtl", "-q").code == 0
-    rows = json.loads(run("weights", "m.mtl", "--json", "--compare", "b.mtl").out)
-    others = {row["text"]: row for row in json.loads(run("weights", "b.mtl", "--json").out)}
-    assert len(rows) == 7
-    for row in rows:
-        other = others.get(row["text"])
-        for name in ("mu", "relative", "norm", "features"):
-            assert row[f"other_{name}"] == (None if other is None else other[name])
-    assert (rows[-1]["text"], rows[-1]["rank"]) == ("U9:%x[0,0]/%x[0,1]", None)
-    table = run("weights", "m.mtl", "--compare", "b.mtl", "--top", 3).out.splitlines()
-    assert "other mu" in table[0]
-    assert len(table) == 1 + 3 + 1 + 1
-    assert table[-2].split()[:2] == ["U9", "U9:%x[0,0]/%x[0,1]"]
-    assert len(run("weights", "m.mtl", "--csv", "--compare", "m.mtl").out.splitlines()) == 7
-    refused(run("weights", "m.mtl", "--compare", "no.mtl"), "no.mtl")
