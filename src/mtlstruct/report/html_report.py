@@ -1,4 +1,4 @@
-"""The report: one page that says what a model has learned, how, and how well it does. No network, no other file.
+"""The report: one page that says what a model has learned, how, and how well it does.
 
 All figures are those of the model file, of the log that training left, and of labelled data where some are given; the
 scripts of the page only draw them. What is not known (no log, no data) is left out, and the page says how to get it.
@@ -6,7 +6,6 @@ scripts of the page only draw them. What is not known (no log, no data) is left 
 
 from __future__ import annotations
 
-import math
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +90,7 @@ def contents(
     }
     if model.relations is not None:
         found["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    return {key: _finite(value) for key, value in found.items()}
+    return found
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -217,14 +216,3 @@ def _features(model: Model) -> list[dict[str, Any]]:
         }
         for weight in heaviest
     ]
-
-
-def _finite(value: Any) -> Any:
-    """Replace numbers that are not finite by null. Nothing is rounded here: the page rounds what it prints."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value
