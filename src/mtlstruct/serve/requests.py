@@ -1,4 +1,4 @@
-"""Requests -> sentences of rows. Refused, with the line: what does not have the columns that the model looks at.
+"""Requests -> sentences of rows, within limits. Rejected, with the line: rows without the columns of the model.
 
 A request is an object with one of
 
@@ -25,7 +25,6 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
-from mtlstruct.serve.limits import Limits
 
 Row = tuple[str, ...]
 
@@ -33,7 +32,9 @@ REQUEST = "request"
 EMPTY = "_"
 """What stands in columns that nothing looks at."""
 
-MOST_VOICES = 20
+MOST_EXPLAINED = 20
+"""How many templates a request may ask for at each token."""
+
 TOKEN = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
 """Words with inner apostrophes, points and hyphens; all other signs alone."""
 
@@ -45,6 +46,36 @@ _NO_TOKEN = re.compile(r"#|[0-9]+[-.][0-9]+\t")
 
 OBSERVED = 6
 """The cells of a CoNLL line up to the last that templates may look at; the first is a number."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may cost: `/v1/model` has these figures, and so has the error of a request beyond them.
+
+    bytes      of a body
+    tokens     of a request
+    sentence   tokens of a sentence
+    explained  tokens of a request with explanations, each of which is a search of its own
+    seconds    for a request to come in, and for its answer
+    waiting    requests without an answer yet; further ones are rejected at once
+    """
+
+    bytes: int = 1_000_000
+    tokens: int = 20_000
+    sentence: int = 2_000
+    explained: int = 400
+    seconds: float = 10.0
+    waiting: int = 1_000
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not value > 0:
+                raise MtlError(f"the limit of {name} must be positive, got {value}")
+
+
+def default_limits(task: str) -> Limits:
+    """Return limits that keep any request short; a tree has a score for every pair of words."""
+    return Limits(sentence=500) if task == "dependency" else Limits()
 
 
 @dataclass(frozen=True)
@@ -99,7 +130,7 @@ class Reader:
         return self.names[number] if self.names else f"column {number}"
 
     def read(self, request: Any) -> Question:
-        """A request as JSON gives it."""
+        """Read a request as JSON gives it."""
         if not isinstance(request, dict):
             raise MtlError("expected a JSON object with text, columns or rows")
         given = [key for key in ("text", "columns", "rows") if key in request]
@@ -110,9 +141,17 @@ class Reader:
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
         if self.task == "segmentation" and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
+        if given[0] != "rows" and not isinstance(request[given[0]], str):
+            raise MtlError(f"expected a string as {given[0]}")
+        explain = request.get("explain", 0)
+        if type(explain) is not int or not 0 <= explain <= MOST_EXPLAINED:
+            raise MtlError(f"expected explain as a number from 0 to {MOST_EXPLAINED}")
+        for name in ("probabilities", "drawing"):
+            if not isinstance(request.get(name, False), bool):
+                raise MtlError(f"expected {name} as true or false")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
-        flags = (_flag(request, name) for name in ("probabilities", "drawing"))
-        question = Question(sentences, _explain(request), *flags)
+        flags = (request.get(name, False) for name in ("probabilities", "drawing"))
+        question = Question(sentences, explain, *flags)
         self._check(question)
         return question
 
@@ -123,14 +162,12 @@ class Reader:
         for count, most, what in (
             (question.tokens, self.limits.tokens, "a request"),
             (longest, self.limits.sentence, "a sentence"),
-            (question.tokens if question.explain else 0, self.limits.explained, "what is to be explained"),
+            (question.tokens if question.explain else 0, self.limits.explained, "a request with explain"),
         ):
             if count > most:
                 raise TooLarge(f"{what} may have {most:,} tokens, got {count:,}")
 
-    def _text(self, given: Any) -> Iterator[Sentence]:
-        if not isinstance(given, str):
-            raise MtlError("expected a string as text")
+    def _text(self, given: str) -> Iterator[Sentence]:
         if not self.takes_text:
             wanted = ", ".join(map(self.column_name, self.needed))
             raise MtlError(
@@ -142,15 +179,9 @@ class Reader:
                 if stretches:
                     yield Sentence(tuple((c,) for c in "".join(stretches)), tuple(map(len, stretches)))
                 continue
-            words = [self._padded((word,)) for word in TOKEN.findall(line)]
-            if self.task == "multiclass":
-                yield from (Sentence((word,)) for word in words)
-            elif words:
-                yield Sentence(tuple(words))
+            yield from self._sentences([self._padded((word,)) for word in TOKEN.findall(line)])
 
-    def _columns(self, given: Any) -> Iterator[Sentence]:
-        if not isinstance(given, str):
-            raise MtlError("expected a string as columns")
+    def _columns(self, given: str) -> Iterator[Sentence]:
         rows: list[Row] = []
         lines = [*_lines(given), ""]
         conll = self.task == "dependency" and any(map(CONLL.match, lines))
@@ -160,8 +191,8 @@ class Reader:
             cells = line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else _split(line)
             if cells:
                 rows.append(self._row(cells, number))
-            if rows and (not cells or self.task == "multiclass"):
-                yield Sentence(tuple(rows))
+            else:
+                yield from self._sentences(rows)
                 rows = []
 
     def _rows(self, given: Any) -> Iterator[Sentence]:
@@ -172,11 +203,12 @@ class Reader:
                 if not isinstance(row, list) or not all(isinstance(cell, str) and cell for cell in row):
                     raise MtlError(f"sentence {number}: expected rows as lists of strings that are not empty")
                 _lines("".join(row))
-            rows = [self._row(row, number, "sentence") for row in sentence]
-            if self.task == "multiclass":
-                yield from (Sentence((row,)) for row in rows)
-            elif rows:
-                yield Sentence(tuple(rows))
+            yield from self._sentences([self._row(row, number, "sentence") for row in sentence])
+
+    def _sentences(self, rows: list[Row]) -> list[Sentence]:
+        """Return rows as one sentence, or as one each where items stand alone."""
+        parts = [[row] for row in rows] if self.task == "multiclass" else [rows]
+        return [Sentence(tuple(part)) for part in parts if part]
 
     def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
         if len(cells) in (self.width, self.width + 1):
@@ -215,24 +247,3 @@ def _lines(given: str) -> list[str]:
 
 def _split(line: str) -> list[str]:
     return [cell for cell in text.tidy(line)[0].split(" ") if cell]
-
-
-def _explain(request: dict[str, Any]) -> int:
-    wanted = request.get("explain", 0)
-    if type(wanted) is not int or not 0 <= wanted <= MOST_VOICES:
-        raise MtlError(f"expected explain as a number from 0 to {MOST_VOICES}, got {_shown(wanted)}")
-    return wanted
-
-
-def _flag(request: dict[str, Any], name: str) -> bool:
-    wanted = request.get(name, False)
-    if not isinstance(wanted, bool):
-        raise MtlError(f"expected {name} as true or false, got {_shown(wanted)}")
-    return wanted
-
-
-def _shown(value: Any) -> str:
-    """A value of a request for its error: one that has parts may be of any size and depth."""
-    if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return repr(value)[:60]
