@@ -18,15 +18,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.base import BaseHTTPMiddleware, DispatchFunction, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
@@ -60,13 +58,16 @@ def make_app(
     examples: tuple[str, ...] = (),
 ) -> Starlette:
     """Return the application: with a `token`, requests must have it; on `loopback`, name this machine as Host."""
-    service = Service(model, name, limits or default_limits(model.task), examples)
+    service = Service(model, limits or default_limits(model.task))
+    facts = {"name": name, "examples": list(examples)} | service.facts()
+    styles, scripts = ["base.css", "tree.css", "serve.css"], ["base.js", "serve.js"]
+    page = web.page("mtlstruct", {"version": __version__}, styles=styles, scripts=scripts, connect="'self'")
     warm_up(model)
     return Starlette(
         routes=[
-            Route("/", service.page),
+            Route("/", lambda request: HTMLResponse(page.html)),
             Route("/healthz", lambda request: Response(status_code=204)),
-            Route("/v1/model", service.model_facts),
+            Route("/v1/model", lambda request: _json(facts)),
             Route("/v1/tag", service.tag, methods=["POST"]),
         ],
         middleware=[
@@ -77,41 +78,19 @@ def make_app(
             HTTPException: lambda request, error: _error(error.status_code, error.detail, error.headers),
             Exception: lambda request, error: _error(500, "internal error: see the log of the server"),
         },
-        lifespan=service.lifespan,
     )
 
 
 class Service:
-    """The handlers of one model. One thread answers; requests that come meanwhile wait."""
+    """Answers the requests for one model, one at a time on a thread of its own."""
 
-    def __init__(self, model: Model, name: str, limits: Limits, examples: tuple[str, ...]) -> None:
+    def __init__(self, model: Model, limits: Limits) -> None:
         self.model, self.limits, self.reader = model, limits, Reader(model, limits)
-        self.facts = {"name": name, "examples": list(examples)} | self._facts()
         self.thread = ThreadPoolExecutor(1)
         self.waiting = 0
 
-    @asynccontextmanager
-    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Stop the thread with the server."""
-        yield
-        self.thread.shutdown()
-
-    async def page(self, request: Request) -> Response:
-        """Return the page. It has no facts of the model: it asks for them, with the token."""
-        found = web.page(
-            "mtlstruct",
-            {"version": __version__},
-            styles=["base.css", "tree.css", "serve.css"],
-            scripts=["base.js", "serve.js"],
-            connect="'self'",
-        )
-        return HTMLResponse(found.html)
-
-    async def model_facts(self, request: Request) -> Response:
+    def facts(self) -> dict[str, Any]:
         """Return what clients must know."""
-        return _json(self.facts)
-
-    def _facts(self) -> dict[str, Any]:
         model, reader = self.model, self.reader
         return {
             "version": __version__,
@@ -132,9 +111,12 @@ class Service:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise HTTPException(415, f"expected Content-Type: {JSON}, got {kind or 'none'}")
-        body = await self._body(request)
         try:
-            return _json(await self._answer(self.reader.read(_parsed(body))))
+            asked = json.loads(await self._body(request))
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "expected JSON in UTF-8") from None
+        try:
+            return _json(await self._answer(self.reader.read(asked)))
         except MtlError as error:
             raise HTTPException(413 if isinstance(error, TooLarge) else 400, str(error)) from None
 
@@ -168,20 +150,21 @@ class Service:
             self.waiting -= 1
 
 
-def _access(
-    token: str | None,
-) -> Callable[[Request, Callable[[Request], Awaitable[Response]]], Awaitable[Response]]:
+def _access(token: str | None) -> DispatchFunction:
     """Return a middleware that checks origin and token before the body is read, and adds headers."""
 
-    async def dispatch(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        origin = request.headers.get("origin")
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    def is_known(given: str) -> bool:
+        scheme, _, secret = given.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            secret.strip().encode(), str(token).encode()
+        )
+
+    async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        origin, host = request.headers.get("origin"), request.headers.get("host", "")
         public = token is None or request.url.path in ("/", "/healthz")
-        if origin is not None and origin.partition("://")[2] != request.headers.get("host", ""):
+        if origin is not None and origin.partition("://")[2] != host:
             response = _error(403, "pages of other sites may not ask here")
-        elif public or (
-            scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), str(token).encode())
-        ):
+        elif public or is_known(request.headers.get("authorization", "")):
             response = await call_next(request)
         else:
             sentence = "expected the server's token: Authorization: Bearer TOKEN"
@@ -190,13 +173,6 @@ def _access(
         return response
 
     return dispatch
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise MtlError("expected JSON in UTF-8") from None
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:

@@ -22,13 +22,12 @@ from typing import Any
 import numpy as np
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import FormatError, MtlError
+from mtlstruct.errors import MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 
 Row = tuple[str, ...]
 
-REQUEST = "request"
 EMPTY = "_"
 """What stands in columns that nothing looks at."""
 
@@ -52,12 +51,8 @@ OBSERVED = 6
 class Limits:
     """What one request may cost: `/v1/model` has these figures, and so has the error of a request beyond them.
 
-    bytes      of a body
-    tokens     of a request
-    sentence   tokens of a sentence
-    explained  tokens of a request with explanations, each of which is a search of its own
-    seconds    for a request to come in, and for its answer
-    waiting    requests without an answer yet; further ones are rejected at once
+    explained: tokens of a request with explanations, each of which is a search of its own
+    waiting: requests without an answer yet; further ones are rejected at once
     """
 
     bytes: int = 1_000_000
@@ -66,11 +61,6 @@ class Limits:
     explained: int = 400
     seconds: float = 10.0
     waiting: int = 1_000
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not value > 0:
-                raise MtlError(f"the limit of {name} must be positive, got {value}")
 
 
 def default_limits(task: str) -> Limits:
@@ -146,16 +136,13 @@ class Reader:
         explain = request.get("explain", 0)
         if type(explain) is not int or not 0 <= explain <= MOST_EXPLAINED:
             raise MtlError(f"expected explain as a number from 0 to {MOST_EXPLAINED}")
-        for name in ("probabilities", "drawing"):
-            if not isinstance(request.get(name, False), bool):
-                raise MtlError(f"expected {name} as true or false")
+        flags = [request.get(name, False) for name in ("probabilities", "drawing")]
+        if not all(isinstance(flag, bool) for flag in flags):
+            raise MtlError("expected probabilities and drawing as true or false")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
-        flags = (request.get(name, False) for name in ("probabilities", "drawing"))
-        question = Question(sentences, explain, *flags)
-        self._check(question)
-        return question
+        return self._checked(Question(sentences, explain, *flags))
 
-    def _check(self, question: Question) -> None:
+    def _checked(self, question: Question) -> Question:
         if not question.sentences:
             raise MtlError("no sentences: expected at least one token")
         longest = max(len(sentence.rows) for sentence in question.sentences)
@@ -166,20 +153,17 @@ class Reader:
         ):
             if count > most:
                 raise TooLarge(f"{what} may have {most:,} tokens, got {count:,}")
+        return question
 
     def _text(self, given: str) -> Iterator[Sentence]:
         if not self.takes_text:
-            wanted = ", ".join(map(self.column_name, self.needed))
-            raise MtlError(
-                f"the model looks at more than words ({wanted}): expected columns or rows, got text"
-            )
+            looks_at = f"the model looks at more than words ({self._needed_names()})"
+            raise MtlError(f"{looks_at}: expected columns or rows, got text")
         for line in _lines(given):
-            if self.task == "segmentation":
-                stretches = line.split()
-                if stretches:
-                    yield Sentence(tuple((c,) for c in "".join(stretches)), tuple(map(len, stretches)))
-                continue
-            yield from self._sentences([self._padded((word,)) for word in TOKEN.findall(line)])
+            if self.task == "segmentation" and (runs := line.split()):
+                yield Sentence(tuple((c,) for c in "".join(runs)), tuple(map(len, runs)))
+            elif self.task != "segmentation":
+                yield from self._sentences([self._padded((word,)) for word in TOKEN.findall(line)])
 
     def _columns(self, given: str) -> Iterator[Sentence]:
         rows: list[Row] = []
@@ -188,8 +172,10 @@ class Reader:
         for number, line in enumerate(lines, 1):
             if conll and _NO_TOKEN.match(line):
                 continue
-            cells = line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else _split(line)
-            if cells:
+            cells = (
+                line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else text.tidy(line)[0].split(" ")
+            )
+            if any(cells):
                 rows.append(self._row(cells, number))
             else:
                 yield from self._sentences(rows)
@@ -215,10 +201,12 @@ class Reader:
             return tuple(cells[: self.width])
         if len(cells) == len(self.needed):
             return self._padded(cells)
-        problem = f"expected {self._widths()}, got {len(cells)}"
-        if unit == "line":
-            raise FormatError(REQUEST, number, problem)
-        raise FormatError(REQUEST, None, f"{unit} {number}: {problem}")
+        short = f", or the {len(self.needed)} that the model looks at ({self._needed_names()})"
+        widths = f"{self.width} columns{short if len(self.needed) < self.width else ''}"
+        raise MtlError(f"{unit} {number}: expected {widths}, got {len(cells)}")
+
+    def _needed_names(self) -> str:
+        return ", ".join(map(self.column_name, self.needed))
 
     def _padded(self, cells: Sequence[str]) -> Row:
         """A row of all columns, of which only those that are looked at are given."""
@@ -226,11 +214,6 @@ class Reader:
         for place, cell in zip(self.needed, cells, strict=True):
             row[place] = cell
         return tuple(row)
-
-    def _widths(self) -> str:
-        wanted = ", ".join(map(self.column_name, self.needed))
-        short = f", or the {len(self.needed)} that the model looks at ({wanted})"
-        return f"{self.width} columns{short if len(self.needed) < self.width else ''}"
 
 
 class TooLarge(MtlError):
@@ -243,7 +226,3 @@ def _lines(given: str) -> list[str]:
     if _SURROGATE.search(given):
         raise MtlError("expected text, got half of a surrogate pair")
     return given.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-
-
-def _split(line: str) -> list[str]:
-    return [cell for cell in text.tidy(line)[0].split(" ") if cell]

@@ -40,7 +40,9 @@ def serve(
             "--max-sentence", min=1, help="Tokens of a sentence.", show_default="2000, of trees 500"
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds until an answer is given up.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.001, help="Seconds until an answer is given up.")
+    ] = 10.0,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="How many to use.")] = 1,
     encoding: EncodingOption = "utf-8",
 ) -> None:
