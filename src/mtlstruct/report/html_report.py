@@ -41,7 +41,7 @@ CONFUSED = 24
 def report_of(
     model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
 ) -> web.Page:
-    """What Model.report does: reads the log, looks at the data."""
+    """Return the report of a model with its log and scores on data: see `Model.report`."""
     trace = None if log is None else read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
@@ -57,28 +57,10 @@ def make_report(
     trace: Trace | None = None,
     assessment: Assessment | None = None,
 ) -> web.Page:
-    """The report of a model. `name` and `size` (in bytes) are those of its file."""
-    data = contents(model, name=name, size=size, trace=trace, assessment=assessment)
-    return web.page(
-        f"{name} · mtlstruct",
-        data,
-        styles=["base.css", "report.css"],
-        scripts=["base.js", "charts.js", "tables.js", "report.js"],
-    )
-
-
-def contents(
-    model: Model,
-    *,
-    name: str,
-    size: int | None = None,
-    trace: Trace | None = None,
-    assessment: Assessment | None = None,
-) -> dict[str, Any]:
-    """All that the page knows, as JSON."""
+    """Return the report of a model. `name` and `size` (in bytes) are those of its file."""
     stored = trace.assessment if trace is not None else None
     assessed = stored if assessment is None else assessment.as_dict()
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "version": __version__,
         "name": name,
         "task": model.task,
@@ -89,8 +71,9 @@ def contents(
         "stages": [_stage(model, [] if trace is None else trace.passes)],
     }
     if model.relations is not None:
-        found["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    return found
+        data["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
+    styles, scripts = ["base.css", "report.css"], ["base.js", "charts.js", "tables.js", "report.js"]
+    return web.page(f"{name} · mtlstruct", data, styles=styles, scripts=scripts)
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:

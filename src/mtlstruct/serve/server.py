@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import secrets
 import signal
 import socket
@@ -69,7 +68,7 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
 
 def make_server(app: ASGIApp) -> Server:
     """Return a server for the application."""
-    config = uvicorn.Config(  # which also sets up logging
+    config = uvicorn.Config(
         app,
         log_level="error",
         access_log=False,
@@ -81,13 +80,7 @@ def make_server(app: ASGIApp) -> Server:
         http=Protocol,
         ws="none",
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_no_protocol_error)
     return Server(config)
-
-
-def _is_no_protocol_error(record: logging.LogRecord) -> bool:
-    """Return whether a log record is about the server, not about bytes that a client has sent."""
-    return not (record.exc_info and isinstance(record.exc_info[1], h11.LocalProtocolError))
 
 
 class Protocol(H11Protocol):
