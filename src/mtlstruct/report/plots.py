@@ -45,7 +45,7 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
     _frame(axes, len(ordered), heights, learned)
     kept = sum(height > 0 for height in heights)
     title(figure, f"{kept} of {len(heights)} templates have a weight")
-    legend(figure, "outside lower right", ncols=5)
+    legend(figure, "outside lower right", ncols=5, handles=[*axes.containers, *axes.collections])
     (_name_all if len(ordered) <= NAMED_ALL else _name_heaviest)(axes, ordered, heights)
     save(figure, path)
 
