@@ -1,16 +1,9 @@
-"""Routes and access rules.
-
-    GET  /            the page
-    GET  /v1/model    task, labels, columns and limits
-    POST /v1/tag      a request with any number of sentences (see requests.py) -> a response
-    GET  /healthz     204 while the server answers
+"""Routes and access rules: docs/serve.md lists both.
 
 Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong, 403 another site's
-page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time.
-
-Other sites' pages are kept out: bodies must be JSON, which a page of another origin may send only with CORS headers,
-and none are ever sent; an Origin other than the server's is rejected. On loopback so is a Host that is not a name of
-this machine, which stops DNS rebinding.
+page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time. A page of another origin may
+send JSON only with CORS headers, and none are ever sent; its Origin is rejected, too. On loopback so is a Host that is
+not a name of this machine, which stops DNS rebinding.
 """
 
 from __future__ import annotations

@@ -87,12 +87,12 @@ class Question:
 
     @property
     def tokens(self) -> int:
-        """How many there are."""
+        """The number of tokens of all sentences."""
         return sum(len(sentence.rows) for sentence in self.sentences)
 
 
 def corpus_of(sentences: Sequence[Sentence], names: Sequence[str]) -> Corpus:
-    """Sentences as a corpus without labels."""
+    """Return sentences as a corpus without labels."""
     cells = list(zip(*(row for sentence in sentences for row in sentence.rows), strict=True))
     ptr = np.cumsum([0, *(len(sentence.rows) for sentence in sentences)]).astype(np.int64)
     return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
@@ -112,11 +112,11 @@ class Reader:
 
     @property
     def takes_text(self) -> bool:
-        """Whether the word is all that the model looks at."""
+        """Whether the model looks at the word only."""
         return self.task == "segmentation" or self.needed == [0]
 
     def column_name(self, number: int) -> str:
-        """A column for people."""
+        """Return the name of a column."""
         return self.names[number] if self.names else f"column {number}"
 
     def read(self, request: Any) -> Question:
@@ -209,7 +209,7 @@ class Reader:
         return ", ".join(map(self.column_name, self.needed))
 
     def _padded(self, cells: Sequence[str]) -> Row:
-        """A row of all columns, of which only those that are looked at are given."""
+        """Return a row of all columns from the cells that the model looks at."""
         row = [EMPTY] * self.width
         for place, cell in zip(self.needed, cells, strict=True):
             row[place] = cell
