@@ -1,9 +1,10 @@
 """Routes and access rules: docs/serve.md lists both.
 
 Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong, 403 another site's
-page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time. A page of another origin may
-send JSON only with CORS headers, and none are ever sent; its Origin is rejected, too. On loopback so is a Host that is
-not a name of this machine, which stops DNS rebinding.
+page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time.
+
+A page of another origin may send JSON only with CORS headers, and none are ever sent; its Origin is rejected, too. On
+loopback so is a Host that is not a name of this machine, which stops DNS rebinding.
 """
 
 from __future__ import annotations
