@@ -12,7 +12,7 @@ from mtlstruct import DependencyParser, SequenceLabeler, StructuredClassifier, U
 from mtlstruct.model.calibration import trust
 from mtlstruct.samples.recipes import bundled, column_file
 from mtlstruct.serve.requests import Question, Sentence
-from mtlstruct.serve.responses import answers
+from mtlstruct.serve.responses import answer
 from mtlstruct.tasks import task_of
 
 X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
@@ -180,7 +180,7 @@ def test_serve_says_it_when_it_starts_and_in_each_answer(place, capsys, monkeypa
         assert len(SAID.findall(capsys.readouterr().err)) == 1 - state
         model = load(name)
         sentence = Sentence((("a",) * model.columns,))
-        asked, plain = answers(model, [Question((sentence,), probabilities=p) for p in (True, False)])
+        asked, plain = (answer(model, Question((sentence,), probabilities=p)) for p in (True, False))
         assert asked["calibrated"] is state
         assert "probability" in asked["sentences"][0]["tokens"][0]
         assert "calibrated" not in plain
