@@ -14,7 +14,7 @@ from mtlstruct.cli.errors import complain
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.distributed.ray_pool import RayPool
     from mtlstruct.training.options import Options
 
 
@@ -39,21 +39,15 @@ class Cluster:
 
     def check(self, options: Options) -> None:
         """Raise an error for what cannot be trained there."""
-        replace(options, shards=2).checked()  # what cannot be learned in shards cannot be in one of them
+        replace(options, shards=2).checked()  # a single shard has the same limits
 
-    def team(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayTeam]:
-        """Workers that have read the data; what befalls them is said."""
+    def pool(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayPool]:
+        """Start workers for the data; what happens to them goes to stderr."""
         from mtlstruct._system.threads import get_threads
-        from mtlstruct.distributed.ray_team import read_team
+        from mtlstruct.distributed.ray_pool import read_pool
 
-        return read_team(
-            data,
-            options,
-            encoding,
-            address=self.address,
-            threads=max(1, get_threads() // options.shards),
-            listeners=[complain],
-        )
+        threads = max(1, get_threads() // options.shards)
+        return read_pool(data, options, encoding, address=self.address, threads=threads, listeners=[complain])
 
 
 def cluster_of(engine: str, address: str | None) -> Cluster | None:
