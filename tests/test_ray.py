@@ -111,8 +111,14 @@ def test_all_learners_go_on_after_a_worker_was_lost(data, pool_of, method, solve
 def test_a_worker_that_is_lost_again_and_again_ends_training(data, pool_of, monkeypatch):
     monkeypatch.setattr("mtlstruct.distributed.ray_pool.RESTARTS", 0)
     pool = pool_of(data, 2)
-    with pytest.raises(ResourceError, match="a worker was lost more than 0 times: "):
+    with pytest.raises(
+        ResourceError, match=r"a worker was lost and cannot be restarted \(at most 0 times\): "
+    ):
         train_shards(pool, TEMPLATES, Options(shards=2), Mishap(pool, 1, signal.SIGKILL))
+    pool = pool_of(data, 2)
+    pool.time_limit = 15.0
+    with pytest.raises(ResourceError, match="worker 1 has not answered 1 times in a row"):
+        train_shards(pool, TEMPLATES, Options(shards=2), Mishap(pool, 1, signal.SIGSTOP))
 
 
 def test_a_store_that_is_too_small_is_a_sentence(pool_of):

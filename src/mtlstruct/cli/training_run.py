@@ -178,11 +178,12 @@ class TrainingRun:
     def read(self, pool: RayPool | None = None) -> Data:
         """Templates and data, which fit each other; of data that workers read, the outline."""
         from mtlstruct.cli.commands.templates import read_templates
+        from mtlstruct.distributed.index import merged_outline
 
         templates = read_templates(self.templates, self.dialect)
         if self.options.share_identical:
             templates = templates.shared()
-        corpus = self._corpus(self.data) if pool is None else pool.outline()
+        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
         return Data(templates, corpus, valid, labels=self._label_templates(corpus), pool=pool)

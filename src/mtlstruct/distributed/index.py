@@ -9,12 +9,13 @@ its own values: no worker sees the whole vocabulary.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
-from mtlstruct.corpus import Column, Corpus
+from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.pool import Pool
-from mtlstruct.distributed.shard import Int32, Int64, LocalCounts, Outline
+from mtlstruct.distributed.shard import Int32, Int64, LocalCounts
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.extraction import vocabulary_of
 from mtlstruct.features.index import FeatureIndex, number_attributes
@@ -34,24 +35,18 @@ def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
     return [corpus.take(np.arange(a, b)) for a, b in itertools.pairwise(cuts.tolist())]
 
 
-def merged_outline(outlines: list[Outline]) -> Corpus:
-    """Return the corpus that the pieces make up, without its text: lengths and labels."""
-    first = outlines[0]
+def merged_outline(outlines: list[Corpus]) -> Corpus:
+    """Return the corpus that pieces make up, all without text: lengths and labels."""
+    first, width = outlines[0], len(outlines[0].columns)
     for number, each in enumerate(outlines):
-        if each.columns != first.columns:
+        if len(each.columns) != width:
             raise IncompatibleError(
-                f"all files must have the same columns: expected {first.columns} for observations as in the first "
-                f"part, got {each.columns} in part {number + 1} of {len(outlines)}"
+                f"all files must have the same columns: expected {width} for observations as in the first part, got "
+                f"{len(each.columns)} in part {number + 1} of {len(outlines)}"
             )
     labels = tuple(sorted({label for each in outlines for label in each.labels}, key=str.encode))
-    lengths = np.concatenate([each.lengths for each in outlines])
-    nothing = Column(np.zeros(0, np.int32), [])
-    return Corpus(
-        columns=(nothing,) * first.columns,
-        ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-        labels=labels,
-        names=first.names,
-    )
+    lengths = np.concatenate([np.diff(each.ptr) for each in outlines])
+    return replace(first, ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), labels=labels)
 
 
 def build_index(

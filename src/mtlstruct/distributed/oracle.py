@@ -65,7 +65,7 @@ class ShardedOracle(Oracle):
         """See Oracle."""
         totals, losses, outputs = zip(*self.pool.call("hinge", parts, scale, each=self.each), strict=True)
         total, loss = float(np.sum(totals)), float(np.sum(losses))
-        return Hinge(total, (total - loss) / scale, loss, np.concatenate(outputs))
+        return Hinge(total, (total - loss) / scale, loss, np.concatenate(outputs).astype(np.int32))
 
     def likelihood(self, parts: Parts) -> Likelihood:
         """See Oracle; the counts are a Point too."""
@@ -86,27 +86,22 @@ class ShardedOracle(Oracle):
     @cached_property
     def merged(self) -> Merged:
         """See Oracle. Columns are compared by sums over all shards."""
-        return self._merging[0]
+        found = self.pool.sum("columns", each=self.each)
+        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+        self._groups = [group(Columns(*some)) for some in triples]
+        designs = tuple(_bare(np.array([len(g.fired)]), np.zeros(0, np.int32)) for g in self._groups)
+        return Merged(
+            large=self.encoded,
+            encoded=replace(self.encoded, designs=designs),
+            number=tuple(some.number for some in self._groups),
+            fired=tuple(some.fired for some in self._groups),
+        )
 
     def small(self) -> ShardedOracle:
         """See Oracle."""
-        merged, views = self._merging
-        return ShardedOracle(self.pool, views, self.ends, self.structure, merged.encoded, self.cost)
-
-    @cached_property
-    def _merging(self) -> tuple[Merged, list[View]]:
-        found = self.pool.sum("columns", each=self.each)
-        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        groups = [group(Columns(*some)) for some in triples]
-        stored = self.pool.store(groups)
-        designs = tuple(_bare(np.array([len(g.fired)]), np.zeros(0, np.int32)) for g in groups)
-        merged = Merged(
-            large=self.encoded,
-            encoded=replace(self.encoded, designs=designs),
-            number=tuple(some.number for some in groups),
-            fired=tuple(some.fired for some in groups),
-        )
-        return merged, [replace(view, groups=stored) for view in self.views]
+        encoded, groups = self.merged.encoded, self.pool.store(self._groups)
+        views = [replace(view, groups=groups) for view in self.views]
+        return ShardedOracle(self.pool, views, self.ends, self.structure, encoded, self.cost)
 
 
 class ShardedCuts(Cuts):
@@ -116,14 +111,14 @@ class ShardedCuts(Cuts):
 
     def __init__(self, oracle: ShardedOracle) -> None:
         super().__init__(oracle, oracle.sentences)
-        self._stored: list[list[Stored[NDArray[Any]]]] = []
+        self._stored: list[list[Stored]] = []
 
     def unpack(self, state: State) -> None:
         """See Kept."""
         super().unpack(state)
         self._stored = [self._store(outputs) for outputs in self.outputs]
 
-    def add(self, outputs: NDArray[np.integer]) -> None:
+    def add(self, outputs: NDArray[np.int32]) -> None:
         """See Cuts."""
         super().add(outputs)
         self._stored.append(self._store(self.outputs[-1]))
@@ -145,7 +140,7 @@ class ShardedCuts(Cuts):
         (total,) = pool.sum("products", self.sentences, pool.store(p), each=self._each())
         return total
 
-    def _store(self, outputs: NDArray[Any]) -> list[Stored[NDArray[Any]]]:
+    def _store(self, outputs: NDArray[Any]) -> list[Stored]:
         return [self.oracle.pool.store(piece) for piece in np.split(outputs, self.oracle.ends)]
 
     def _each(self) -> Each:

@@ -7,10 +7,10 @@ alone, so they have the same bits on threads and on Ray, run after run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,38 +19,32 @@ from numpy.typing import NDArray
 from mtlstruct._system import threads
 
 Arrays = list[NDArray[Any]]
-Value = TypeVar("Value")
 
 
-class Stored(Generic[Value]):
+class Stored:
     """A value that every worker can read."""
 
-    def __init__(self, key: int, value: Value) -> None:
+    def __init__(self, key: int, value: Any) -> None:
         self.key, self._value = key, value
 
-    def value(self) -> Value:
+    def value(self) -> Any:
         """Return the value."""
         return self._value
 
 
-class Worker(Protocol):
-    """Answers calls. The answers depend on the arguments and on the data of the worker only."""
-
-    def forget(self, live: Collection[int]) -> None:
-        """Drop what was made from stored values other than these."""
-        ...
-
-
 class Pool:
-    """Workers in this process, each on a thread of its own where there are threads enough."""
+    """Workers in this process, each on a thread of its own where there are threads enough.
 
-    def __init__(self, workers: Sequence[Worker]) -> None:
+    A worker's answers depend on the arguments only. Its `forget(live)` drops what was made from other stored values.
+    """
+
+    def __init__(self, workers: list[Any]) -> None:
         self.workers, self.size = workers, len(workers)
-        self._stored: WeakValueDictionary[int, Stored[Any]] = WeakValueDictionary()
+        self._stored: WeakValueDictionary[int, Stored] = WeakValueDictionary()
         self._keys = count()
         self._threads: ThreadPoolExecutor | None = None
 
-    def store(self, value: Value) -> Stored[Value]:
+    def store(self, value: Any) -> Stored:
         """Store a value for all workers."""
         key = next(self._keys)
         self._stored[key] = found = self._put(key, value)
@@ -58,7 +52,7 @@ class Pool:
 
     def call(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """Call a method of every worker, with `each[k]` before the other arguments; answers in order of workers."""
-        live = self._live()
+        live = frozenset(self._stored)
 
         def work(k: int) -> Any:
             self.workers[k].forget(live)
@@ -84,11 +78,8 @@ class Pool:
         if self._threads is not None:
             self._threads.shutdown()
 
-    def _put(self, key: int, value: Value) -> Stored[Value]:
+    def _put(self, key: int, value: Any) -> Stored:
         return Stored(key, value)
-
-    def _live(self) -> frozenset[int]:
-        return frozenset(self._stored)
 
 
 def in_tree(items: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:

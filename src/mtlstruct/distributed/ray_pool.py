@@ -22,8 +22,7 @@ from typing import Any
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import set_threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.distributed.index import merged_outline
-from mtlstruct.distributed.pool import Arrays, Pool, Stored, Value, add, in_tree
+from mtlstruct.distributed.pool import Arrays, Pool, Stored, add, in_tree
 from mtlstruct.distributed.shard import Shard
 from mtlstruct.errors import FormatError, MtlError, ResourceError
 from mtlstruct.formats import partition as pieces
@@ -39,13 +38,12 @@ PATIENCE = 10.0
 """Seconds in which a cluster must answer."""
 
 
-class InStore(Stored[Value]):
+class InStore(Stored):
     """A value in Ray's object store."""
 
-    def value(self) -> Value:
+    def value(self) -> Any:
         """Return a copy of the value."""
-        found: Value = pickle.loads(import_module("ray").get(self._value))
-        return found
+        return pickle.loads(import_module("ray").get(self._value))
 
 
 class Actor:
@@ -68,10 +66,6 @@ class Actor:
         """Add the arrays of another worker."""
         return self.place, pickle.dumps(add(pickle.loads(a), pickle.loads(b)), protocol=5)
 
-    def where(self) -> tuple[str, int]:
-        """Return host and process."""
-        return self.place
-
 
 class RayPool(Pool):
     """An actor for each of `readers`, which give the sentences of a shard each.
@@ -89,7 +83,7 @@ class RayPool(Pool):
         self.time_limit, self.listeners = time_limit, list(listeners)
         actor = self._ray.remote(num_cpus=1, max_restarts=RESTARTS, max_task_retries=-1)(Actor)
         super().__init__([actor.remote(k, read, threads) for k, read in enumerate(readers)])
-        self.places: list[tuple[str, int]] = self._ray.get([each.where.remote() for each in self.workers])
+        self.places: list[tuple[str, int] | None] = [None] * self.size
 
     def call(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """See Pool."""
@@ -109,10 +103,6 @@ class RayPool(Pool):
         total: Arrays = pickle.loads(self._get(root))
         return total
 
-    def outline(self) -> Corpus:
-        """Return the data of all workers without the text."""
-        return merged_outline(self.call("outline"))
-
     def ensure_room(self, needed: int, what: str) -> None:
         """See Pool: what does not fit into the object store would crawl on disk."""
         room = int(self._ray.cluster_resources().get("object_store_memory", 0))
@@ -128,18 +118,12 @@ class RayPool(Pool):
             self._ray.kill(actor)
         self._ray.shutdown()
 
-    def say(self, sentence: str) -> None:
-        """Tell the listeners what happened to a worker."""
-        for hear in self.listeners:
-            hear(sentence)
-
-    def _put(self, key: int, value: Value) -> Stored[Value]:
-        with self._sentences():
-            return InStore(key, self._ray.put(pickle.dumps(value, protocol=5)))
+    def _put(self, key: int, value: Any) -> Stored:
+        return InStore(key, self._safely(self._ray.put, pickle.dumps(value, protocol=5)))
 
     def _begin(self, method: str, arguments: Any, each: Any) -> list[tuple[int, Any]]:
         """Call all workers and wait; return the number of each, and a reference to its answer."""
-        live = self._live()
+        live = frozenset(self._stored)
         asked = [
             actor.call.options(num_returns=2).remote(live, method, *(each[k] if each else ()), *arguments)
             for k, actor in enumerate(self.workers)
@@ -148,61 +132,61 @@ class RayPool(Pool):
         return [(k, value) for k, (_, value) in enumerate(asked)]
 
     def _settle(self, waiting: Sequence[tuple[int, Any]]) -> None:
-        """Wait for all; end workers that do not answer, and tell of those that were restarted."""
+        """Wait for all workers, and tell of those that were restarted."""
+        for k, done in waiting:
+            place = self._wait(k, done)
+            if self.places[k] not in (None, place):
+                self._say(f"worker {k} was lost; it was restarted and has its sentences again")
+            self.places[k] = place
+
+    def _wait(self, k: int, done: Any) -> tuple[str, int]:
+        """Return where worker k answered; end it, for Ray to restart it, as often as it does not answer in time."""
         from ray.exceptions import GetTimeoutError
 
-        for k, done in waiting:
-            place = None
-            while place is None:
-                try:
-                    place = self._get(done)
-                except GetTimeoutError:
-                    self.say(f"worker {k} has not answered for {self.time_limit:g} s and was ended")
-                    self._end(k)
-            if place != self.places[k]:
-                self.places[k] = place
-                self.say(f"worker {k} was lost; it was restarted and has its sentences again")
+        for _ in range(RESTARTS + 1):
+            try:
+                place: tuple[str, int] = self._get(done)
+                return place
+            except GetTimeoutError:
+                self._say(f"worker {k} has not answered for {self.time_limit:g} s and was ended")
+                self._end(k)
+        raise ResourceError(f"worker {k} has not answered {RESTARTS + 1} times in a row")
+
+    def _say(self, sentence: str) -> None:
+        for hear in self.listeners:
+            hear(sentence)
 
     def _end(self, k: int) -> None:
-        """End a worker, for Ray to restart it; a stopped process would not hear Ray."""
-        host, process = self.places[k]
+        """End a worker, for Ray to restart it; a stopped process of this machine would not hear Ray."""
+        host, process = self.places[k] or ("", 0)
         if host == socket.gethostname():
-            with suppress(ProcessLookupError, PermissionError):
+            with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        else:
-            self._ray.kill(self.workers[k], no_restart=False)
+                return
+        self._ray.kill(self.workers[k], no_restart=False)
 
     def _get(self, reference: Any) -> Any:
-        with self._sentences():
-            return self._ray.get(reference, timeout=self.time_limit)
+        return self._safely(partial(self._ray.get, timeout=self.time_limit), reference)
 
-    @contextmanager
-    def _sentences(self) -> Iterator[None]:
-        """Raise what Ray raises as a sentence, and what a worker raised as it was."""
-        from ray.exceptions import (
-            GetTimeoutError,
-            ObjectStoreFullError,
-            OutOfDiskError,
-            RayActorError,
-            RayError,
-            RayTaskError,
-        )
+    def _safely(self, work: Callable[[Any], Any], what: Any) -> Any:
+        """Call Ray; raise what a worker raised as it was, and what Ray raises as a sentence."""
+        from ray import exceptions as known
 
-        full = "Ray's object store is full: start Ray with a larger --object-store-memory"
         try:
-            yield
-        except GetTimeoutError:
+            return work(what)
+        except known.GetTimeoutError:
             raise
-        except RayActorError as error:
-            raise ResourceError(f"a worker was lost more than {RESTARTS} times: {_line(error)}") from None
-        except RayTaskError as error:
-            if isinstance(error.cause, ObjectStoreFullError | OutOfDiskError):
-                raise ResourceError(full) from None
-            raise (error.cause if isinstance(error.cause, Exception) else error) from None
-        except (ObjectStoreFullError, OutOfDiskError):
-            raise ResourceError(full) from None
-        except RayError as error:
-            raise ResourceError(f"the Ray cluster failed: {_line(error)}") from None
+        except known.RayError as error:
+            found = getattr(error, "cause", None) or error  # what a worker raised
+        if isinstance(found, known.ObjectStoreFullError | known.OutOfDiskError):
+            raise ResourceError("Ray's object store is full: start Ray with a larger --object-store-memory")
+        if isinstance(found, known.RayActorError):
+            raise ResourceError(
+                f"a worker was lost and cannot be restarted (at most {RESTARTS} times): {_line(found)}"
+            )
+        if isinstance(found, known.RayError):
+            raise ResourceError(f"the Ray cluster failed: {_line(found)}")
+        raise found
 
 
 @contextmanager

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import Column, Corpus
 from mtlstruct.distributed.pool import Arrays, Stored
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.duplicate_columns import Groups, columns, merged_by
+from mtlstruct.features.duplicate_columns import columns, merged_by
 from mtlstruct.features.extraction import Observed, observe
 from mtlstruct.features.index import FeatureIndex, encoded_by
 from mtlstruct.features.shared_templates import size_of
@@ -29,16 +29,6 @@ from mtlstruct.templates import TemplateSet
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Outline:
-    """A piece without its text: how many observation columns, the length of each sentence, the labels."""
-
-    columns: int
-    lengths: Int64
-    labels: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -63,10 +53,10 @@ class Coding:
 
 @dataclass(frozen=True)
 class View:
-    """The encoded data of a worker; in merged attributes if groups are given."""
+    """The data of a worker, encoded by a stored Coding; in merged attributes if a list of Groups is stored."""
 
-    coding: Stored[Coding]
-    groups: Stored[list[Groups]] | None = None
+    coding: Stored
+    groups: Stored | None = None
 
     @property
     def keys(self) -> tuple[int, ...]:
@@ -74,7 +64,7 @@ class View:
         return (self.coding.key,) if self.groups is None else (self.coding.key, self.groups.key)
 
 
-Point = Stored[tuple[Weights, NDArray[np.float64]]]
+Point = Stored
 """Weights and the scale of each template: stands for part scores A·w."""
 
 
@@ -108,10 +98,11 @@ class Shard:
             self._corpus = self.read()
         return self._corpus
 
-    def outline(self) -> Outline:
-        """Return the piece without its text."""
+    def outline(self) -> Corpus:
+        """Return the corpus without its text: the number of columns, lengths and labels."""
         corpus = self.corpus()
-        return Outline(len(corpus.columns), np.diff(corpus.ptr), corpus.labels, corpus.names)
+        nothing = (Column(np.zeros(0, np.int32), []),) * len(corpus.columns)
+        return Corpus(columns=nothing, ptr=corpus.ptr, labels=corpus.labels, names=corpus.names)
 
     def digest(self) -> str:
         """Return a hash of what was read."""
@@ -163,7 +154,7 @@ class Shard:
         return weights
 
     def combine(
-        self, view: View, cuts: Sequence[Stored[NDArray[Any]]], sentences: int, alpha: NDArray[np.float64]
+        self, view: View, cuts: Sequence[Stored], sentences: int, alpha: NDArray[np.float64]
     ) -> Weights:
         """Return Σ_r α_r p^r of the own sentences."""
         found = self._cuts(view, cuts, sentences)
@@ -171,9 +162,7 @@ class Shard:
         found.combine(alpha, weights)
         return weights
 
-    def products(
-        self, view: View, cuts: Sequence[Stored[NDArray[Any]]], sentences: int, p: Stored[Weights]
-    ) -> Arrays:
+    def products(self, view: View, cuts: Sequence[Stored], sentences: int, p: Stored) -> Arrays:
         """Return ⟨p_j, p_j^r⟩ of the own sentences, for all templates and cuts."""
         return [self._cuts(view, cuts, sentences).products(p.value())]
 
@@ -219,7 +208,7 @@ class Shard:
         oracle, parts = self._oracle(view), self._parts(view, point)
         return self._kept("likelihood", (*view.keys, point.key), lambda: oracle.likelihood(parts))
 
-    def _cuts(self, view: View, wanted: Sequence[Stored[NDArray[Any]]], sentences: int) -> Cuts:
+    def _cuts(self, view: View, wanted: Sequence[Stored], sentences: int) -> Cuts:
         """Return these cuts and no others, as the solver keeps them; they are in order of their numbers."""
 
         def none() -> Cuts:

@@ -16,7 +16,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.index import build_index, merged_outline, pieces_of
 from mtlstruct.distributed.oracle import ShardedOracle, layout
 from mtlstruct.distributed.pool import Pool
-from mtlstruct.distributed.shard import Coding, Int32, Outline, Shard, View
+from mtlstruct.distributed.shard import Coding, Int32, Shard, View
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.solvers import Watch as Callback
 from mtlstruct.solvers.base import table_bytes
@@ -55,7 +55,7 @@ def train_shards(
     """Train on the sentences of the workers of a pool."""
     options = with_batch_solver(options).checked()
     found = Hooks(callback, **hooks)
-    outlines: list[Outline] = pool.call("outline")
+    outlines: list[Corpus] = pool.call("outline")
     corpus = merged_outline(outlines)
 
     def facts() -> dict[str, Any]:
@@ -82,14 +82,14 @@ def sharded_oracle(
     index: FeatureIndex,
     maps: list[list[Int32]],
     structure: Structure,
-    outlines: list[Outline],
+    outlines: list[Corpus],
     cost: NDArray[np.float32],
 ) -> ShardedOracle:
     """Return the oracle of workers that encode their pieces by an index, each with its own maps."""
     corpus = merged_outline(outlines)
     bare = replace(index, vocabularies=(), tables=(), maps=())
     codings = [pool.store(Coding(bare, own, structure, corpus.labels, cost)) for own in maps]
-    ends = np.cumsum([each.lengths.sum() for each in outlines])[:-1]
+    ends = np.cumsum([each.tokens for each in outlines])[:-1]
     return ShardedOracle(
         pool,
         [View(coding) for coding in codings],

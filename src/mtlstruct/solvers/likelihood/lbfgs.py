@@ -1,7 +1,7 @@
 """L-BFGS: conditional random fields with a quadratic Ω, ½ Σ_j ‖w_j‖²/mu_j; plain ones have mu = 1.
 
-A step that the line search tries costs one A for the part scores, forward-backward, and one Aᵀ for the gradient; nearly
-all passes try one.
+A trial step of the line search costs one A for the part scores, forward-backward, and one Aᵀ for the gradient. Nearly
+all passes need one trial.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Quadratic
 from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
 from mtlstruct.solvers.likelihood.problem import Descent, Small, small_bytes
-from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, combine, dot, wolfe
+from mtlstruct.solvers.likelihood.quasi_newton import blend, combine, dot, wolfe
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class LBFGS:
 
 
 class _Ridge(Descent):
-    """Each step of the line search scores its own point, so that nothing but x and gradients is kept between passes."""
+    """Each trial step scores its own point, so nothing but x and gradients is kept between passes."""
 
     def __init__(
         self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, start: Start | None
