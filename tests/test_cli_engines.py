@@ -1,4 +1,4 @@
-"""Engines on the command line: what is refused at once, and data in folders. tests/test_ray.py starts clusters."""
+"""Engines on the command line: what is refused at once, and data in folders. tests/test_ray.py starts ray_pool."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from commands import TRAIN
 
 from mtlstruct.cli import engines
-from mtlstruct.distributed import ray_cluster as clusters
+from mtlstruct.distributed import ray_pool
 from mtlstruct.errors import MtlError
 
 RAY = ["--engine", "ray"]
@@ -14,9 +14,9 @@ RAY = ["--engine", "ray"]
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:port"])
 def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch):
-    monkeypatch.setattr(clusters, "import_module", lambda name: None)  # Ray is not asked
+    monkeypatch.setattr(ray_pool, "import_module", lambda name: None)  # Ray is not asked
     with pytest.raises(MtlError, match=f"cannot reach the Ray cluster at {address}: "):
-        clusters.connect(2, address, None)
+        ray_pool.connect(2, address, None)
 
 
 @pytest.fixture

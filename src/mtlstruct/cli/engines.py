@@ -15,7 +15,7 @@ from mtlstruct.cli.errors import complain
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.distributed.ray_pool import RayPool
     from mtlstruct.training.options import Options
 
 
@@ -40,16 +40,16 @@ class Cluster:
 
     def check(self, options: Options) -> None:
         """Raise an error for what cannot be trained there."""
-        replace(options, shards=2).checked()  # what cannot be learned in shards cannot be in one of them
+        replace(options, shards=2).checked()  # a single shard has the same limits
 
-    def team(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayTeam]:
-        """Workers that have read the data; what befalls them is said."""
+    def pool(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayPool]:
+        """Start workers for the data; what happens to them goes to stderr."""
         from mtlstruct._system.threads import get_threads
-        from mtlstruct.distributed.ray_team import read_team
+        from mtlstruct.distributed.ray_pool import read_pool
         from mtlstruct.tasks import Form, task_of
 
         task = task_of(options.task)
-        return read_team(
+        return read_pool(
             data,
             options.shards,
             partial(task.read_file, form=Form(encoding, options.tags)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtlstruct.cli.engines import Cluster
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.corpus import Corpus
-    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.distributed.ray_pool import RayPool
     from mtlstruct.evaluation.scores import Scores
     from mtlstruct.solvers import Record
     from mtlstruct.templates import TemplateSet
@@ -39,7 +39,7 @@ class Data(NamedTuple):
 
     dataset     the corpus, if it is encoded already
     labels      templates for labels of arcs, if any
-    team        the workers that have read the data, if any: the corpus is then without its text
+    pool        the workers that read the data, if any: the corpus is then without its text
     """
 
     templates: TemplateSet
@@ -47,7 +47,7 @@ class Data(NamedTuple):
     valid: Corpus | None
     dataset: EncodedDataset | None = None
     labels: TemplateSet | None = None
-    team: RayTeam | None = None
+    pool: RayPool | None = None
 
 
 @dataclass(frozen=True)
@@ -94,10 +94,10 @@ class TrainingRun:
                 folder = CheckpointDir(self.checkpoint, self.checkpoint_every, self.resume)
                 stack.enter_context(folder.at_work())
             if data is None:
-                team = None
+                pool = None
                 if self.cluster is not None:
-                    team = stack.enter_context(self.cluster.team(self.data, self.options, self.encoding))
-                data = self.read(team)
+                    pool = stack.enter_context(self.cluster.pool(self.data, self.options, self.encoding))
+                data = self.read(pool)
             return self._run(data, folder, quiet=quiet)
 
     def _run(self, data: Data, folder: CheckpointDir | None, *, quiet: bool) -> Result:
@@ -105,8 +105,8 @@ class TrainingRun:
         from mtlstruct.training.arc_labels import with_labels
 
         log = RunLog(self, data.corpus, data.templates)
-        if data.team is not None:
-            data.team.listeners.append(log.add_event)
+        if data.pool is not None:
+            data.pool.listeners.append(log.add_event)
         training = self._calibrated(self._train(data, log, folder, quiet=quiet), data.valid)
         labels = None
         if data.labels is not None:
@@ -138,8 +138,8 @@ class TrainingRun:
             callback = _callback(shown, log.add_pass)
             with _checkpointed(folder, "training", log, shown) as checkpointer:
                 hooks = {"on_encoded": on_encoded, "init": start, "checkpointer": checkpointer}
-                if data.team is not None:
-                    training = train_shards(data.team, templates, options, callback, **hooks)
+                if data.pool is not None:
+                    training = train_shards(data.pool, templates, options, callback, **hooks)
                 elif options.shards > 1:
                     training = train_local_shards(corpus, templates, options, callback, **hooks)
                 else:
@@ -175,17 +175,18 @@ class TrainingRun:
         left = TimeLeft(self.options.stop(), self.options.c * len(corpus))
         return Progress(len(templates), left, quiet=quiet)
 
-    def read(self, team: RayTeam | None = None) -> Data:
-        """Templates and data, which fit each other; of data that a team has read, the outline."""
+    def read(self, pool: RayPool | None = None) -> Data:
+        """Templates and data, which fit each other; of data that workers read, the outline."""
         from mtlstruct.cli.commands.templates import read_templates
+        from mtlstruct.distributed.index import merged_outline
 
         templates = read_templates(self.templates, self.dialect)
         if self.options.share_identical:
             templates = templates.shared()
-        corpus = self._corpus(self.data) if team is None else team.outline()
+        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
-        return Data(templates, corpus, valid, labels=self._label_templates(corpus), team=team)
+        return Data(templates, corpus, valid, labels=self._label_templates(corpus), pool=pool)
 
     def _label_templates(self, corpus: Corpus) -> TemplateSet | None:
         """Those for labels of arcs, if wanted, which fit the data too."""
