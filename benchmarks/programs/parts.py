@@ -19,6 +19,7 @@ from mtlstruct._system import threads
 from mtlstruct.cli import rates
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -86,7 +87,7 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
     text, tagger = scoring.read(Path(test), "sequence"), Model.load(Path(model))
     return {
         "encode": seconds,
-        "certificate": certificate(oracle.folded(spare=False)),
+        "certificate": certificate(with_shared_singletons(oracle, overwrite=False)),
         "likelihood": likelihood(oracle),
         "predict": rates._best(lambda: tagger.predict(text), OFTEN)[0],
         "copy": copy(int(count)),
