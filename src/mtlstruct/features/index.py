@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,18 +177,16 @@ def encode_training(
     *,
     min_count: int = 1,
     normalize: str = "none",
-    folder: Path | None = None,
     unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
     """Builds the index from a corpus and encodes it.
 
-    folder      of trees, where to keep the encoded arcs in a file, if not in memory
     unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
     """
     if any(site.letter == "A" for site in sites):
         from mtlstruct.features.arcs import encode_trees
 
-        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, folder=folder)
+        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize)
     return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
 
 

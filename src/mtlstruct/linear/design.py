@@ -265,7 +265,7 @@ def _score_scaled(
     w = (scale[design.attribute_blocks][:, None] * weights).astype(np.float32)
 
     def work(span: tuple[int, int]) -> None:
-        _sum_rows(*span, design.ids, design.ptr, w, out)
+        sum_rows(*span, design.ids, design.ptr, w, out)
 
     threads.in_order(work, _row_chunks(design.rows))
 
@@ -408,7 +408,8 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out): 
 
 
 @lean_fast_kernel
-def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
+def sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
+    """out[row] = Σ w[id] over the entries of rows first:last."""
     for row in range(first, last):
         entry = ids[ptr[row] : ptr[row + 1]]
         for y in range(out.shape[1]):

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from mtlstruct.distributed.sharded_index import Piece, build_index, pieces_of, w
 from mtlstruct.distributed.sharded_oracle import Shard, ShardedOracle, outline_of
 from mtlstruct.distributed.team import Each, LocalTeam, Own, Team
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.arcs.index import arc_starts
+from mtlstruct.features.arcs.index import arc_bytes, arc_starts
 from mtlstruct.features.index import Encoded, encode_training
 from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.model import Model
@@ -36,9 +35,6 @@ from mtlstruct.training.early_stopping import EarlyStop
 from mtlstruct.training.methods import learner, recipe, regularizer, solver_of
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
-
-IN_MEMORY = 2 / 3
-"""The part of what is free that encoded arcs may take; the rest is for learning from them."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,6 @@ class Prepared:
     """What is known when the data are encoded; `memory` is what learning will take on top, in bytes.
 
     constant, identical    how many templates were left out, as telling no tree from another or equal to another
-    folder                 where the encoded data lie in a file, None if in memory
     """
 
     attributes: int
@@ -67,7 +62,6 @@ class Prepared:
     seconds: float
     constant: int = 0
     identical: int = 0
-    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -75,14 +69,12 @@ class Material:
     """Training data in features, from which any number of models can be learned.
 
     seconds    what that took
-    folder     where they lie in a file, None if in memory
     """
 
     structure: Structure
     encoded: Encoded
     index: Index
     seconds: float
-    folder: Path | None = None
 
 
 def train(
@@ -108,7 +100,7 @@ def train(
     options.checked()
     wishes = _Wishes(watch, notify, start, judge, patience, keep)
     if options.shards > 1:
-        _room_for_ids(corpus, _resolved(templates, corpus, options))
+        _ensure_memory(corpus, _resolved(templates, corpus, options))
         with closing(LocalTeam(min(options.shards, len(corpus)))) as team:
             team.make("piece", Piece, Each(pieces_of(corpus, team.size)))
             return _train_shards(team, templates, options, wishes)
@@ -200,7 +192,6 @@ def _train(
         needed,
         time.perf_counter() - began,
         **gone,
-        folder=material.folder,
     )
     del material  # A is not to be held beyond learning
     if wishes.notify is not None:
@@ -237,17 +228,16 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
     structure = _structure(corpus, options)
-    folder = _room_for_ids(corpus, templates)
+    _ensure_memory(corpus, templates)
     encoded, index = encode_training(
         corpus,
         templates,
         structure.sites(corpus.ptr),
         min_count=options.min_count,
         normalize=options.normalize,
-        folder=folder,
         unit=options.scaling == "unit",
     )
-    return Material(structure, encoded, index, time.perf_counter() - began, folder)
+    return Material(structure, encoded, index, time.perf_counter() - began)
 
 
 def learn(
@@ -327,21 +317,12 @@ def _check_rows(templates: TemplateSet) -> None:
                 raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
-def _room_for_ids(corpus: Corpus, templates: TemplateSet) -> Path | None:
-    """Refuses data whose features do not fit; those of arcs may go to a file: the folder, None if they need none."""
+def _ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
+    """Raise ResourceError for data whose features do not fit into memory."""
     if all(template.kind == "A" for template in templates):
-        return _room_for_arcs(corpus, templates)
+        arcs = int(arc_starts(corpus.ptr)[-1])
+        memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
+        return
     readings = sum(len(template.readings) for template in templates)
     opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
     memory.ensure(corpus.tokens * (4 * readings + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
-    return None
-
-
-def _room_for_arcs(corpus: Corpus, templates: TemplateSet) -> Path | None:
-    arcs = int(arc_starts(corpus.ptr)[-1])
-    near = sum(not any(term.absolute for term in template.terms) for template in templates)
-    # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
-    ids, what = arcs * 2 * near, f"encoding {arcs:,} arcs"
-    memory.ensure(arcs * 16, what)
-    free = memory.available()
-    return memory.ensure_disk(ids, what) if free is not None and ids > IN_MEMORY * free else None
