@@ -196,7 +196,7 @@ def _encode_span(
     lengths = np.diff(ptr[span[0] : span[1] + 1])
     work = make_work(index.program, int(lengths.max(initial=1)))
     starts = np.zeros(int((lengths * (lengths + 1)).sum()) + 1, np.int64)
-    empty = np.empty(64 * len(starts), _id_type(index))
+    empty: NDArray[np.integer] = np.empty(64 * len(starts), _id_type(index))
     ids = encode_arcs(index.program, index.table, index.tags, words, ptr, span, work, starts[1:], empty)
     return ids, starts
 
