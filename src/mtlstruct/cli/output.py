@@ -16,7 +16,7 @@ import numpy as np
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.formats import columns, conll, items, segmented, text
+from mtlstruct.formats import columns, conll, segmented, text
 from mtlstruct.model.lattice import Floats, Lattice, Marginals, Outputs, Ranked
 from mtlstruct.model.model import Model
 from mtlstruct.structures.constraints import Constraints
@@ -132,7 +132,7 @@ def _labels(
 
 
 def _rows(model: Model, batch: Corpus, cells: Sequence[str]) -> list[str]:
-    return items.blocks(batch, cells) if model.task == "multiclass" else columns.blocks(batch, cells)
+    return columns.blocks(batch, cells, alone=model.task == "multiclass")
 
 
 def _others(model: Model, marginals: Marginals) -> list[str]:

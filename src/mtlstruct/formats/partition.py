@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mtlstruct.corpus import Corpus, joined
 from mtlstruct.errors import FormatError, MtlError
-from mtlstruct.formats import columns, items, segmented
+from mtlstruct.formats import columns, segmented
 from mtlstruct.formats.text import Part
 
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]*\n)+")
@@ -72,9 +72,7 @@ def _read(part: Part, task: str, tags: str, encoding: str) -> Corpus:
     try:
         if task == "segmentation":
             return segmented.read(part, tags=tags, encoding=encoding)
-        if task == "multiclass":
-            return items.read(part, encoding=encoding)
-        return columns.read(part, encoding=encoding)
+        return columns.read(part, encoding=encoding, alone=task == "multiclass")
     except FormatError as error:
         if error.line is None or part.start == 0:
             raise

@@ -135,7 +135,9 @@ def divisions(template: Template, feature: str) -> list[Cells]:
         return []
     pieces = template.pieces[1:]
     ways: list[Cells] = []
-    open_: list[tuple[int, int, Cells]] = [(len(pieces), len(feature), ())]  # cells from the end of the text on
+    open_: list[tuple[int, int, Cells]] = [
+        (len(pieces), len(feature), ())
+    ]  # cells from the end of the text on
     while open_ and len(ways) <= MOST_DIVISIONS // max(1, len(pieces)):
         k, end, cells = open_.pop()
         if k == 0:

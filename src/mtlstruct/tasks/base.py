@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.evaluation.classification import class_scores
-from mtlstruct.evaluation.metrics import word_scores
 from mtlstruct.evaluation.scores import (
     Scores,
     by_sentence,
@@ -21,7 +20,8 @@ from mtlstruct.evaluation.scores import (
     tree_scores,
     without_chunks,
 )
-from mtlstruct.formats import columns, conll, items, segmented, text
+from mtlstruct.evaluation.words import word_scores
+from mtlstruct.formats import columns, conll, segmented, text
 from mtlstruct.formats import jsonl as dicts
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def read(
     if task == "segmentation":
         return segmented.read(path, tags=tags, encoding=encoding)
     names = [str(number) for number in range(width)]
-    if task == "multiclass":
-        return items.read(path, encoding=encoding, names=names)
-    return columns.read(path, encoding=encoding, names=names)
+    return columns.read(path, encoding=encoding, names=names, alone=task == "multiclass")
 
 
 def read_for(model: Model, path: Path, encoding: str) -> Corpus:

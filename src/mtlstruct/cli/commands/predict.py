@@ -171,7 +171,7 @@ def batches(
 
     With `notes`, blanks that are dropped from text to be segmented are mentioned on stderr.
     """
-    from mtlstruct.formats import columns, conll, items, segmented
+    from mtlstruct.formats import columns, conll, segmented
     from mtlstruct.formats import jsonl as dicts
 
     name = _named(path)
@@ -199,9 +199,14 @@ def batches(
     if model.task == "dependency":
         return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
     known = {*model.labels, *UNKNOWN_LABELS} if partial else None
-    stream = items.stream if model.task == "multiclass" else columns.stream
-    return stream(
-        source, columns=model.columns, source=name, encoding=encoding, batch_tokens=size, known=known
+    return columns.stream(
+        source,
+        columns=model.columns,
+        source=name,
+        encoding=encoding,
+        batch_tokens=size,
+        known=known,
+        alone=model.task == "multiclass",
     )
 
 
