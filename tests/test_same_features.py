@@ -309,7 +309,7 @@ def test_trees_are_predicted_from_the_features_they_were_learned_from(name, norm
     case = CASES[name]
     corpus, batches = prepared(case, tmp_path)
     templates = templates_of(case.lines)
-    options = Options(task="dependency", normalize=normalize, all_arcs=name == "conll-u", max_iter=3)
+    options = Options(task="dependency", normalize=normalize, max_iter=3)
     material = encode(corpus, templates, options)
     model = loaded(train(corpus, templates, options, silent, material=material).model, tmp_path)
     assert_same(material.index, material.encoded, model, batches(model))

@@ -21,8 +21,7 @@ from mtlstruct.distributed.team import Each, LocalTeam, Own, Team
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import arc_bytes, arc_starts
 from mtlstruct.features.index import Encoded, encode_training
-from mtlstruct.model.index_arrays import Index
-from mtlstruct.model.model import Model
+from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Fit, Learner, Start, Watch, check_needs
