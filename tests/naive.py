@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle

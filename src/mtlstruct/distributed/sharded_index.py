@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.distributed.team import Each, Own, Team
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.extraction import Observed, observe, vocabulary_of
-from mtlstruct.features.index import Encoded, FeatureIndex, encoded_by, number_attributes
+from mtlstruct.features.index import FeatureIndex, encoded_by, number_attributes
 from mtlstruct.features.plan import Plan, make_plan
 from mtlstruct.features.shared_templates import size_of, widened
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary

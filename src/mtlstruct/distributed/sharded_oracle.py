@@ -19,7 +19,8 @@ from mtlstruct._system.stateful import Kept, State
 from mtlstruct.distributed.sharded_index import Piece
 from mtlstruct.distributed.team import Arrays, Each, Guarded, Held, Own, Replaced, Team
 from mtlstruct.features.duplicate_columns import Columns, Groups, Merged, columns, group, merged_by
-from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import Design
 from mtlstruct.objective.oracle import Hinge, Likelihood, Oracle, Weights
 from mtlstruct.solvers.cutting_plane.bundle import Cuts

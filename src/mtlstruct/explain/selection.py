@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.pruning import compact
 from mtlstruct.model.lattice import Lattice
 from mtlstruct.model.model import Model, TemplateWeight

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import Merged, merge
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear import design as linear
 from mtlstruct.linear.row_updates import (
     add_rows,

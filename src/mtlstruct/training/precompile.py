@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import LOOKAHEAD, Design, squared_norms
 from mtlstruct.linear.singletons import squares
 from mtlstruct.objective.losses import Hamming

@@ -20,7 +20,8 @@ from mtlstruct.distributed.sharded_oracle import Shard, ShardedOracle, outline_o
 from mtlstruct.distributed.team import Each, LocalTeam, Own, Team
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import arc_bytes, arc_starts
-from mtlstruct.features.index import Encoded, encode_training
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import encode_training
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle

@@ -15,7 +15,8 @@ from mtlstruct.features.arcs.index import TOKENS, ArcIndex, assembled, encode_ro
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, Base, Plan, class_tables, make_plan
 from mtlstruct.features.arcs.redundancy import merge
-from mtlstruct.features.index import Encoded, encode_tokens
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import encode_tokens
 from mtlstruct.features.vocabulary import PairTable, capacity, rank_by_count
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS

@@ -19,7 +19,8 @@ from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_tags, make_work
 from mtlstruct.features.arcs.plan import EACH, NONE, Base, Plan, class_tables, make_plan
-from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import LOOKAHEAD, Design, sum_rows
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.templates import TemplateSet
