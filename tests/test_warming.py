@@ -16,7 +16,7 @@ import numpy as np
 from mtlstruct import ahead
 from mtlstruct.formats import columns
 from mtlstruct import folding
-from mtlstruct.linear.design import _count, _score
+from mtlstruct.linear.products import _count, _score
 from mtlstruct.training.options import Options
 from mtlstruct.structures import box, sequence, sequence_flow, sequence_segments, sequence_twins, sequence_visit
 from mtlstruct.templates import TemplateSet

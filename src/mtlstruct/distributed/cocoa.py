@@ -24,7 +24,7 @@ from mtlstruct.distributed.recovery import Recovering
 from mtlstruct.distributed.shard_worker import ShardPasses
 from mtlstruct.distributed.sharded_oracle import ShardedOracle
 from mtlstruct.distributed.team import Each, Guarded, Own
-from mtlstruct.linear.design import inner_products
+from mtlstruct.linear.products import inner_products
 from mtlstruct.objective.oracle import Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import Fit, Stop

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import entries
-from mtlstruct.linear.design import Design, score
-from mtlstruct.linear.label_support import seen
+from mtlstruct.linear.design import Design
+from mtlstruct.linear.label_support import observed_support
+from mtlstruct.linear.products import score
 from mtlstruct.structures.base import Parts, Sites
 
 Int32 = NDArray[np.int32]
@@ -42,7 +43,7 @@ class Encoded:
         For structures whose first kind has a row for each token, and a part for each label.
         """
         first, *rest = self.designs
-        found = seen(first.ids, first.ptr, first.values, first.attributes, gold, labels)
+        found = observed_support(first.ids, first.ptr, first.values, first.attributes, gold, labels)
         return replace(self, designs=(replace(first, support=found), *rest))
 
     def outline(self) -> Encoded:

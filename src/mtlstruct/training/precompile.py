@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from mtlstruct.features.encoded import Encoded
-from mtlstruct.linear.design import LOOKAHEAD, Design, squared_norms
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.products import squared_norms
 from mtlstruct.linear.singletons import squares
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle

@@ -21,7 +21,8 @@ from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_tags, mak
 from mtlstruct.features.arcs.plan import EACH, NONE, Base, Plan, class_tables, make_plan
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.linear.design import LOOKAHEAD, Design, sum_rows
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.products import sum_rows
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS, ROOT

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept, State
-from mtlstruct.linear import design as linear
+from mtlstruct.linear import products as linear
+from mtlstruct.linear.design import Design
 from mtlstruct.solvers.coordinate_ascent.cached_kernels import Features, ascend
 from mtlstruct.structures.base import DualProblem, Triplets, Visits
 
@@ -250,7 +251,7 @@ class _Kind:
 
     def __init__(
         self,
-        design: linear.Design,
+        design: Design,
         rows: NDArray[np.int32] | None,
         width: int,
         V: NDArray[Any],

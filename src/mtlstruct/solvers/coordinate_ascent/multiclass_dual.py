@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct._system.stateful import Kept
-from mtlstruct.linear.design import LOOKAHEAD, padded, prefetch
+from mtlstruct.linear.design import LOOKAHEAD, prefetch
 from mtlstruct.linear.label_support import lists
+from mtlstruct.linear.weight_layout import padded
 from mtlstruct.structures.base import DualProblem, Visits
 
 TINY = np.float32(1e-6)

@@ -35,8 +35,9 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import lean_fast_kernel, lean_inner_kernel, make_meeting
 from mtlstruct._system import threads
-from mtlstruct.linear.design import LOOKAHEAD, Design, padded, prefetch
+from mtlstruct.linear.design import LOOKAHEAD, Design, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
+from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
 from mtlstruct.solvers.coordinate_ascent.sequence.gather import DEAD, catch_up, edge_scores, gather
 from mtlstruct.solvers.coordinate_ascent.sequence.joint_step import NOTHING, Segments

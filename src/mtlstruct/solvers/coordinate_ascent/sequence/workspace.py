@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.linear.design import padded
+from mtlstruct.linear.weight_layout import padded
 
 
 class Edges(NamedTuple):
