@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naive import Arc, expand_arc
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus
@@ -17,7 +18,6 @@ from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.pruning import compact
 from mtlstruct.model import serialization
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.templates.arc_terms import Arc, expand_arc
 
 NAMES = ("FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS")
 SITE = "/%direction[h,m]/%distance[h,m]"

@@ -15,6 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from naive import Arc, expand_arc
 
 from mtlstruct.corpus import ABSENT, Column
 from mtlstruct.explain.top_features import NOTHING, spelled
@@ -25,7 +26,6 @@ from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
-from mtlstruct.templates.arc_terms import Arc, expand_arc
 from mtlstruct.templates.functions import FUNCTIONS, LIST, NUMBER, REGEX, VALUE, WAPITI
 from mtlstruct.templates.template_set import expand
 from mtlstruct.training.arc_labels import train_labels, with_labels
