@@ -15,7 +15,9 @@ import typer
 
 from mtlstruct.cli.board import Board
 from mtlstruct.cli.errors import NO, complain
+from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.cli.tuning_run import headline
+from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -54,6 +56,7 @@ def reproduce(
             "--minutes", metavar="M", min=0, help="Begin no training after so long; write what is there."
         ),
     ] = None,
+    force: ForceOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
 ) -> None:
     """Make a table or figure of the paper again, ours beside the paper's.
@@ -70,6 +73,7 @@ def reproduce(
 
     check_drawing()
     experiments = only(names)
+    _check_folder(out, force=force)
     store = Store(out / CELLS)
     run = Reproduction(Folder(data), store, plan(experiments), jobs, minutes, quiet)
     with store.locked():
@@ -81,6 +85,15 @@ def reproduce(
         trial, reason = run.board.failed[0]
         complain(f"{len(run.board.failed)} trainings failed, the first, {trial.options.method}: {reason}")
         raise typer.Exit(NO)
+
+
+def _check_folder(out: Path, *, force: bool) -> None:
+    """Raise an error for a folder whose files this command has not written."""
+    if not force and out.is_dir() and any(out.iterdir()) and not (out / CELLS).is_dir():
+        raise MtlError(
+            f"{out}: expected a new folder or that of an earlier run, got one with other files; "
+            "--force writes there"
+        )
 
 
 @dataclass
@@ -129,7 +142,6 @@ class Reproduction:
                 self.results.missing[data] = found
 
     def _run(self, case: Case, settings: Sequence[Options]) -> None:
-        from mtlstruct.errors import MtlError
         from mtlstruct.tuning.study import findings
         from reproduction.plan import Texts, study_of
         from reproduction.results import Outcome

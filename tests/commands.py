@@ -32,6 +32,9 @@ Cusco N B-LOC
 """
 WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
 
+OLDER_MODEL = b"PK\x03\x04" + bytes(26) + b"model.json, of which the rest is missing"
+"""What a command takes for a model that it may replace."""
+
 
 @dataclass(frozen=True)
 class Ran:

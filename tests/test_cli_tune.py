@@ -295,10 +295,10 @@ def test_nothing_but_failures(run: Run, place: Path, inline: Inline) -> None:
     [
         (["-c", "1,,2"], ["-c: expected values separated by commas, got '1,,2'"]),
         (["-c", "1,x"], ["-c: expected numbers separated by commas, got '1,x'"]),
-        (["-c", "0"], ["c: expected a positive number, got 0"]),
+        (["-c", "0"], ["-c must be a positive number, got 0"]),
         (["-c", "1/0"], ["-c: expected numbers"]),
-        (["--method", "pmtl", "-p", "0.5"], ["-p must be"]),
-        (["--method", "mtl,fly"], ["unknown method 'fly'"]),
+        (["--method", "pmtl", "-p", "0.5"], ["p must be"]),
+        (["--method", "mtl,fly"], ["unknown method 'fly': expected one of mtl, "]),
         (["--folds", "2", "--valid", "valid.txt"], ["--valid, --folds, --hold-out: expected one of them"]),
         (["--folds", "5"], ["--folds must be between 2 and the number of sentences, 4, got 5"]),
         (["--hold-out", "0.01"], ["--hold-out must leave sentences on both sides"]),
@@ -336,7 +336,7 @@ def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> Non
         assert process.wait(60) == (130 if how == signal.SIGINT else -how)
     kept = {path: path.stat().st_mtime_ns for path in Path("t").glob("*.json")}
     assert len(kept) == 1
-    assert bool(list(Path("t").glob(".shared-*"))) == (how == signal.SIGKILL)
+    assert bool(list(Path("t").glob(".mtlstruct-shared-*"))) == (how == signal.SIGKILL)
     if how == signal.SIGINT:
         assert "what is done is kept in t: the same command goes on from there" in said
         assert said.splitlines()[-1] == "mtlstruct: interrupted; what existed before is unchanged"
@@ -345,7 +345,7 @@ def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> Non
     assert "1 of 2 trainings are in t already" in done.stderr
     assert len(list(Path("t").glob("*.json"))) == 2
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
-    assert not list(Path("t").glob(".shared-*"))
+    assert not list(Path("t").glob(".mtlstruct-shared-*"))
     assert not list(Path("t").glob(".*.part"))
 
 

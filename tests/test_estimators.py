@@ -1,5 +1,6 @@
 """The scikit-learn face: conventions, what X and y may be, the model below, early stopping."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -218,15 +219,16 @@ def test_groups_of_keys(tmp_path):
 @pytest.mark.parametrize(
     ("options", "given", "problem"),
     [
-        ({"c": -1}, X, "c must be a positive number, got -1"),
-        ({"method": "magic"}, X, "unknown method 'magic'"),
-        ({"scaling": "wild"}, X, "scaling must be one of unit, none, got wild"),
+        ({"c": -1}, X, "^c must be a positive number, got -1"),
+        ({"c": "1"}, X, "^c must be a number, got '1'"),
+        ({"method": "magic"}, X, "method must be one of mtl, .*, got 'magic'"),
+        ({"scaling": "wild"}, X, "scaling must be one of unit, none, got 'wild'"),
         ({"group_by": "("}, X, "group_by: expected a regular expression"),
         ({"group_by": 3}, X, "group_by: expected a regular expression or a function, got 3"),
         ({}, ROWS, "rows of cells need templates"),
         ({"templates": "no/such/file.tpl"}, ROWS, "expected a readable template file"),
         ({"templates": ["U:%x[0,9]"]}, ROWS, "names column 9"),
-        ({"structure": "cube"}, X, "unknown task 'cube'"),
+        ({"structure": "cube"}, X, "structure must be one of sequence, .*, got 'cube'"),
     ],
 )
 def test_bad_parameters_are_refused_by_fit(options, given, problem):
@@ -245,6 +247,84 @@ def test_bad_data_are_refused():
         StructuredClassifier().fit([{"a": "b"}] * 2, [1, _One()])
     with pytest.raises(TemplateError, match="names column pos, but"):
         SequenceLabeler(templates=["U:%x[0,pos]"], columns=("word", "suffix")).fit(ROWS, Y)
+
+
+WRONG = {
+    "templates": [5, [1], True],
+    "method": ["magic", 3, None, []],
+    "solver": ["magic", 3, []],
+    "random_state": ["1", -1, 2.5, [], 10**30],
+    "normalize": ["nfd", 3, None, []],
+    "scaling": ["wild", 3, None, []],
+    "label_support": ["few", 3, None, []],
+    "loss_weights": [3, "B", [1], {"B": -1}, {"B": "x"}, {"B": float("nan")}],
+    "group_by": ["(", 3, []],
+    "columns": [3, "word", [1]],
+    "structure": ["cube", 3, None, []],
+} | dict.fromkeys(("c", "p", "gap", "epsilon"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
+COUNTS = ("max_iter", "min_count", "patience", "threads")
+SWITCHES = ("share_identical", "projective", "single_root")
+WRONG |= dict.fromkeys(COUNTS, ("1", 0, -1, 2.5, float("nan"), True, [], 10**30))
+WRONG |= dict.fromkeys(SWITCHES, ("yes", 1, None, []))
+PARSED = [[("a", "a", "N", "N", "_"), ("b", "b", "V", "V", "_")]]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "given", "outputs"),
+    [
+        (SequenceLabeler, X, Y),
+        (StructuredClassifier, [{"w": "a"}, {"w": "b"}], ["A", "B"]),
+        (DependencyParser, PARSED, [[2, 0]]),
+    ],
+)
+def test_every_parameter_is_checked_and_named_as_in_python(estimator, given, outputs):
+    for name in inspect.signature(estimator).parameters:
+        for value in WRONG[name]:
+            chosen = {"method": "pmtl"} if name == "p" else {}
+            with pytest.raises(MtlError) as caught:
+                estimator(**chosen | {name: value}).fit(given, outputs)
+            said = str(caught.value)
+            assert name in said, (name, value, said)
+            assert " -" not in f" {said}".replace("got -", ""), said
+
+
+@pytest.mark.parametrize(("name", "value"), [("line_search", True), ("labels", True), ("eta", 0.1)])
+def test_options_that_do_not_fit_are_named_as_their_reader_knows_them(name, value):
+    options = Options(**{name: value})
+    with pytest.raises(IncompatibleError, match=f"^--{name.replace('_', '-')} is for"):
+        options.checked()
+    with pytest.raises(IncompatibleError, match=f"^{name} is for [^-]"):
+        options.checked(lambda name: name)
+
+
+@pytest.mark.parametrize("empty", [[], [[]], [[], []]])
+@pytest.mark.parametrize("estimator", [SequenceLabeler, DependencyParser])
+def test_an_empty_x_is_named(estimator, empty):
+    with pytest.raises(FormatError, match=r"^X: expected at least one token, got none"):
+        estimator().fit(empty, empty)
+
+
+def test_data_that_are_no_lists_are_named():
+    with pytest.raises(FormatError, match=r"^X: expected at least one item, got none"):
+        StructuredClassifier().fit([], [])
+    with pytest.raises(FormatError, match=r"^X: expected feature dicts with at least one feature, got none"):
+        SequenceLabeler().fit([[{}], [{}]], [["A"], ["B"]])
+    for wrong in (None, 5):
+        with pytest.raises(FormatError, match=f"^X: expected a list of sentences, got {wrong}"):
+            SequenceLabeler().fit(wrong, Y)
+    for estimator, given in ((SequenceLabeler, X), (DependencyParser, PARSED)):
+        with pytest.raises(FormatError, match=r"^y: expected (labels|heads), got 5"):
+            estimator().fit(given, 5)
+        with pytest.raises(
+            FormatError, match=r"^y: expected a list of (labels|heads) for sentence 1, got None"
+        ):
+            estimator().fit(given, [None] * len(given))
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path):
+    tagger = SequenceLabeler(c=np.float64(1), max_iter=np.int64(2), min_count=np.int32(1), random_state=None)
+    tagger.fit(X, Y).save(tmp_path / "m.mtl")
+    assert mtlstruct.load(tmp_path / "m.mtl").labels
 
 
 class _One:

@@ -102,7 +102,7 @@ def test_what_is_not_spared_is_left_as_it_was(words):
     options = Options(c=1.0)
     material = encode(corpus, templates, options)
     before = material.encoded.designs[0].ids.copy()
-    train(corpus, templates, Options(c=1.0, max_iter=1), lambda _: False, material=material)
+    train(corpus, templates, Options(c=1.0, max_iter=1), lambda _: False, dataset=material)
     assert np.array_equal(before, material.encoded.designs[0].ids)
 
 

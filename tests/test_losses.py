@@ -64,7 +64,7 @@ def test_a_weight_for_an_unknown_label_is_refused_before_the_work():
     data = random_corpus(np.random.default_rng(0))
     options = Options(loss_weights=(("X", 2.0),))
     with pytest.raises(IncompatibleError, match="unknown label 'X': expected one of L0, L1, L2"):
-        train(data, TemplateSet.parse("U0:%x[0,0]"), options, lambda r: False, notify=pytest.fail)
+        train(data, TemplateSet.parse("U0:%x[0,0]"), options, lambda r: False, on_encoded=pytest.fail)
 
 
 @pytest.mark.parametrize(

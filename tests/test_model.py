@@ -337,9 +337,9 @@ def test_saving_where_nothing_can_be_written_is_one_sentence(model, tmp_path):
         ({"epsilon": 0.0}, "--epsilon must be"),
         ({"max_iter": 0}, "--max-iter must be at least 1"),
         ({"min_count": 0}, "--min-count must be at least 1"),
-        ({"method": "magic"}, "unknown method 'magic'"),
-        ({"solver": "magic"}, "no solver 'magic'"),
-        ({"task": "magic"}, "unknown task 'magic'"),
+        ({"method": "magic"}, "method must be one of mtl, .*, got 'magic'"),
+        ({"solver": "magic"}, "solver must be one of coordinate, .*, got 'magic'"),
+        ({"task": "magic"}, "--task must be one of sequence, .*, got 'magic'"),
     ],
 )
 def test_bad_options_are_one_sentence(options, sentence):

@@ -34,6 +34,48 @@ def work(offset, item):
     return item + offset
 
 
+def test_a_worker_that_is_interrupted_while_it_starts_does_its_work(capfd):
+    def interrupt(item):
+        (worker,) = mp.active_children()
+        os.kill(worker.pid, signal.SIGINT)
+
+    assert [o.result for o in in_processes(partial(prepared, 10), [1], 1, interrupt)] == [11]
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_waits_until_a_worker_is_started(number, monkeypatch, capfd):
+    class Interrupted(Exception):
+        pass
+
+    def handle(number, frame):
+        raise Interrupted
+
+    process = mp.get_context("spawn").Process
+    start = process.start
+    started = []
+
+    def interrupted(self):
+        signal.raise_signal(number)
+        start(self)
+        started.append(self)
+
+    monkeypatch.setattr(process, "start", interrupted)
+    before = signal.signal(number, handle)
+    try:
+        with pytest.raises(Interrupted):
+            list(in_processes(partial(prepared, 10), [1], 1))
+        assert signal.getsignal(number) is handle
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    finally:
+        signal.signal(number, before)
+        for worker in started:
+            worker.kill()
+            worker.join()
+    assert len(started) == 1
+    assert capfd.readouterr().err == ""
+
+
 def test_outcomes_of_every_kind_and_no_item_is_lost():
     items = [1, "bad", 2, "fault", "die", 3, "memory", "exit", 4]
     begun = []

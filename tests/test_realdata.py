@@ -199,7 +199,7 @@ def danish_arcs():
 def danish_scores(danish_arcs, **options):
     corpus, material = danish_arcs
     options = Options(task="dependency", **options)
-    training = train(corpus, preset("dependency"), options, silent, material=material)
+    training = train(corpus, preset("dependency"), options, silent, dataset=material)
     gold = danish("test")
     scores = scoring.scores_of(training.model, gold, training.model.predict(gold))
     print(f"\n{options.method}: {scoring.headline(scores)} at a gap of {training.fit.gap:.4f}")

@@ -185,7 +185,7 @@ def test_p_near_one_is_mtl_and_p_two_is_svm_and_large_p_is_the_maximum(w: Norms)
 @pytest.mark.parametrize("p", [1.0, 0.5, -2.0, float("inf"), float("nan")])
 def test_p_must_be_above_one(p: float) -> None:
     for kind in (PBlock, Mixed):
-        with pytest.raises(MtlError, match="-p must be greater than 1"):
+        with pytest.raises(MtlError, match="p must be greater than 1"):
             kind(p)
 
 

@@ -275,7 +275,7 @@ def test_labels_are_predicted_from_the_features_they_were_learned_from(name, sup
     templates = templates_of(case.lines)
     options = Options(task=case.task, normalize=normalize, label_support=support, max_iter=3)
     material = encode(corpus, templates, options)
-    model = loaded(train(corpus, templates, options, silent, material=material).model, tmp_path)
+    model = loaded(train(corpus, templates, options, silent, dataset=material).model, tmp_path)
     assert_same(material.index, material.encoded, model, batches(model))
 
 
@@ -311,7 +311,7 @@ def test_trees_are_predicted_from_the_features_they_were_learned_from(name, norm
     templates = templates_of(case.lines)
     options = Options(task="dependency", normalize=normalize, max_iter=3)
     material = encode(corpus, templates, options)
-    model = loaded(train(corpus, templates, options, silent, material=material).model, tmp_path)
+    model = loaded(train(corpus, templates, options, silent, dataset=material).model, tmp_path)
     assert_same(material.index, material.encoded, model, batches(model))
 
 

@@ -38,7 +38,7 @@ def words(count, seed=0):
 @pytest.fixture(scope="module")
 def model():
     corpus = corpus_of([words(12, seed) for seed in range(30)])
-    return train(corpus, ARCS, Options(task="dependency"), lambda record: False).model
+    return train(corpus, ARCS, Options(task="dependency")).model
 
 
 @pytest.mark.parametrize("name", ["tree", "single-root-projective-tree"])
@@ -53,7 +53,7 @@ def test_a_sentence_of_1000_tokens_is_parsed(model, name):
 
 def test_a_sentence_of_1000_tokens_is_learned_from():
     corpus = corpus_of([words(1000), words(5)])
-    training = train(corpus, ARCS, Options(task="dependency", max_iter=2), lambda record: False)
+    training = train(corpus, ARCS, Options(task="dependency", max_iter=2))
     assert training.fit.objective >= training.fit.dual > 0
 
 

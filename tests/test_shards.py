@@ -12,16 +12,16 @@ from mtlstruct._system import threads
 from mtlstruct.distributed.sharded_index import Piece, build_index, pieces_of, whole
 from mtlstruct.distributed.sharded_oracle import Shard, ShardedOracle, outline_of
 from mtlstruct.distributed.team import Each, Host, LocalTeam, Own, Replaced, for_worker, in_tree
+from mtlstruct.distributed.train import train_local_shards
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.features.index import encode_training
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
-from mtlstruct.solvers import LBFGS, Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers import LBFGS, CuttingPlane, Stop
 from mtlstruct.solvers.base import NOTHING
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.checkpoints import Checkpoint
-from mtlstruct.training.methods import regularizer
 from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse(
@@ -185,7 +185,7 @@ def test_shards_bracket_the_same_optimum(method, solver, c, count):
     if method in ("crf-l1", "irw-crf"):
         options["eta"] = 1e-4
     one = train(data, TEMPLATES, Options(**options), QUIET).fit
-    several = train(data, TEMPLATES, Options(**options, shards=count), QUIET).fit
+    several = train_local_shards(data, TEMPLATES, Options(**options, shards=count), QUIET).fit
     if method == "irw-crf":  # another mu, another problem
         assert several.objective == pytest.approx(one.objective, rel=0.02)
         return
@@ -199,7 +199,7 @@ def test_shards_bracket_the_same_optimum(method, solver, c, count):
 def test_line_search_of_algorithm_1_in_shards():
     data = random_corpus(np.random.default_rng(5), sentences=30)
     options = Options(solver="cutting-plane", line_search=True, shards=3, c=0.3)
-    fit = train(data, TEMPLATES, options, QUIET).fit
+    fit = train_local_shards(data, TEMPLATES, options, QUIET).fit
     assert fit.converged
     assert fit.gap <= 0.01
 
@@ -207,7 +207,8 @@ def test_line_search_of_algorithm_1_in_shards():
 def test_classes_are_learned_in_shards():
     data = random_items(np.random.default_rng(0), items=60)
     templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\n")
-    fits = [train(data, templates, Options(task="multiclass", shards=k), QUIET).fit for k in (1, 3)]
+    options = [Options(task="multiclass", shards=k) for k in (1, 3)]
+    fits = [train_local_shards(data, templates, some, QUIET).fit for some in options]
     assert all(fit.converged for fit in fits)
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=0.02)
 
@@ -222,7 +223,7 @@ def test_the_same_bits_run_after_run_on_any_number_of_threads(tmp_path, method, 
         for count in (1, 3, 3):
             threads.set_threads(count)
             options = Options(method=method, solver=solver, shards=3, c=0.5)
-            train(data, TEMPLATES, options, QUIET).model.save(tmp_path / "model.mtl")
+            train_local_shards(data, TEMPLATES, options, QUIET).model.save(tmp_path / "model.mtl")
             files.append((tmp_path / "model.mtl").read_bytes())
     finally:
         threads.set_threads(before)
@@ -230,35 +231,27 @@ def test_the_same_bits_run_after_run_on_any_number_of_threads(tmp_path, method, 
 
 
 @pytest.mark.parametrize("method", ["mtl", "svm"])
-def test_one_worker_alone_gives_the_bits_of_no_worker(method):
-    sharded, plain = oracles(random_corpus(np.random.default_rng(6), sentences=40), 1)
-    learner = Coordinate(Stop(), seed=3)
-    records = [], []
-    fits = [
-        learner.fit(oracle, regularizer(method), 1.0, lambda r, seen=seen: bool(seen.append(r)))
-        for oracle, seen in zip((sharded, plain), records, strict=True)
-    ]
-    assert records[0] == records[1]
-    assert fits[0].objective == fits[1].objective
-    for a, b in zip(fits[0].weights, fits[1].weights, strict=True):
-        assert a.tobytes() == b.tobytes()
+def test_one_shard_gives_the_bits_of_no_shard(method, tmp_path):
+    data = random_corpus(np.random.default_rng(6), sentences=40)
+    options = Options(method=method, solver="cutting-plane", c=0.5)
+    train(data, TEMPLATES, options, QUIET).model.save(tmp_path / "plain.mtl")
+    train_local_shards(data, TEMPLATES, options, QUIET).model.save(tmp_path / "shard.mtl")
+    assert (tmp_path / "plain.mtl").read_bytes() == (tmp_path / "shard.mtl").read_bytes()
 
 
 def test_looking_at_weights_while_learning_goes_on_changes_nothing():
     data = random_corpus(np.random.default_rng(6), sentences=40)
     seen = []
-    looked = train(
+    looked = train_local_shards(
         data, TEMPLATES, Options(shards=2), lambda record: bool(seen.append(record.now().objective))
     )
     assert all(objective > 0 for objective in seen)
-    assert bits(looked.fit) == bits(train(data, TEMPLATES, Options(shards=2), QUIET).fit)
+    assert bits(looked.fit) == bits(train_local_shards(data, TEMPLATES, Options(shards=2), QUIET).fit)
 
 
 # ---------------------------------------------------------------- checkpoints, and workers that are lost
 
 RUNS = {
-    "coordinate": (Coordinate(Stop(gap=1e-3, max_passes=6), seed=3), BlockL1Squared(), 0.5, 3),
-    "coordinate, one worker": (Coordinate(Stop(gap=1e-3, max_passes=6), seed=3), BlockL1Squared(), 2.0, 1),
     "cutting planes": (CuttingPlane(Stop(gap=1e-3, max_passes=8), patience=3), BlockL1Squared(), 1.0, 3),
     "line search": (CuttingPlane(Stop(gap=1e-3, max_passes=6), line_search=True), PBlock(1.5), 1.0, 2),
     "crf": (LBFGS(Stop(gap=1e-7, max_passes=6)), L2(), 1.0, 2),
@@ -268,7 +261,11 @@ RUNS = {
 def fit_of(name, team=LocalTeam, keep=NOTHING):
     learner, penalty, c, count = RUNS[name]
     return learner.fit(
-        sharded_oracle(random_corpus(np.random.default_rng(6), 40), team(count)), penalty, c, QUIET, keep=keep
+        sharded_oracle(random_corpus(np.random.default_rng(6), 40), team(count)),
+        penalty,
+        c,
+        QUIET,
+        keep=keep,
     )
 
 
@@ -284,10 +281,10 @@ def test_a_run_in_shards_is_taken_up_again_to_the_same_bits(name, tmp_path):
 
 def test_a_training_in_shards_goes_on_with_as_many_shards_only(tmp_path):
     data = random_corpus(np.random.default_rng(6), 40)
-    alone = train(data, TEMPLATES, Options(shards=2), QUIET).fit
+    alone = train_local_shards(data, TEMPLATES, Options(shards=2), QUIET).fit
 
     def again(shards, keep):
-        return train(data, TEMPLATES, Options(shards=shards), QUIET, keep=keep).fit
+        return train_local_shards(data, TEMPLATES, Options(shards=shards), QUIET, checkpointer=keep).fit
 
     class Opened(Ending):
         def __init__(self, path, at):
@@ -329,7 +326,7 @@ class FrailTeam(LocalTeam):
         return copy.deepcopy(found)  # what is kept must not change with its worker
 
 
-@pytest.mark.parametrize("name", ["coordinate", "coordinate, one worker", "cutting planes"])
+@pytest.mark.parametrize("name", ["cutting planes", "line search"])
 def test_workers_that_are_lost_cost_time_and_nothing_else(name):
     alone = bits(fit_of(name))
     teams = []
@@ -346,17 +343,17 @@ def test_workers_that_are_lost_cost_time_and_nothing_else(name):
 
 def test_more_shards_than_sentences():
     data = corpus([[("a",)], [("b",)]], [["A"], ["B"]])
-    fit = train(data, TemplateSet.parse("U0:%x[0,0]\n"), Options(shards=9), QUIET).fit
+    fit = train_local_shards(data, TemplateSet.parse("U0:%x[0,0]\n"), Options(shards=9), QUIET).fit
     assert fit.converged
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"method": "mira"}, "visits one after the other"),
-        ({"method": "group-lasso"}, "needs --solver cutting-plane"),
-        ({"task": "dependency"}, "trees cannot"),
-        ({"shards": 0}, "--shards must be at least 1"),
+        ({"method": "mira"}, "mira updates its weights after each sentence"),
+        ({"solver": "coordinate"}, "expected --solver cutting-plane, got coordinate"),
+        ({"task": "dependency"}, "does not support trees"),
+        ({"shards": 0}, "--shards must be at least 1, got 0"),
     ],
 )
 def test_what_cannot_be_done_in_shards_is_refused(options, problem):

@@ -28,7 +28,7 @@ TEXT = random_corpus(np.random.default_rng(1), 30, 9, 15, labels=5)
 
 
 def trained(data=DATA, start=None, **options):
-    return train(data, TEMPLATES, Options(label_support="seen", **options), lambda record: False, start=start)
+    return train(data, TEMPLATES, Options(label_support="seen", **options), lambda record: False, init=start)
 
 
 def written_out(model):
@@ -196,7 +196,7 @@ def test_a_fold_has_the_labels_that_its_own_sentences_show(min_count):
 def test_what_cannot_do_it_says_so(options, sentence):
     with pytest.raises(IncompatibleError, match=sentence):
         Options(label_support="seen", **options).checked()
-    with pytest.raises(MtlError, match="must be one of all, seen, got few"):
+    with pytest.raises(MtlError, match="must be one of all, seen, got 'few'"):
         Options(label_support="few").checked()
 
 

@@ -263,7 +263,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
     )
     monkeypatch.setattr("mtlstruct._system.shared_arrays.LEAST", 0)
     some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
-    (tmp_path / ".shared-old").mkdir()
+    (tmp_path / ".mtlstruct-shared-old").mkdir()
     with tuning.runner(some, tmp_path) as ready:
         assert [path.name for path in tmp_path.iterdir()] == [ready.shared.folder.name]
         ids = ready.material.encoded.designs[0].ids
@@ -273,7 +273,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
         work = tuning.open_worker(ready.shared, scoring.scores, 1)
         results = [work(trial) for trial in some.trials]
         threads.set_threads(None)
-        again = train(DATA, TEMPLATES, Options(), silent, material=ready.material)
+        again = train(DATA, TEMPLATES, Options(), silent, dataset=ready.material)
     assert len(calls) == 1
     assert len(results) == 4
     assert not list(tmp_path.iterdir())
@@ -286,7 +286,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
 def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
     with tuning.runner(study(), tmp_path) as ready:
         needed = ready.memory
-        for free, expected in ((None, 8), (100 * needed, 8), (3 * needed, 3), (needed, 1)):
+        for free, expected in ((100 * needed, 8), (3 * needed, 3), (needed, 1)):
             monkeypatch.setattr("mtlstruct._system.memory.available", lambda free=free: free)
             assert ready.fitting(8) == expected
         monkeypatch.setattr("mtlstruct._system.memory.available", lambda: needed - 1)

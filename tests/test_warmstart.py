@@ -101,12 +101,12 @@ def test_every_method_may_begin_from_any_model(method):
     same = data(3)
     templates = TemplateSet.parse(OLD)
     first = train(same, templates, Options(method=method), silent)
-    again = train(same, templates, Options(method=method), silent, start=first.model)
+    again = train(same, templates, Options(method=method), silent, init=first.model)
     if method not in ("online-mkl", "irw-crf", "crf-l1"):
         assert again.fit.objective == pytest.approx(first.fit.objective, rel=0.02)
     if method.startswith("crf"):
         assert again.fit.passes <= 0.5 * first.fit.passes
-    other = train(data(4), templates, Options(method=method), silent, start=first.model)
+    other = train(data(4), templates, Options(method=method), silent, init=first.model)
     assert np.isfinite(other.fit.objective)
 
 
@@ -114,7 +114,7 @@ def test_a_cutting_plane_run_may_begin_from_a_model():
     same = data(5)
     options = Options(solver="cutting-plane", gap=0.05)
     first = train(same, TemplateSet.parse(OLD), options, silent)
-    again = train(same, TemplateSet.parse(OLD), options, silent, start=first.model)
+    again = train(same, TemplateSet.parse(OLD), options, silent, init=first.model)
     assert again.fit.converged
 
 
@@ -122,4 +122,4 @@ def test_a_model_without_anything_in_common_is_refused():
     model = train(data(6), TemplateSet.parse(OLD), Options(), silent).model
     foreign = corpus([[("q", "r"), ("s", "t")]] * 3, [["L0", "L1"]] * 3)
     with pytest.raises(IncompatibleError, match="no feature in common"):
-        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), silent, start=model)
+        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), silent, init=model)

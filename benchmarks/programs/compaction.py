@@ -27,7 +27,7 @@ from mtlstruct.training.train import encode, oracle_of, train
 def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Model, Model]:
     """The compacted model of a training, and the full one of the same weights."""
     material = encode(corpus, templates, options)
-    trained = train(corpus, templates, options, lambda record: False, material=material)
+    trained = train(corpus, templates, options, lambda record: False, dataset=material)
     index, structure = material.index, material.structure
     encoded = oracle_of(corpus, structure, material.encoded, options).folded(spare=False).encoded
     blocks = blocks_of(encoded, trained.fit, structure)

@@ -14,7 +14,7 @@ from mtlstruct._system import threads
 from mtlstruct.formats import columns
 from mtlstruct.solvers import Record
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.train import Options, Prepared, train
+from mtlstruct.training.train import DatasetSummary, Options, train
 
 
 class Trace:
@@ -24,7 +24,7 @@ class Trace:
         self.budget, self.limit, self.began = budget, limit, 0.0
         self.passes: list[dict[str, Any]] = []
 
-    def start(self, _: Prepared) -> None:
+    def start(self, _: DatasetSummary) -> None:
         """The data are encoded; learning begins."""
         self.began = time.process_time()
 
@@ -59,7 +59,7 @@ def main(
         epsilon=float(goal) if rule == "epsilon" else None,
         max_iter=100_000,
     )
-    train(corpus, TemplateSet.read(templates), options, trace.watch, trace.start)
+    train(corpus, TemplateSet.read(templates), options, trace.watch, on_encoded=trace.start)
     print(json.dumps({"trace": trace.passes}))
 
 

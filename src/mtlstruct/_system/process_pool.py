@@ -12,9 +12,10 @@ import os
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, TypeVar
 
@@ -76,7 +77,8 @@ class _Worker(Generic[Item]):
         context = mp.get_context("spawn")
         self.line, other = context.Pipe()
         self.process = context.Process(target=_serve, args=(other, prepare), daemon=True)
-        self.process.start()
+        with _uninterrupted():
+            self.process.start()
         other.close()  # so that the line ends when the process does
         self.alive = True
 
@@ -108,6 +110,31 @@ class _Worker(Generic[Item]):
         self.line.close()
 
 
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back while a process starts, and let it start with SIGINT blocked.
+
+    A process that is interrupted while it imports modules, or whose start is cut short here, prints a traceback.
+    """
+    resource_tracker.ensure_running()  # else it starts inside, and unblocks SIGINT when it has
+    heard: list[int] = []
+    held: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = ((number, signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM))
+        held = {number: handler for number, handler in handlers if callable(handler)}
+    for number in held:
+        signal.signal(number, lambda number, frame: heard.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in held.items():
+            signal.signal(number, handler)
+        for number in heard[:1]:
+            signal.raise_signal(number)
+
+
 def _ready(workers: Sequence[_Worker[Item]]) -> list[_Worker[Item]]:
     """Those that have something to say; waits for the first."""
     lines = wait([worker.line for worker in workers])
@@ -126,6 +153,7 @@ def _death(code: int | None) -> str:
 
 def _serve(line: Connection, prepare: Callable[[], Work]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the program that started us decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
     work: Work | None = None
     with suppress(EOFError, OSError):

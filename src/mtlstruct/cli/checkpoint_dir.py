@@ -26,6 +26,9 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.checkpoints import SUFFIX, Checkpoint
 from mtlstruct.tuning.result_store import Store
 
+STAGES = ("training", "refit", "labels")
+"""The trainings of a run. Other files in its folder are not ours, whatever their names end in."""
+
 
 @dataclass(frozen=True)
 class CheckpointDir:
@@ -39,8 +42,9 @@ class CheckpointDir:
     def at_work(self) -> Iterator[None]:
         """The time of a run: nobody else works here, and a run that ends well leaves no checkpoint."""
         with Store(self.path).locked():
-            for half in self.path.glob(f".*{SUFFIX}.*.part"):  # somebody was killed while writing it
-                half.unlink(missing_ok=True)
+            for name in STAGES:
+                for half in self.path.glob(f".{name}{SUFFIX}.*.part"):  # somebody was killed while writing it
+                    half.unlink(missing_ok=True)
             if self.found() and not self.resume:
                 raise IncompatibleError(
                     f"{self.path}: there is the checkpoint of a training that has not ended: --resume goes on with "
@@ -52,7 +56,7 @@ class CheckpointDir:
 
     def found(self) -> list[Path]:
         """The checkpoints that are there."""
-        return sorted(self.path.glob(f"*{SUFFIX}"))
+        return [path for name in STAGES if (path := self.path / f"{name}{SUFFIX}").is_file()]
 
 
 class Stage(Checkpoint):

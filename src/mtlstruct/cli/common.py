@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -80,15 +78,3 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def refuse_overwriting(inputs: Iterable[Path | None], outputs: Iterable[Path | None]) -> None:
-    """An output that is also something else is a slip of the hand, and would cost that."""
-    sources = {os.path.realpath(path): path for path in inputs if path is not None}
-    for path in outputs:
-        if path is not None and os.path.realpath(path) in sources and _is_file(path):
-            raise MtlError(f"{path}: cannot write there: this command needs that file for something else")
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_file() or not path.exists()

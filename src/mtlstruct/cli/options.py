@@ -56,7 +56,7 @@ def _parameter(row: Field[Any]) -> inspect.Parameter:
     known = declaration(row)
     special = row.name == "loss_weights"
     option = typer.Option(
-        flag(row), help=known.help, metavar=known.metavar, show_default=known.shown or not special
+        flag(row.name), help=known.help, metavar=known.metavar, show_default=known.shown or not special
     )
     return inspect.Parameter(
         row.name,

@@ -26,7 +26,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.samples import recipes as demo
 from mtlstruct.templates import TemplateSet, generate
 from mtlstruct.training.options import Options
-from mtlstruct.training.train import Material, encode, oracle_of, train
+from mtlstruct.training.train import EncodedDataset, encode, oracle_of, train
 
 REPEAT = 3
 """Each step is timed so often, and the best is taken: what disturbs a machine only ever adds."""
@@ -98,10 +98,10 @@ def _counts(oracle: Oracle, outputs: NDArray[np.int32]) -> list[NDArray[np.float
 
 
 def _training(
-    corpus: Corpus, templates: TemplateSet, options: Options, material: Material
+    corpus: Corpus, templates: TemplateSet, options: Options, material: EncodedDataset
 ) -> Iterator[Figure]:
     began = time.perf_counter()
-    trained = train(corpus, templates, options, lambda record: False, material=material)
+    trained = train(corpus, templates, options, lambda record: False, dataset=material)
     seconds = time.perf_counter() - began
     fit, model = trained.fit, trained.model
     live = sum(weight.mu > 1e-5 for weight in model.template_weights())

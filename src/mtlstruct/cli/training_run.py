@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlstruct.cli.common import refuse_overwriting
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.cli.progress import Progress, TimeLeft, clock
 from mtlstruct.cli.training_summary import Result
 from mtlstruct.errors import IncompatibleError
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from mtlstruct.cli.runlog import RunLog
     from mtlstruct.corpus import Corpus
     from mtlstruct.distributed.ray_team import RayTeam
-    from mtlstruct.solvers import Record, Watch
+    from mtlstruct.solvers import Record
     from mtlstruct.tasks.base import Scores
     from mtlstruct.templates import TemplateSet
     from mtlstruct.training.options import Options
-    from mtlstruct.training.train import Material, Prepared, Training
+    from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training
 
 LOG_SUFFIX = ".log.jsonl"
 
@@ -37,7 +37,7 @@ def log_beside(model: Path) -> Path:
 class Data(NamedTuple):
     """What a run works on.
 
-    material    the corpus, if it is encoded already
+    dataset     the corpus, if it is encoded already
     labels      templates for labels of arcs, if any
     team        the workers that have read the data, if any: the corpus is then without its text
     """
@@ -45,7 +45,7 @@ class Data(NamedTuple):
     templates: TemplateSet
     corpus: Corpus
     valid: Corpus | None
-    material: Material | None = None
+    dataset: EncodedDataset | None = None
     labels: TemplateSet | None = None
     team: RayTeam | None = None
 
@@ -69,11 +69,10 @@ class TrainingRun:
     checkpoint_every: float = 60.0
     resume: bool = False
     cluster: Cluster | None = None
+    force: bool = False
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
-        from mtlstruct._system.atomic_write import check_writable
-
         self.options.checked()
         if self.cluster is not None:
             self.cluster.check(self.options)
@@ -82,11 +81,8 @@ class TrainingRun:
         if self.resume and self.checkpoint is None:
             raise IncompatibleError("--resume is for --checkpoint DIR")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
-        refuse_overwriting(inputs, [self.model, self.log])
-        refuse_overwriting([self.model, self.start], [self.log])
-        for path in (self.model, self.log):
-            if path is not None:
-                check_writable(path)
+        check_outputs([(self.model, Kind.MODEL)], inputs=inputs, force=self.force)
+        check_outputs([(self.log, Kind.LOG)], inputs=[*inputs, self.model, self.start], force=self.force)
 
     def run(self, *, quiet: bool, data: Data | None = None) -> Result:
         """Read the data unless given, train, save. Until the model is saved, no file changes."""
@@ -125,27 +121,29 @@ class TrainingRun:
 
     def _train(self, data: Data, log: RunLog, folder: CheckpointDir | None, *, quiet: bool) -> Training:
         """Train the model, or the trees of a model with arc labels."""
+        from mtlstruct.distributed.train import train_local_shards, train_shards
         from mtlstruct.model.model import load
-        from mtlstruct.training.train import train, train_shards
+        from mtlstruct.training.train import train
 
         templates, corpus, options = data.templates, data.corpus, self.options
         start = None if self.start is None else load(self.start)
         with self._progress(corpus, templates, quiet=quiet) as shown:
-            if data.material is None:  # else it has been said
+            if data.dataset is None:  # else it has been said
                 say_what_was_read(shown.say, options.task, corpus, templates)
 
-            def notify(ready: Prepared) -> None:
-                if data.material is None:
-                    _say_prepared(shown, ready)
+            def on_encoded(ready: DatasetSummary) -> None:
+                if data.dataset is None:
+                    _say_encoded(shown, ready)
 
-            watch = _watching(shown, log.add_pass)
-            with _checkpointed(folder, "training", log, shown) as keep:
+            callback = _callback(shown, log.add_pass)
+            with _checkpointed(folder, "training", log, shown) as checkpointer:
+                hooks = {"on_encoded": on_encoded, "init": start, "checkpointer": checkpointer}
                 if data.team is not None:
-                    training = train_shards(data.team, templates, options, watch, notify, start, keep)
+                    training = train_shards(data.team, templates, options, callback, **hooks)
+                elif options.shards > 1:
+                    training = train_local_shards(corpus, templates, options, callback, **hooks)
                 else:
-                    training = train(
-                        corpus, templates, options, watch, notify, data.material, start, keep=keep
-                    )
+                    training = train(corpus, templates, options, callback, dataset=data.dataset, **hooks)
             return replace(training, seconds=shown.seconds)  # as the log counts them, earlier runs included
 
     def _train_labels(
@@ -165,11 +163,11 @@ class TrainingRun:
         with self._progress(corpus, templates, quiet=quiet) as shown:
             some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
             shown.say(f"training arc labels: {some}")
-            watch = _watching(shown, log.add_label_pass)
-            with _checkpointed(folder, "labels", log, shown) as keep:
+            callback = _callback(shown, log.add_label_pass)
+            with _checkpointed(folder, "labels", log, shown) as checkpointer:
                 training = train_labels(
-                    corpus, relations, templates, self.options, watch,
-                    lambda ready: _say_prepared(shown, ready), keep,
+                    corpus, relations, templates, self.options, callback,
+                    on_encoded=lambda ready: _say_encoded(shown, ready), checkpointer=checkpointer,
                 )  # fmt: skip
             return replace(training, seconds=shown.seconds)
 
@@ -254,15 +252,15 @@ class TrainingRun:
         return scoring.scores_of(training.model, valid, training.model.predict(valid))
 
 
-def _watching(shown: Progress, note: Callable[[Record, float], None]) -> Watch:
+def _callback(shown: Progress, note: Callable[[Record, float], None]) -> Callable[[Record], bool]:
     """Shows and notes each pass, and never stops one."""
 
-    def watch(record: Record) -> bool:
+    def see(record: Record) -> bool:
         note(record, shown.seconds)
         shown.see(record)
         return False
 
-    return watch
+    return see
 
 
 def _checkpointed(
@@ -299,12 +297,11 @@ def _are_trees(corpus: Corpus) -> bool:
     return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
 
 
-def _say_prepared(shown: Progress, ready: Prepared) -> None:
+def _say_encoded(shown: Progress, ready: DatasetSummary) -> None:
     from mtlstruct._system import memory
     from mtlstruct._system.memory import gigabytes
 
-    free = memory.available()
-    room = "" if free is None else f", {gigabytes(free)} is free"
+    room = f", {gigabytes(memory.available())} is free"
     shown.say(
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
         f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"

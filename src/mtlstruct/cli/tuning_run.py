@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mtlstruct.cli.board import Board
+from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.cli.progress import clock
 from mtlstruct.cli.training_run import Data, TrainingRun, say_what_was_read
 from mtlstruct.cli.tuning_summary import Summary, describe, where
@@ -41,6 +42,15 @@ class Trials:
             options.checked()
         if self.refit:
             self.job.check()
+        others = [self.job.templates, self.job.data, self.job.valid]
+        others += [self.job.model, self.job.log] if self.refit else []
+        if self.picture.exists():
+            check_picture_output(self.picture, inputs=others, force=self.job.force)
+
+    @property
+    def picture(self) -> Path:
+        """Where the picture goes."""
+        return self.out / "tune.png"
 
     def run(self, *, quiet: bool) -> Summary:
         """Runs what has not been run, then trains with the best, if that is wanted."""
@@ -53,7 +63,7 @@ class Trials:
         store = Store(self.out)
         with store.locked():
             summary = self._run(study, store, data, quiet=quiet)
-            summary.draw(self.out / "tune.png", quiet=quiet)
+            summary.draw(self.picture, quiet=quiet)
         return summary
 
     def _run(self, study: Study, store: Store, data: Data, *, quiet: bool) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 from mtlstruct.estimators.folds import shared_material
 from mtlstruct.formats.sentences import Data, Grouping, aligned, data_for, data_of
 from mtlstruct.model.calibration import fit_temperature
@@ -24,7 +24,7 @@ from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import quoted
-from mtlstruct.training.options import Options
+from mtlstruct.training.options import Options, check_count
 from mtlstruct.training.train import train
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
@@ -90,10 +90,15 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        self._check_parameters()
+        options = self._options().checked(as_parameter)
         if self.threads is not None:
             pool.set_threads(self.threads)
-        options = self._options().checked()
         data = self._data(X)
+        if not data.corpus.tokens:
+            raise FormatError(
+                "X", None, f"expected at least one {'item' if self._alone else 'token'}, got none"
+            )
         corpus, originals = self._labelled(data, y)
         templates = self._template_set(data)
         watching = _Watching(self, callback, None if X_val is None else self._held_out(data, X_val, y_val))
@@ -102,8 +107,8 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             templates,
             options,
             watching.watch,
-            material=shared_material(data, templates, options, len(corpus.labels)),
-            judge=None if watching.held is None else watching.judge,
+            dataset=shared_material(data, templates, options, len(corpus.labels)),
+            validate=None if watching.held is None else watching.judge,
             patience=self.patience,
         )
         self.model_ = _with_facts(training.model, data)
@@ -199,10 +204,24 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         """Return the training options among the parameters."""
         given = self.get_params(deep=False)
         values = {row.name: given[row.name] for row in fields(Options) if row.name in given}
-        values["loss_weights"] = tuple(
-            (str(label), w) for label, w in (given.get("loss_weights") or {}).items()
-        )
-        return Options(**values | {"task": self._task, "seed": given["random_state"]})
+        weights = (given.get("loss_weights") or {}).items()
+        values["loss_weights"] = tuple((str(label), weight) for label, weight in weights)
+        seed = given["random_state"]
+        return Options(**values | {"task": self._task, "seed": 0 if seed is None else seed})
+
+    def _check_parameters(self) -> None:
+        """Raise an error for a parameter that is no option of training and makes no sense."""
+        for name in ("patience", "threads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name), 1)
+        columns = getattr(self, "columns", None)
+        if columns is not None and not _are_words(columns):
+            raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
+        given = self.templates
+        if given is not None and not isinstance(given, TemplateSet | str | Path) and not _are_words(given):
+            raise IncompatibleError(
+                f"templates: expected a TemplateSet, the path of a file or a list of lines, got {given!r}"
+            )
 
     def _model(self) -> Model:
         check_is_fitted(self, "model_")
@@ -232,6 +251,8 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             raise IncompatibleError(
                 "templates: expected some, since X has columns of cells and no feature dicts"
             )
+        if data.dicts and not data.corpus.names:
+            raise FormatError("X", None, "expected feature dicts with at least one feature, got none")
         return self._lines(data.corpus.names)
 
 
@@ -258,6 +279,22 @@ class _Watching:
         if self.callback is None:
             return False
         return bool(self.callback(Progress(record, time.perf_counter() - self.began, self.latest)))
+
+
+def as_parameter(name: str) -> str:
+    """Return the name of an option of training as the estimators spell it."""
+    return {"seed": "random_state", "task": "structure"}.get(name, name)
+
+
+def _are_words(value: Any) -> bool:
+    words = isinstance(value, Iterable) and not isinstance(value, str | Iterator)
+    return words and all(isinstance(word, str) for word in value)
+
+
+def check_iterable(name: str, value: Any, what: str) -> None:
+    """Raise an error for data that are no collection; `what` says of what."""
+    if not isinstance(value, Iterable):
+        raise FormatError(name, None, f"expected {what}, got {value!r}")
 
 
 def _with_facts(model: Model, data: Data) -> Model:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError
-from mtlstruct.estimators.base import Structured, Templates
+from mtlstruct.estimators.base import Structured, Templates, check_iterable
 from mtlstruct.evaluation.attachment import attachment_scores
 from mtlstruct.formats import conll
 from mtlstruct.formats.sentences import Data, data_of
@@ -63,7 +63,7 @@ class DependencyParser(Structured):
         columns: Sequence[str] | None = None,
         projective: bool = False,
         single_root: bool = False,
-        random_state: int = 0,
+        random_state: int | None = 0,
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:
@@ -109,7 +109,8 @@ class DependencyParser(Structured):
 def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: bool) -> NDArray[np.int32]:
     """Heads of all tokens, if they make trees."""
     found: list[int] = []
-    sentences = [list(heads) for heads in y]
+    check_iterable("y", y, "heads")
+    sentences = [_list_of(heads, number) for number, heads in enumerate(y, 1)]
     if len(sentences) != len(lengths):
         raise FormatError("y", None, f"expected heads for {len(lengths)} sentences, got {len(sentences)}")
     for number, (heads, length) in enumerate(zip(sentences, lengths.tolist(), strict=True), 1):
@@ -124,3 +125,8 @@ def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: 
             raise FormatError("y", None, f"sentence {number}, token {wrong[0]}: {wrong[1]}")
         found += heads
     return np.array(found, np.int32)
+
+
+def _list_of(heads: Iterable[int], number: int) -> list[int]:
+    check_iterable("y", heads, f"a list of heads for sentence {number}")
+    return list(heads)

@@ -12,11 +12,13 @@ from mtlstruct.formats.sentences import Data, Sentences
 from mtlstruct.structures import structure_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
-from mtlstruct.training.train import Material, encode
+from mtlstruct.training.train import EncodedDataset, encode
 from mtlstruct.tuning.study import ENCODING
 
 
-def shared_material(data: Data, templates: TemplateSet, options: Options, labels: int) -> Material | None:
+def shared_material(
+    data: Data, templates: TemplateSet, options: Options, labels: int
+) -> EncodedDataset | None:
     """Return the encoding of a part of some Sentences; None where there is none to share."""
     if data.whole is None or data.chosen is None or options.task == "dependency":
         return None
@@ -28,7 +30,7 @@ def shared_material(data: Data, templates: TemplateSet, options: Options, labels
 
 def _material(
     whole: Sentences, templates: TemplateSet, options: Options, chosen: NDArray[np.int64]
-) -> Material:
+) -> EncodedDataset:
     """Return the encoding of the chosen sentences; the whole keeps the encoding that was used last."""
     key = (templates, *(getattr(options, name) for name in ENCODING))
     corpus = whole.corpus
@@ -36,7 +38,7 @@ def _material(
         whole.encoded = None  # free the old encoding before the new one is made
         labelled = replace(corpus, outputs=np.zeros(corpus.tokens, np.int32), labels=("a", "b"))
         whole.encoded = key, encode(labelled, templates, options)
-    material: Material = whole.encoded[1]
+    material: EncodedDataset = whole.encoded[1]
     if len(chosen) == len(corpus):
         return material
     sites = structure_for(options.task, options.structure)(2).sites(corpus.ptr)

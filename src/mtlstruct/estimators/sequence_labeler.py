@@ -64,8 +64,8 @@ class SequenceLabeler(Labelling):
         The names of the columns of rows.
     structure : str
         The name of a structure of `structures.STRUCTURES` with one label a token; for structures of your own.
-    random_state : int
-        Orders the visits of sentences.
+    random_state : int, optional
+        Orders the visits of sentences; None is 0.
     patience : int, optional
         With validation data: so many passes without a better score end training; None: they do not.
     threads : int, optional
@@ -122,7 +122,7 @@ class SequenceLabeler(Labelling):
         group_by: Grouping = None,
         columns: Sequence[str] | None = None,
         structure: str = "sequence",
-        random_state: int = 0,
+        random_state: int | None = 0,
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:

@@ -62,7 +62,7 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         loss_weights: Mapping[Any, float] | None = None,
         group_by: Grouping = None,
         columns: Sequence[str] | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:

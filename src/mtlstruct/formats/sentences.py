@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import ABSENT, Column, Corpus
-from mtlstruct.errors import IncompatibleError
+from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
 from mtlstruct.formats import conll, segmented
 from mtlstruct.formats import in_memory as gather
@@ -87,7 +87,7 @@ class Sentences(Sequence[Sentence]):
         if isinstance(X, Corpus):
             self.corpus, self.kept = X, np.ones(len(X), np.bool_)
             return
-        X = ([item] for item in _items(X)) if alone else X
+        X = ([item] for item in _items(X)) if alone else _sentences(X)
         if columns is None or columns is False:
             found = gather.dicts(X, group=grouped(group_by))
             self.dicts = True
@@ -252,7 +252,9 @@ def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
     if alone:
         X = ([item] for item in _items(X))
     elif model.task == "segmentation":
-        X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
+        X = (segmented.rows(line) if isinstance(line, str) else line for line in _sentences(X))
+    else:
+        X = _sentences(X)
     if model.takes_dicts:
         group = (lambda key: key) if model.groups is None else model.groups.get
         gathered = gather.dicts(X, group=group, names=model.names)
@@ -307,6 +309,12 @@ def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
     if len(found.columns) <= model.columns:
         return found
     return column_files.read(path, alone=alone)
+
+
+def _sentences(X: Any) -> Iterable[Any]:
+    if not isinstance(X, Iterable):
+        raise FormatError("X", None, f"expected a list of sentences, got {X!r}")
+    return X
 
 
 def _items(X: Any) -> Iterable[Any]:

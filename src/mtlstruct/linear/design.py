@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_kernel, make_prefetch
+from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct.corpus import entries
 from mtlstruct.linear.label_support import Support
 from mtlstruct.linear.singletons import Fold, fold, rename
@@ -154,7 +154,7 @@ class Design(WeightLayout):
 prefetch = make_prefetch()
 
 
-@lean_kernel
+@kernel
 def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: ignore[no-untyped-def]
     for row in range(len(ptr) - 1):
         for k in range(ptr[row], ptr[row + 1]):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, lean_fast_kernel, lean_kernel
+from mtlstruct._numba.decorators import fast_kernel, kernel
 from mtlstruct._system import threads
 from mtlstruct.linear.design import LOOKAHEAD, Design, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
@@ -114,35 +114,15 @@ def absolute_sums(designs: Sequence[Design], weights: Sequence[Floats], m: int) 
     return _over_blocks(lambda kind, first, last: float(_absolutes(weights[kind][first:last])), designs, m)
 
 
-def inner_products(
-    designs: Sequence[Design],
-    blocks: Sequence[NDArray[np.int64]],
-    a: Sequence[Floats],
-    b: Sequence[Floats],
-    m: int,
-) -> NDArray[np.float64]:
-    """Return ⟨a_j, b_j⟩ of each template, summed in double; `blocks`: where the rows of each template begin."""
-    return _over_blocks(
-        lambda kind, first, last: float(_product(a[kind][first:last], b[kind][first:last])),
-        designs,
-        m,
-        blocks,
-    )
-
-
 def _over_blocks(
-    of: Callable[[int, int, int], float],
-    designs: Sequence[Design],
-    m: int,
-    blocks: Sequence[NDArray[np.int64]] | None = None,
+    of: Callable[[int, int, int], float], designs: Sequence[Design], m: int
 ) -> NDArray[np.float64]:
     """Return of(kind, first, last) for each template, whose range in a table of weights is first:last."""
-    blocks = [design.weight_ptr for design in designs] if blocks is None else blocks
     out = np.zeros(m)
 
     def work(job: tuple[int, int]) -> float:
         kind, block = job
-        return of(kind, *blocks[kind][block : block + 2])
+        return of(kind, *designs[kind].weight_ptr[block : block + 2])
 
     jobs = [(kind, b) for kind, d in enumerate(designs) for b in range(len(d.templates))]
     for (kind, block), total in zip(jobs, threads.in_order(work, jobs), strict=True):
@@ -157,7 +137,7 @@ def _row_chunks(rows: int) -> list[tuple[int, int]]:
 # ---------------------------------------------------------------- kernels
 
 
-@lean_fast_kernel
+@fast_kernel
 def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
@@ -181,7 +161,7 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out): 
             out[row, y] = total[y]
 
 
-@lean_fast_kernel
+@fast_kernel
 def sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
     """out[row] = Σ w[id] over the entries of rows first:last."""
     for row in range(first, last):
@@ -193,7 +173,7 @@ def sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
             out[row, y] = total
 
 
-@lean_fast_kernel
+@fast_kernel
 def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -217,7 +197,7 @@ def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyp
                 u[y] += x * z[row, y]
 
 
-@lean_fast_kernel
+@fast_kernel
 def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -231,21 +211,12 @@ def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-u
                 u[y] += x * v[y]
 
 
-@lean_kernel
+@kernel
 def _absolutes(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):
         for y in range(block.shape[1]):
             total += abs(np.float64(block[a, y]))
-    return total
-
-
-@lean_kernel
-def _product(a, b):  # type: ignore[no-untyped-def]
-    total = 0.0
-    for i in range(a.shape[0]):
-        for y in range(a.shape[1]):
-            total += np.float64(a[i, y]) * np.float64(b[i, y])
     return total
 
 

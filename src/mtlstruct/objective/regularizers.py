@@ -338,7 +338,7 @@ REGULARIZERS: dict[str, Callable[..., Regularizer]] = {
 
 def _check_p(p: float) -> None:
     if not 1 < p < np.inf:
-        raise MtlError(f"-p must be greater than 1 and finite, got {p}: p = 1 is the method mtl")
+        raise MtlError(f"p must be greater than 1 and finite, got {p}: p = 1 is the method mtl")
 
 
 def _norm(x: Norms, p: float) -> float:

@@ -169,7 +169,7 @@ def check_finite(passes: int, **numbers: float) -> None:
         if not math.isfinite(number):
             raise SolverError(
                 f"pass {passes}: the {name.replace('_', ' ')} is no longer a number ({number}); try a smaller c, or "
-                "smaller values (--scaling unit)"
+                "smaller values (scaling unit)"
             )
 
 

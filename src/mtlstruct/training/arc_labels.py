@@ -6,18 +6,17 @@ is data, like all templates: the set `dependency-labels`, or the user's own. Ref
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.model.model import Model
-from mtlstruct.solvers import Watch
+from mtlstruct.solvers import Watch as Callback
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.checkpoints import Checkpoint
 from mtlstruct.training.options import Options
-from mtlstruct.training.train import Prepared, Training, train
+from mtlstruct.training.train import Training, train
 
 
 def train_labels(
@@ -25,9 +24,8 @@ def train_labels(
     relations: Column,
     templates: TemplateSet,
     options: Options,
-    watch: Watch,
-    notify: Callable[[Prepared], None] | None = None,
-    keep: Checkpoint | None = None,
+    callback: Callback | None = None,
+    **hooks: Any,
 ) -> Training:
     """Learns to tell the relations of tokens to their gold heads, by templates of arcs.
 
@@ -38,7 +36,7 @@ def train_labels(
     items = ArcItems(templates, options.normalize)
     outputs, labels = label_outputs(relations)
     arcs = replace(items.corpus(corpus, corpus.outputs), outputs=outputs, labels=labels)
-    training = train(arcs, items.templates, _of_items(options), watch, notify, keep=keep)
+    training = train(arcs, items.templates, _of_items(options), callback, **hooks)
     return replace(training, model=replace(training.model, templates=templates))
 
 

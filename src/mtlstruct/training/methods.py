@@ -72,7 +72,7 @@ def exponent(method: str, p: float | None) -> float | None:
     default = recipe(method).p
     if p is not None and default is None:
         having = ", ".join(name for name, row in RECIPES.items() if row.p is not None)
-        raise IncompatibleError(f"method {method!r} has no p: expected -p with one of {having}")
+        raise IncompatibleError(f"method {method!r} has no p: expected p with one of {having}")
     return default if p is None else p
 
 

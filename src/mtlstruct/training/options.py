@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import Field, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_type_hints
+from dataclasses import Field, dataclass, field, fields, replace
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from mtlstruct.errors import IncompatibleError, MtlError
 
@@ -29,6 +30,7 @@ LABELLED = ("sequence", "segmentation", "multiclass")
 """The tasks whose features combine attributes with labels."""
 
 MAX_PASSES = 1000
+MAX_COUNT = 2**31 - 1
 GAP = 0.01
 
 
@@ -40,11 +42,9 @@ class Declaration:
     ----------
     help : str
         One sentence.
-    flag : str
-        The name on the command line; empty for the name of the field with hyphens.
     metavar, shown : str or None
         How the command line shows the value and the default.
-    least : float or None
+    least : int or None
         The smallest value allowed.
     positive : bool
         Whether the value must be finite and greater than 0.
@@ -57,10 +57,9 @@ class Declaration:
     """
 
     help: str
-    flag: str = ""
     metavar: str | None = None
     shown: str | None = None
-    least: float | None = None
+    least: int | None = None
     positive: bool = False
     command_line: bool = True
     users: str = ""
@@ -77,6 +76,12 @@ def _trees(options: Options) -> bool:
 
 def _labels(options: Options) -> bool:
     return options.task in LABELLED
+
+
+def _seen_labels(options: Options) -> bool:
+    from mtlstruct.training.methods import recipe
+
+    return _labels(options) and recipe(options.method).epochs is None
 
 
 def _likelihood(options: Options) -> bool:
@@ -102,12 +107,11 @@ class Options:
         "crf-l2 and crf-l1 maximise the likelihood; mira and online-mkl are online.",
     )
     c: float = _option(
-        1.0, "Cost of training errors: larger fits the training data more closely.", flag="-c", positive=True
+        1.0, "Cost of training errors: larger fits the training data more closely.", positive=True
     )
     p: float | None = _option(
         None,
         "Exponent of the norm, greater than 1.",
-        flag="-p",
         shown="4/3 for pmtl, 2 for mixed",
         users="pmtl and mixed",
     )
@@ -159,8 +163,8 @@ class Options:
     label_support: Literal["all", "seen"] = _option(
         "all",
         "Combine attributes with all labels, or only with labels seen together in training.",
-        users=f"the tasks {', '.join(LABELLED)}",
-        used=_labels,
+        users=f"the tasks {', '.join(LABELLED)}, not for mira and online-mkl",
+        used=_seen_labels,
     )
     share_identical: bool = _option(
         False,
@@ -181,37 +185,60 @@ class Options:
     seed: int = _option(0, "Seed of the order of sentences, folds and held-out parts.", metavar="N", least=0)
     shards: int = _option(1, "Split the data into K parts.", metavar="K", least=1)
 
-    def checked(self) -> Options:
-        """Return these options, or raise an error that names the option, what was expected and what was given."""
-        from mtlstruct.structures import structure_for
+    def checked(self, spell: Callable[[str], str] | None = None) -> Options:
+        """Return these options with plain Python numbers, or raise an error that names the option.
+
+        Parameters
+        ----------
+        spell : callable, optional
+            How messages call an option, given the name of its field; None for its flag on the command line.
+        """
         from mtlstruct.training.methods import regularizer, solver_of
 
-        structure_for(self.task, self.structure)  # a structure of the user's is a task, too
-        for row in fields(self)[1:]:
-            _check_value(row, getattr(self, row.name))
+        spell = spell or flag
+        for row in fields(self):
+            _check_value(spell(row.name), getattr(self, row.name), row)
+        self._check_task(spell("task"))
         regularizer(self.method, self.p)
         solver_of(self.method, self.solver)
         for row in fields(self):
-            self._check_use(row)
+            self._check_use(spell(row.name), row)
         if self.shards > 1:
             self._check_shards()
-        return self
+        values = {row.name: getattr(self, row.name) for row in fields(self)}
+        return replace(self, **{n: v.item() for n, v in values.items() if hasattr(v, "item")})
 
-    def _check_use(self, row: Field[Any]) -> None:
-        known = declaration(row)
-        if known.used is not None and getattr(self, row.name) != row.default and not known.used(self):
-            raise IncompatibleError(f"{flag(row)} is for {known.users}")
+    def _check_task(self, name: str) -> None:
+        """Raise an error for an unknown task; a structure of the user's is a task, too."""
+        from mtlstruct.structures import STRUCTURES, TASKS
+
+        if not isinstance(self.task, str) or self.structure not in STRUCTURES:
+            known = ", ".join(dict.fromkeys([*STRUCTURES, *TASKS]))
+            raise IncompatibleError(f"{name} must be one of {known}, got {self.task!r}")
+
+    def _check_use(self, name: str, row: Field[Any]) -> None:
+        known, value = declaration(row), getattr(self, row.name)
+        if known.used is None or value == row.default or known.used(self):
+            return
+        users = (
+            known.users
+            if name.startswith("-")
+            else known.users.replace("--", "").replace("solver ", "solver=")
+        )
+        raise IncompatibleError(f"{name}{f' {value}' if isinstance(value, str) else ''} is for {users}")
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
-        from mtlstruct.training.methods import recipe, solver_of
+        from mtlstruct.training.methods import recipe
 
         if recipe(self.method).epochs is not None:
             raise IncompatibleError(
                 f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
-        if self.method == "group-lasso" and solver_of(self.method, self.solver) == "coordinate":
-            raise IncompatibleError("--shards with group-lasso needs --solver cutting-plane")
+        if self.solver == "coordinate":
+            raise IncompatibleError(
+                "--shards is for batch solvers: expected --solver cutting-plane, got coordinate"
+            )
         if self.seen_only:
             raise IncompatibleError("--shards does not support --label-support seen")
         if self.task == "dependency":
@@ -249,45 +276,61 @@ def declaration(row: Field[Any]) -> Declaration:
     return found
 
 
-def flag(row: Field[Any]) -> str:
-    """Return the name of an option on the command line."""
-    return declaration(row).flag or f"--{row.name.replace('_', '-')}"
+def flag(name: str) -> str:
+    """Return the flag of an option on the command line."""
+    return f"-{name}" if len(name) == 1 else f"--{name.replace('_', '-')}"
 
 
-def _check_value(row: Field[Any], value: Any) -> None:
+def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
+    from mtlstruct.training.methods import RECIPES
+
     known, allowed = declaration(row), TYPES[row.name]
+    kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
+    if row.name in ("task", "loss_weights"):
+        return
     if value is None and type(None) in get_args(allowed):
         return
-    choices = [text for kind in (allowed, *get_args(allowed)) for text in _literals(kind)]
-    if choices:
-        if value not in choices:
-            raise MtlError(f"{row.name}: expected one of {', '.join(choices)}, got {value}")
-    elif known.positive or known.least is not None or float in (allowed, *get_args(allowed)):
-        _check_number(row.name, value, known, whole=float not in (allowed, *get_args(allowed)))
+    words = tuple(RECIPES) if row.name == "method" else _words(allowed)
+    if words:
+        if not isinstance(value, str) or value not in words:
+            raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
+        return
+    check_type(name, value, kinds[0])
+    if known.positive and not (math.isfinite(value) and value > 0):
+        raise MtlError(f"{name} must be a positive number, got {value}")
+    if known.least is not None:
+        check_count(name, value, known.least)
 
 
-def _literals(kind: Any) -> tuple[str, ...]:
-    found = get_args(kind)
-    return found if found and all(isinstance(text, str) for text in found) else ()
+def _words(allowed: Any) -> tuple[str, ...]:
+    """Return the words of a Literal, or of the Literal in a union with None."""
+    if get_origin(allowed) is Literal:
+        return get_args(allowed)
+    return next((get_args(kind) for kind in get_args(allowed) if get_origin(kind) is Literal), ())
 
 
-def _check_number(name: str, value: Any, known: Declaration, *, whole: bool) -> None:
-    expected = (
-        "a positive number"
-        if known.positive
-        else f"a whole number of at least {known.least:g}"
-        if known.least is not None
-        else "a number"
-    )
-    kinds = int if whole else int | float
-    right = isinstance(value, kinds) and not isinstance(value, bool)
-    if right and known.positive:
-        right = math.isfinite(value) and value > 0
-    if right and known.least is not None:
-        right = value >= known.least
-    if not right:
-        raise MtlError(f"{name}: expected {expected}, got {value!r}")
+_NAMES: dict[type, tuple[Any, str]] = {
+    float: (Real, "a number"),
+    int: (Integral, "a whole number"),
+    bool: (bool, "True or False"),
+}
+"""The type of a field -> what its values are instances of, and what messages call them."""
+
+
+def check_type(name: str, value: Any, kind: type) -> None:
+    """Raise an error for a value that is no float, int or bool, whichever is expected."""
+    types, words = _NAMES[kind]
+    if not isinstance(value, types) or (kind is not bool and isinstance(value, bool)):
+        raise MtlError(f"{name} must be {words}, got {value!r}")
+
+
+def check_count(name: str, value: Any, least: int) -> None:
+    """Raise an error for anything but a whole number from `least` to 2³¹ − 1."""
+    check_type(name, value, int)
+    if not least <= value <= MAX_COUNT:
+        bound = f"at least {least}" if value < least else f"at most {MAX_COUNT}"
+        raise MtlError(f"{name} must be {bound}, got {value}")
 
 
 TYPES: dict[str, Any] = get_type_hints(Options)

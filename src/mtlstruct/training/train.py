@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,12 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory
-from mtlstruct._system.digest import digest
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.corpus import Corpus
-from mtlstruct.distributed.sharded_index import Piece, build_index, pieces_of, whole
-from mtlstruct.distributed.sharded_oracle import Shard, ShardedOracle, outline_of
-from mtlstruct.distributed.team import Each, LocalTeam, Own, Team
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import arc_bytes, arc_starts
 from mtlstruct.features.encoded import Encoded
@@ -25,8 +20,9 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers import Fit, Learner, Start, Watch, check_needs
-from mtlstruct.solvers.base import NOTHING, table_bytes
+from mtlstruct.solvers import Fit, Learner, Start, check_needs
+from mtlstruct.solvers import Watch as Callback
+from mtlstruct.solvers.base import NOTHING
 from mtlstruct.structures import Structure, structure_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, left_out, observed_attributes
@@ -44,16 +40,25 @@ class Training:
     model: Model
     fit: Fit
     encode_seconds: float
-    seconds: float
     attributes: int
     weights: int
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What is known when the data are encoded; `memory` is what learning will take on top, in bytes.
+class DatasetSummary:
+    """Sizes of encoded training data.
 
-    constant, identical    how many templates were left out, as telling no tree from another or equal to another
+    Attributes
+    ----------
+    attributes, weights : int
+        Distinct attributes, and features (attributes combined with labels).
+    memory : int
+        Bytes that training will take on top of the data.
+    seconds : float
+        Time that encoding took.
+    constant, identical : int
+        Templates left out because they tell no tree from another, or equal another template.
     """
 
     attributes: int
@@ -65,10 +70,13 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class Material:
-    """Training data in features, from which any number of models can be learned.
+class EncodedDataset:
+    """Encoded training data, from which any number of models can be learned.
 
-    seconds    what that took
+    Attributes
+    ----------
+    seconds : float
+        Time that encoding took.
     """
 
     structure: Structure
@@ -77,158 +85,136 @@ class Material:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Hooks:
+    """Callbacks, warm start and checkpointing of one training.
+
+    Attributes
+    ----------
+    callback : callable or None
+        Called with a `Record` after each pass; a true answer ends training.
+    on_encoded : callable or None
+        Called once with the `DatasetSummary`, before the first pass.
+    init : Model or None
+        Model whose weights training starts from.
+    validate : callable or None
+        Scores the model after each pass. The best model is returned.
+    patience : int or None
+        Passes without a better score that end training.
+    checkpointer : Checkpoint or None
+        Saves the state of training, and restores that of an earlier run.
+    """
+
+    callback: Callback | None = None
+    on_encoded: Callable[[DatasetSummary], None] | None = None
+    init: Model | None = None
+    validate: Callable[[Model], float] | None = None
+    patience: int | None = None
+    checkpointer: Checkpoint | None = None
+
+    def open_checkpoint(self, facts: Callable[[], dict[str, Any]]) -> None:
+        """Tell the checkpointer what the training depends on."""
+        if self.checkpointer is not None:
+            if self.validate is not None:
+                raise IncompatibleError("early stopping does not support checkpoints")
+            self.checkpointer.open(facts())
+
+
 def train(
     corpus: Corpus,
     templates: TemplateSet,
     options: Options,
-    watch: Watch,
-    notify: Callable[[Prepared], None] | None = None,
-    material: Material | None = None,
-    start: Model | None = None,
-    judge: Callable[[Model], float] | None = None,
-    patience: int | None = None,
-    keep: Checkpoint | None = None,
+    callback: Callback | None = None,
+    *,
+    dataset: EncodedDataset | None = None,
+    **hooks: Any,
 ) -> Training:
-    """Encodes, learns, compacts. `notify` hears of the data before learning, `watch` may stop it at a pass.
+    """Encode a corpus, learn, and return the model with the figures of the run.
 
-    material    what `encode` made of this corpus and these templates, if that has been done already
-    start       a model to begin from
-    judge       scores the model after each pass, before `watch` hears of it: the best model is returned, and learning
-                ends after `patience` passes without a better one
-    keep        keeps learning, and may go on where an earlier one was; what a judge has seen is not kept
+    Parameters
+    ----------
+    corpus : Corpus
+        Labelled sentences.
+    templates : TemplateSet
+    options : Options
+    callback : callable, optional
+        Called with a `Record` after each pass; a true answer ends training.
+    dataset : EncodedDataset, optional
+        What `encode` made of this corpus and these templates, if that is done already.
+    **hooks
+        The other fields of `Hooks`.
     """
-    options.checked()
-    wishes = _Wishes(watch, notify, start, judge, patience, keep)
+    options = options.checked()
     if options.shards > 1:
-        _ensure_memory(corpus, _resolved(templates, corpus, options))
-        with closing(LocalTeam(min(options.shards, len(corpus)))) as team:
-            team.make("piece", Piece, Each(pieces_of(corpus, team.size)))
-            return _train_shards(team, templates, options, wishes)
-    wishes.open(lambda: facts_of(corpus.digest(), corpus.names, templates, asdict(options), start))
-
-    def prepare() -> tuple[Material, Oracle]:
-        made = encode(corpus, templates, options) if material is None else material
-        oracle = oracle_of(corpus, made.structure, made.encoded, options)
-        if solver_of(options.method, options.solver) == "coordinate":
-            oracle = oracle.folded(spare=material is None)
-        return made, oracle
-
-    return _train(corpus, prepare, options, wishes)
-
-
-def train_shards(
-    team: Team,
-    templates: TemplateSet,
-    options: Options,
-    watch: Watch,
-    notify: Callable[[Prepared], None] | None = None,
-    start: Model | None = None,
-    keep: Checkpoint | None = None,
-) -> Training:
-    """The same on the pieces that workers have, which stay with them."""
-    options.checked()
-    return _train_shards(team, templates, options, _Wishes(watch, notify, start, keep=keep))
+        raise IncompatibleError("shards: expected 1, or training by distributed.train.train_local_shards")
+    found = Hooks(callback, **hooks)
+    found.open_checkpoint(
+        lambda: facts_of(corpus.digest(), corpus.names, templates, asdict(options), found.init)
+    )
+    made = encode(corpus, templates, options) if dataset is None else dataset
+    oracle = oracle_of(corpus, made.structure, made.encoded, options)
+    if solver_of(options.method, options.solver) == "coordinate":
+        oracle = oracle.folded(spare=dataset is None)
+    index, summary = made.index, summarize(made, oracle, options)
+    structure, outline = made.structure, oracle.encoded.outline()
+    del made
+    fit = run_solver(corpus, index, oracle, summary, options, found)
+    del oracle  # frees the design matrix before the model is built
+    return finish(corpus, index, structure, outline, fit, summary, options)
 
 
-@dataclass(frozen=True)
-class _Wishes:
-    """Who wants to hear of a training, where it begins, when it may end: see `train`."""
-
-    watch: Watch
-    notify: Callable[[Prepared], None] | None = None
-    start: Model | None = None
-    judge: Callable[[Model], float] | None = None
-    patience: int | None = None
-    keep: Checkpoint | None = None
-
-    def open(self, facts: Callable[[], dict[str, Any]]) -> None:
-        """Finds the checkpoint of this training, if it is to be kept."""
-        if self.keep is not None:
-            if self.judge is not None:
-                raise IncompatibleError("early stopping cannot be kept in a checkpoint")
-            self.keep.open(facts())
-
-
-def _train_shards(team: Team, templates: TemplateSet, options: Options, wishes: _Wishes) -> Training:
-    corpus = whole(team.ask("piece", "outline"))
-
-    def facts() -> dict[str, Any]:
-        data = digest(team.ask("piece", "digest"))
-        return facts_of(data, corpus.names, templates, asdict(options) | {"workers": team.size}, wishes.start)
-
-    wishes.open(facts)
-
-    def prepare() -> tuple[Material, Oracle]:
-        began = time.perf_counter()
-        team.make("labelled", Piece.relabel, Own("piece"), corpus.labels)
-        lines, structure = _resolved(templates, corpus, options), _structure(corpus, options)
-        index = build_index(team, lines, structure, min_count=options.min_count, normalize=options.normalize)
-        cost = cost_table(corpus, structure, options)
-        team.make("oracle", Shard.of, Own("piece"), Own("encoded"), structure, cost)
-        encoded = outline_of(index, structure, corpus.ptr)
-        made = Material(structure, encoded, index, time.perf_counter() - began)
-        oracle = ShardedOracle(team, structure, encoded, cost)
-        # the weights, those of each worker, their sums, and what is kept for workers that are lost
-        team.ensure_room((2 * team.size + 3) * table_bytes(oracle), "training")
-        return made, oracle
-
-    return _train(corpus, prepare, options, wishes)
-
-
-def _train(
-    corpus: Corpus, prepare: Callable[[], tuple[Material, Oracle]], options: Options, wishes: _Wishes
-) -> Training:
-    """Learns from what is encoded, and compacts."""
-    began = time.perf_counter()
-    material, oracle = prepare()
-    structure, encoded, index = material.structure, oracle.encoded, material.index
-    templates = index.templates  # lines that are shared have become one
-    chosen = learner_of(structure, options)
-    needed = chosen.memory(oracle)
+def summarize(dataset: EncodedDataset, oracle: Oracle, options: Options) -> DatasetSummary:
+    """Return the sizes of encoded data, and of what training will take."""
+    index = dataset.index
     gone = {name: len(found) for name, found in left_out(index).items()}
-    ready = Prepared(
-        observed_attributes(index),
-        oracle.features,
-        needed,
-        time.perf_counter() - began,
-        **gone,
-    )
-    del material  # A is not to be held beyond learning
-    if wishes.notify is not None:
-        wishes.notify(ready)
-    memory.ensure(needed, "training")
-    start, judge = wishes.start, wishes.judge
-    first = None if start is None else start_from(start, index, oracle, corpus.labels)
+    needed = learner_of(dataset.structure, options).memory(oracle)
+    return DatasetSummary(observed_attributes(index), oracle.features, needed, dataset.seconds, **gone)
+
+
+def run_solver(
+    corpus: Corpus, index: Index, oracle: Oracle, summary: DatasetSummary, options: Options, hooks: Hooks
+) -> Fit:
+    """Run the solver of the method on encoded data, with its callbacks."""
+    structure = oracle.structure
+    if hooks.on_encoded is not None:
+        hooks.on_encoded(summary)
+    memory.ensure(summary.memory, "training")
+    init = None if hooks.init is None else start_from(hooks.init, index, oracle, corpus.labels)
     early = None
-    if judge is not None:
-        outline = encoded.outline()
+    if hooks.validate is not None:
+        outline, validate = oracle.encoded.outline(), hooks.validate
 
-        def judged(fit: Fit) -> float:
-            return judge(build_model(corpus, templates, structure, outline, index, fit, options))
+        def score(fit: Fit) -> float:
+            return validate(build_model(corpus, index.templates, structure, outline, index, fit, options))
 
-        early = EarlyStop(judged, wishes.patience, options.c * oracle.sentences)
-    fit = learn(chosen, oracle, options, wishes.watch, first, early, wishes.keep or NOTHING)
-    del oracle, first
-    encoded = encoded.outline()  # A has served; its memory is wanted for the model
-    model = build_model(corpus, templates, structure, encoded, index, fit, options)
-    return Training(
-        model=model,
-        fit=fit,
-        encode_seconds=ready.seconds,
-        seconds=time.perf_counter() - began,
-        attributes=ready.attributes,
-        weights=ready.weights,
-    )
+        early = EarlyStop(score, hooks.patience, options.c * oracle.sentences)
+    callback = hooks.callback or (lambda record: False)
+    solver = learner_of(structure, options)
+    return learn(solver, oracle, options, callback, init, early, hooks.checkpointer or NOTHING)
 
 
-def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material:
+def finish(
+    corpus: Corpus,
+    index: Index,
+    structure: Structure,
+    outline: Encoded,
+    fit: Fit,
+    summary: DatasetSummary,
+    options: Options,
+) -> Training:
+    """Build the model of a fit; `outline` is the encoded data without the design matrix."""
+    model = build_model(corpus, index.templates, structure, outline, index, fit, options)
+    return Training(model, fit, summary.seconds, summary.attributes, summary.weights)
+
+
+def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedDataset:
     """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
     began = time.perf_counter()
-    templates = _resolved(templates, corpus, options)
+    templates = resolved_templates(templates, corpus, options)
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
-    structure = _structure(corpus, options)
-    _ensure_memory(corpus, templates)
+    structure = structure_of(corpus, options)
+    ensure_memory(corpus, templates)
     encoded, index = encode_training(
         corpus,
         templates,
@@ -237,14 +223,14 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> Material
         normalize=options.normalize,
         unit=options.scaling == "unit",
     )
-    return Material(structure, encoded, index, time.perf_counter() - began)
+    return EncodedDataset(structure, encoded, index, time.perf_counter() - began)
 
 
 def learn(
     chosen: Learner,
     oracle: Oracle,
     options: Options,
-    watch: Watch,
+    callback: Callback,
     start: Start | None = None,
     early: EarlyStop | None = None,
     keep: Keeper = NOTHING,
@@ -253,8 +239,10 @@ def learn(
     penalty = regularizer(options.method, options.p)
     with np.errstate(all="ignore"):  # learners look after each pass whether something has overflowed
         if early is None:
-            return chosen.fit(oracle, penalty, options.c, watch, start, keep)
-        last = chosen.fit(oracle, penalty, options.c, lambda record: early.see(record) | watch(record), start)
+            return chosen.fit(oracle, penalty, options.c, callback, start, keep)
+        last = chosen.fit(
+            oracle, penalty, options.c, lambda record: early.see(record) | callback(record), start
+        )
         return early.result(last)
 
 
@@ -291,7 +279,7 @@ def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArra
     return tabulate(weighted if options.loss_weights else loss(), structure.choices(corpus.labels))
 
 
-def _resolved(templates: TemplateSet, corpus: Corpus, options: Options) -> TemplateSet:
+def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options) -> TemplateSet:
     """The templates as the data call their columns, lines that expand alike made one if so asked."""
     templates = templates.resolved(corpus.names)
     if options.share_identical:
@@ -301,7 +289,7 @@ def _resolved(templates: TemplateSet, corpus: Corpus, options: Options) -> Templ
     return templates
 
 
-def _structure(corpus: Corpus, options: Options) -> Structure:
+def structure_of(corpus: Corpus, options: Options) -> Structure:
     structure = structure_for(options.task, options.structure)
     if len(corpus.labels) < 2 and options.task != "dependency":
         only = corpus.labels[0] if corpus.labels else "none"
@@ -317,7 +305,7 @@ def _check_rows(templates: TemplateSet) -> None:
                 raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
-def _ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
+def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
     """Raise ResourceError for data whose features do not fit into memory."""
     if all(template.kind == "A" for template in templates):
         arcs = int(arc_starts(corpus.ptr)[-1])

@@ -29,7 +29,7 @@ from mtlstruct.formats import segmented
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.training.build_model import build_model
-from mtlstruct.training.train import Material, encode, learn, learner_of, oracle_of
+from mtlstruct.training.train import EncodedDataset, encode, learn, learner_of, oracle_of
 from mtlstruct.tuning import result_store as grid
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.study import Study, Trial
@@ -55,14 +55,14 @@ class Runner:
     """The encoded data of a study, in this process and shared with others."""
 
     study: Study
-    material: Material
+    material: EncodedDataset
     shared: Shared
 
     def fitting(self, jobs: int) -> int:
         """How many trials at a time fit into memory, at most `jobs`; refuses if not even one does."""
         free, needed = memory.available(), self.memory
         memory.ensure(needed, "a trial")
-        return jobs if free is None else max(1, min(jobs, free // needed))
+        return max(1, min(jobs, free // needed))
 
     @cached_property
     def oracle(self) -> Oracle:
@@ -99,9 +99,9 @@ class Runner:
 @contextmanager
 def runner(study: Study, folder: Path) -> Iterator[Runner]:
     """Encodes the data and shares them by files in a folder that nobody else is at work in."""
-    for left in folder.glob(".shared-*"):  # by a run that was killed
+    for left in folder.glob(".mtlstruct-shared-*"):  # by a run that was killed
         shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".shared-", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix=".mtlstruct-shared-", dir=folder) as place:
         material = encode(study.corpus, study.templates, study.settings[0])
         shared = share((study, material), Path(place))
         del material  # from here on this process, too, uses the mapped one
@@ -115,7 +115,7 @@ def open_worker(shared: Shared, score: Score, count: int) -> Callable[[Trial], d
     return partial(run_trial, study, material, score)
 
 
-def run_trial(study: Study, material: Material, score: Score, trial: Trial) -> dict[str, Any]:
+def run_trial(study: Study, material: EncodedDataset, score: Score, trial: Trial) -> dict[str, Any]:
     """Trains on the split's sentences and scores the model: the figures of `train` and `evaluate`."""
     began, cpu = time.perf_counter(), time.process_time()
     corpus, encoded, options = study.corpus, material.encoded, trial.options

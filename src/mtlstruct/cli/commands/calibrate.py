@@ -7,15 +7,9 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    JsonOption,
-    ThreadsOption,
-    print_json,
-    refuse_overwriting,
-    use_threads,
-)
+from mtlstruct.cli.common import EncodingOption, JsonOption, ThreadsOption, print_json, use_threads
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 
 FAULTLESS = 1e-6
 """A mean of −ln p that no held-out data have."""
@@ -29,6 +23,7 @@ def calibrate(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Where to write the model.", show_default="MODEL")
     ] = None,
+    force: ForceOption = False,
     json: JsonOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
@@ -45,8 +40,8 @@ def calibrate(
     from mtlstruct.tasks import base as scoring
 
     use_threads(threads)
-    refuse_overwriting([data], [out or model])
     loaded = Model.load(model)
+    check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
     corpus = scoring.read_for(loaded, data, encoding)
     lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
     before = trust(lattice, gold, loaded.temperature, calibrated=loaded.calibrated)

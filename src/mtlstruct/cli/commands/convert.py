@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Tags, Task
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump"]
 
+
+WRITTEN = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "wapiti-dump": Kind.DUMP}
 
 FormatOption = Annotated[
     Format,
@@ -33,17 +36,16 @@ def export(
         bool,
         typer.Option("--rename", help="Number the names of templates, so that none is taken for another."),
     ] = False,
+    force: ForceOption = False,
 ) -> None:
     """Write a model for another program.
 
     `crf_learn -C OUT BINARY` makes a model for `crf_test` of crfpp-text; `wapiti label -m OUT` reads wapiti-text.
     What the other program cannot hold is refused.
     """
-    from mtlstruct._system.atomic_write import check_writable
     from mtlstruct.model.model import Model
 
-    refuse_overwriting([model], [out])
-    check_writable(out)
+    check_outputs([(out, WRITTEN[form])], inputs=[model], force=force)
     write = _write_crfpp if form == "crfpp-text" else _write_wapiti
     print(f"wrote {out}: {write(Model.load(model), out, form, rename)}", file=sys.stderr)
 
@@ -85,15 +87,13 @@ def import_(
         Task, typer.Option("--task", help="What the labels are for: column data, or segmented text.")
     ] = "sequence",
     tags: Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")] = "bie",
+    force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Read a model of another program, for `predict`, `weights` and `explain`."""
-    from mtlstruct._system.atomic_write import check_writable
-
     if (templates is not None) != (form == "wapiti-dump"):
         raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
-    refuse_overwriting([source, *([templates] if templates else [])], [out])
-    check_writable(out)
+    check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
     if form == "crfpp-text":
         model = _read_crfpp(source, task, tags, encoding)
     else:

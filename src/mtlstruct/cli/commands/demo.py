@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.cli.training_run import TrainingRun, log_beside
 from mtlstruct.errors import MtlError
 
@@ -29,6 +30,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the files of the demo go.")] = Path(
         "demo"
     ),
+    force: ForceOption = False,
 ) -> None:
     """Try it all on a small corpus, in under a minute.
 
@@ -37,10 +39,10 @@ def demo(
     """
     began = time.perf_counter()
     place = Files(out)
-    place.prepare()
+    place.prepare(force=force)
     _data(place)
     _templates(place)
-    model = _train(place)
+    model = _train(place, force=force)
     _test(place, model)
     _weights(place, model)
     _report(place, model)
@@ -57,16 +59,20 @@ class Files:
         self.templates, self.model = folder / "ingredients.tpl", folder / "model.mtl"
         self.plot, self.report = folder / "weights.png", folder / "report.html"
 
-    def prepare(self) -> None:
+    def prepare(self, *, force: bool) -> None:
         """Makes the folder; one with other things in it is not ours to write to."""
-        if self.folder.is_dir() and any(self.folder.iterdir()) and not self.templates.is_file():
+        if not force and self.folder.is_dir() and any(self.folder.iterdir()) and not self.templates.is_file():
             raise MtlError(
-                f"{self.folder}: expected a new folder or that of an earlier demo, got one with files"
+                f"{self.folder}: expected a new folder or that of an earlier demo, got one with files; "
+                "--force writes there"
             )
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MtlError(f"{self.folder}: cannot make the folder: {error.strerror}") from None
+        kinds = (Kind.TABLE, Kind.TABLE, Kind.TEMPLATES, Kind.MODEL, Kind.PNG, Kind.PAGE, Kind.LOG)
+        files = (self.train, self.test, self.templates, self.model, self.plot, self.report)
+        check_outputs(zip((*files, log_beside(self.model)), kinds, strict=True), force=force)
 
 
 def _data(place: Files) -> None:
@@ -99,7 +105,7 @@ def _templates(place: Files) -> None:
     )
 
 
-def _train(place: Files) -> Model:
+def _train(place: Files, *, force: bool) -> Model:
     from mtlstruct.training.options import Options
 
     _step("3. Training: a weight for every feature, and one for every template")
@@ -111,7 +117,8 @@ def _train(place: Files) -> Model:
     )
     log = log_beside(place.model)
     arguments = ("train", *map(str, (place.templates, place.train, place.model)))
-    run = TrainingRun(Options(), place.templates, place.train, place.model, log=log, arguments=arguments)
+    files = place.templates, place.train, place.model
+    run = TrainingRun(Options(), *files, log=log, arguments=arguments, force=force)
     run.check()
     result = run.run(quiet=False)
     result.warn()

@@ -20,6 +20,7 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.errors import NO, complain
+from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Task
 
@@ -47,6 +48,7 @@ def evaluate(
     forbid: ForbidOption = None,
     forbid_file: ForbidFileOption = None,
     valid_bio: ValidOption = False,
+    force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -63,6 +65,7 @@ def evaluate(
     from mtlstruct.tasks import base as scoring
 
     use_threads(threads)
+    check_picture_output(plot, inputs=[model, gold, words, forbid_file], force=force)
     loaded = Model.load(model)
     vocabulary = scoring.vocabulary(words, loaded.task, encoding)
     corpus = scoring.read_for(loaded, gold, encoding)

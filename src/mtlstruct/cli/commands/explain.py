@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlstruct.cli.commands.predict import STANDARD, batches, reading
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, refuse_overwriting, use_threads
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def explain(
         Path | None,
         typer.Option("--html", metavar="F.html", help="Write a page instead, with drawings of trees."),
     ] = None,
+    force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -48,7 +50,6 @@ def explain(
     changes farther away than the token and its two transitions, or its arc) sum to the difference of the scores.
     Heads that the input has are taken for the right ones where trees are drawn.
     """
-    from mtlstruct._system.atomic_write import check_writable
     from mtlstruct.explain.records import sentence_record
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
@@ -57,9 +58,7 @@ def explain(
         raise IncompatibleError("--json and --html: expected one of them")
     use_threads(threads)
     check_encoding(encoding, data)
-    if html is not None:
-        check_writable(html)
-        refuse_overwriting([model, data], [html])
+    check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
     loaded = Model.load(model)
     pages, shown = [], 0
     with reading(data) as source:

@@ -11,16 +11,11 @@ from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TextIO
 
 import typer
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    ThreadsOption,
-    refuse_overwriting,
-    use_threads,
-    warn_uncalibrated,
-)
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
 from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 if TYPE_CHECKING:
@@ -90,6 +85,7 @@ def predict(
             show_default="a processor each",
         ),
     ] = None,
+    force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -117,10 +113,10 @@ def predict(
         raise IncompatibleError(
             "--engine ray reads files, or a folder of them: standard input has one reader"
         )
-    if out != STANDARD:
-        refuse_overwriting([model, data, forbid_file], [out])
     loaded = Model.load(model)
     segmenting = loaded.task == "segmentation"
+    written = (None if out == STANDARD else out, Kind.TEXT if segmenting else Kind.TABLE)
+    check_outputs([written], inputs=[model, data, forbid_file], force=force)
     if raw and not segmenting:
         raise IncompatibleError(
             f"--raw is for segmentation models: {model} is one for {loaded.task} labelling"

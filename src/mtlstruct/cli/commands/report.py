@@ -7,14 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    ThreadsOption,
-    refuse_overwriting,
-    use_threads,
-    warn_uncalibrated,
-)
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.cli.training_run import LOG_SUFFIX, log_beside
 from mtlstruct.errors import IncompatibleError
 
@@ -36,6 +31,7 @@ def report(
             "--log", help="The log of the training.", show_default=f"MODEL{LOG_SUFFIX}, if it is there"
         ),
     ] = None,
+    force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -45,15 +41,13 @@ def report(
     most telling features, sizes, and the command that made it. Figures are those of the model, of the log beside it
     and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
     """
-    from mtlstruct._system.atomic_write import check_writable
     from mtlstruct.evaluation.error_analysis import assess
     from mtlstruct.model.model import Model
     from mtlstruct.report.html_report import make_report
     from mtlstruct.tasks import base as scoring
 
     use_threads(threads)
-    refuse_overwriting([model, data, log, log_beside(model)], [out])
-    check_writable(out)
+    check_outputs([(out, Kind.PAGE)], inputs=[model, data, log, log_beside(model)], force=force)
     loaded = Model.load(model)
     trace = _trace(loaded, model, log)
     assessment = None

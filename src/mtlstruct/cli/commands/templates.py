@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, print_json, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption, JsonOption, print_json
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.options import Dialect, DialectOption
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Task
 
@@ -27,6 +29,9 @@ app = typer.Typer(
 
 PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, dependency-labels, ner, pos, chunking, segmentation"
 """The names in templates.PRESETS, for the help text only."""
+
+STANDARD = Path("-")
+"""The name of stdout."""
 
 LIMIT = 1000
 """More templates than this are written only when that was meant."""
@@ -106,10 +111,12 @@ def generate(
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, help="Ask before writing more than N templates.")
     ] = LIMIT,
+    force: ForceOption = False,
 ) -> None:
     """Enumerate templates: all n-grams of cells in a window, a rich set for a task, or a set of the paper."""
     from mtlstruct import templates
 
+    check_template_output(out, [data], force=force)
     chosen: tuple[object, ...] = (
         window,
         columns,
@@ -162,7 +169,7 @@ def _reach(reach: int | None, data: Path | None) -> int | None:
 def _write_set(templates: TemplateSet, out: Path | None, limit: int) -> None:
     if len(templates) > limit:
         _ask(len(templates), limit)
-    _write(templates.source, out)
+    write_templates(templates.source, out)
 
 
 def _ask(count: int, limit: int) -> None:
@@ -199,12 +206,13 @@ def convert(
     to: Annotated[Dialect, typer.Option("--to", help="The language to write.")],
     out: OutOption = None,
     dialect: DialectOption = "mtlstruct",
+    force: ForceOption = False,
 ) -> None:
     """Write a template file in another language. What that cannot express is an error with the line."""
     from mtlstruct.templates.convert import converted
 
-    refuse_overwriting([templates], [out])
-    _write(converted(read_templates(templates, dialect), to), out)
+    check_template_output(out, [templates], force=force)
+    write_templates(converted(read_templates(templates, dialect), to), out)
 
 
 def read_templates(path: Path, dialect: str) -> TemplateSet:
@@ -217,10 +225,16 @@ def read_templates(path: Path, dialect: str) -> TemplateSet:
     return found
 
 
-def _write(text: str, out: Path | None) -> None:
+def check_template_output(out: Path | None, inputs: Iterable[Path | None], *, force: bool) -> None:
+    """Check a file that templates are to be written to, if it is not stdout."""
+    check_outputs([(None if out == STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
+
+
+def write_templates(text: str, out: Path | None) -> None:
+    """Write a template file, or print it."""
     from mtlstruct._system.atomic_write import replacing
 
-    if out is None or out == Path("-"):
+    if out is None or out == STANDARD:
         print(text, end="")
     else:
         with replacing(out) as file:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, refuse_overwriting, use_threads
+from mtlstruct.cli.commands.templates import check_template_output, write_templates
+from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads
+from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def select(
         Format, typer.Option("--dialect", help="The template language of --templates.")
     ] = "mtlstruct",
     form: Annotated[Format, typer.Option("--format", help="The template language.")] = "mtlstruct",
+    force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -59,12 +62,12 @@ def select(
     from mtlstruct.model.model import Model
 
     _check_choice(top, above, budget, valid)
-    refuse_overwriting([model, valid, source], [out])
+    check_template_output(out, [model, valid, source], force=force)
     use_threads(threads)
     loaded = Model.load(model)
     templates = loaded.templates if source is None else _original(source, dialect, loaded, model)
     kept, remark = _chosen(loaded, top, above, budget, valid, encoding)
-    _write(lines_kept(templates, kept, form), out)
+    write_templates(lines_kept(templates, kept, form), out)
     print(f"{remark}{_savings(loaded, kept, model)}", file=sys.stderr)
 
 
@@ -128,16 +131,6 @@ def _within_budget(model: Model, budget: float, valid: Path, encoding: str) -> t
         f"{valid}: {name} {reached:.2f} with {len(kept)} templates, {best:.2f} with all {len(model.live)} "
         "(weights removed, not trained again)\n"
     )
-
-
-def _write(text: str, out: Path | None) -> None:
-    from mtlstruct._system.atomic_write import replacing
-
-    if out is None or out == Path("-"):
-        print(text, end="")
-    else:
-        with replacing(out) as file:
-            file.write(text.encode())
 
 
 def _savings(model: Model, kept: Sequence[int], path: Path) -> str:

@@ -19,6 +19,7 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.options import DialectOption, with_options
+from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.cli.training_run import LOG_SUFFIX, TrainingRun, log_beside
 from mtlstruct.training.options import Options
 
@@ -68,6 +69,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint in DIR, to the same model.")
     ] = False,
+    force: ForceOption = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -93,6 +95,7 @@ def train(
         checkpoint_every=checkpoint_every,
         resume=resume,
         cluster=cluster_of(engine, address),
+        force=force,
     )
     run.check()
     use_threads(threads)

@@ -11,6 +11,7 @@ import typer
 from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, print_json
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.options import DialectOption, with_options
+from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.cli.training_run import TrainingRun, log_beside
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
@@ -67,6 +68,7 @@ def tune(
     ] = None,
     dialect: DialectOption = "mtlstruct",
     encoding: EncodingOption = "utf-8",
+    force: ForceOption = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -101,6 +103,7 @@ def tune(
         encoding=encoding,
         arguments=tuple(context.obj or ()),
         dialect=dialect,
+        force=force,
     )
     trials = Trials(
         run,

@@ -13,7 +13,8 @@ import typer
 
 from mtlstruct.cli.commands.path import Along, show_paths
 from mtlstruct.cli.commands.predict import batches, reading
-from mtlstruct.cli.common import EncodingOption, print_json, refuse_overwriting
+from mtlstruct.cli.common import EncodingOption, print_json
+from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def weights(
         Along | None,
         typer.Option("--along", help="What --path runs along.", show_default="what varies, c first"),
     ] = None,
+    force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:
     """Show what each template is worth.
@@ -83,7 +85,7 @@ def weights(
 
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
-    refuse_overwriting([*models, data, compare], [plot])
+    check_picture_output(plot, inputs=[*models, data, compare], force=force)
     if path:
         if data is not None or compare is not None or labels:
             raise IncompatibleError("--path goes with none of --data, --compare and --labels")

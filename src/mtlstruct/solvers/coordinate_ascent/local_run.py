@@ -26,6 +26,9 @@ full pass it is better to come again than to stay."""
 BUSY, HOTTEST = 10.0, 8
 """Hot are the spans that gained so many times the mean in their last visit; so many hot passes follow each other."""
 
+LONGEST_REST = 15
+"""Full passes that a sentence without a gap may be left out of, at most."""
+
 NEARLY = 1.4
 """How many times the gap asked for is near."""
 
@@ -132,7 +135,7 @@ class OwnAscent(Ascent):
         self.gaps[order] = gaps[order]
         calm = order[gaps[order] < self.tolerance]
         self.rest[order] = np.where(gaps[order] < self.tolerance, self.rest[order], 0)
-        self.rest[calm] = np.minimum(2 * self.rest[calm] + 1, 15)
+        self.rest[calm] = np.minimum(2 * self.rest[calm] + 1, LONGEST_REST)
         self.wait[order] = self.rest[order]
 
     def _rebuild(self) -> None:

@@ -16,9 +16,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mtlstruct._system.stateful import Keeper
-from mtlstruct.distributed.cocoa import ShardedAscent
-from mtlstruct.distributed.sharded_oracle import ShardedOracle
-from mtlstruct.distributed.single_shard import RemoteAscent
 from mtlstruct.objective.oracle import Oracle, dual_memory
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
@@ -34,12 +31,8 @@ class Coordinate:
     needs: tuple[str, ...] = ("decode", "indicator", "weights")
 
     def memory(self, oracle: Oracle) -> int:
-        """V, the dual state, the part scores; each shard on a thread has V three times at a certificate."""
-        state = dual_memory(oracle.structure, oracle.tokens)
-        if isinstance(oracle, ShardedOracle):
-            here = 0 if oracle.team.mortal else oracle.team.size
-            return (1 + 3 * here) * table_bytes(oracle) + (2 * state + score_bytes(oracle)) * bool(here)
-        return table_bytes(oracle) + state + score_bytes(oracle)
+        """V, the dual state, the part scores."""
+        return table_bytes(oracle) + dual_memory(oracle.structure, oracle.tokens) + score_bytes(oracle)
 
     def fit(
         self,
@@ -51,7 +44,7 @@ class Coordinate:
         keep: Keeper = NOTHING,
     ) -> Fit:
         """Cycles of passes until the certified gap is small enough."""
-        ascent = _ascent(oracle, regularizer, c, self.stop, self.seed)
+        ascent = OwnAscent(oracle, regularizer, c, self.stop, self.seed)
         if start is not None:
             ascent.begin(start.mu)
         keep.begin(ascent)
@@ -61,14 +54,3 @@ class Coordinate:
             stopped = watch(replace(ascent.figures(), now=ascent.snapshot))
             keep.safe(ascent)
         return ascent.result()
-
-
-def _ascent(
-    oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int
-) -> OwnAscent | RemoteAscent | ShardedAscent:
-    """A run where the sentences are: here, with one worker, or with several."""
-    if not isinstance(oracle, ShardedOracle):
-        return OwnAscent(oracle, regularizer, c, stop, seed)
-    if oracle.team.size == 1:
-        return RemoteAscent(oracle, regularizer, c, stop, seed)
-    return ShardedAscent(oracle, regularizer, c, stop, seed)

@@ -1,0 +1,158 @@
+"""Checks of output files before any work: no command overwrites an input, or a file of another kind than it writes.
+
+A kind is recognised by content, not by the name of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mtlstruct.errors import MtlError
+
+HEAD = 1 << 16
+"""How many bytes of a file are looked at."""
+
+FEW = 5
+"""Fewer lines than this with equally many words may be a text by chance, and are not taken for columns."""
+
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Overwrite an output file that holds something else.")
+]
+
+
+class Kind(Enum):
+    """What a file holds, as messages call it."""
+
+    MODEL = "a model"
+    CHECKPOINT = "a checkpoint"
+    LOG = "a training log"
+    PAGE = "an HTML page"
+    PNG = "a PNG picture"
+    SVG = "an SVG picture"
+    PDF = "a PDF document"
+    TEMPLATES = "templates"
+    CRFPP = "a CRF++ model"
+    WAPITI = "a Wapiti model"
+    DUMP = "a Wapiti dump"
+    TABLE = "columns separated by tabs"
+    COLUMNS = "columns separated by blanks"
+    TEXT = "text"
+    OTHER = "other data"
+
+
+PICTURES = {".png": Kind.PNG, ".svg": Kind.SVG, ".pdf": Kind.PDF}
+
+_STARTS = (
+    (b"\x89PNG\r\n\x1a\n", Kind.PNG),
+    (b"%PDF-", Kind.PDF),
+    (b'{"event": "run"', Kind.LOG),
+    (b"version: ", Kind.CRFPP),
+    (b"#mdl#", Kind.WAPITI),
+)
+_CONTROL = re.compile("[\x00-\x08\x0e-\x1f]")
+_TEMPLATE = re.compile(r"[UBAub*](\S*|.*%[A-Za-z]+\[.*)")
+_DUMPED = re.compile(r"[ub*][^\t]*\t[^\t]+\t[^\t]+\t-?[0-9.]+(e[+-]?[0-9]+)?")
+
+
+def check_outputs(
+    outputs: Iterable[tuple[Path | None, Kind]],
+    *,
+    inputs: Iterable[Path | None] = (),
+    force: bool,
+) -> None:
+    """Raise an error for an output that cannot be written, or that would replace a file of another kind.
+
+    inputs    Files that no output may be, with --force neither; outputs must differ from each other, too.
+    force     Whether files of another kind may be replaced.
+    """
+    from mtlstruct._system.atomic_write import check_writable
+
+    taken = {os.path.realpath(path) for path in inputs if path is not None}
+    for path, kind in outputs:
+        if path is None:
+            continue
+        if os.path.realpath(path) in taken and _is_file(path):
+            raise MtlError(f"{path}: cannot write there: this command needs that file for something else")
+        taken.add(os.path.realpath(path))
+        check_writable(path)
+        if not force and path.is_file():
+            _check_kind(path, kind)
+
+
+def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (), force: bool) -> None:
+    """Check the output file of a picture, whose ending says which kind it will be."""
+    if path is None:
+        return
+    from mtlstruct.report.plots import check_picture
+
+    check_picture(path)
+    check_outputs([(path, PICTURES[path.suffix.lower()])], inputs=inputs, force=force)
+
+
+def _is_file(path: Path) -> bool:
+    return path.is_file() or not path.exists()
+
+
+def _check_kind(path: Path, kind: Kind) -> None:
+    try:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise MtlError(
+            f"{path}: cannot see what would be overwritten: {error.strerror or error}; --force overwrites it"
+        ) from None
+    if head and (found := kind_of(head)) is not kind:
+        raise MtlError(
+            f"{path}: expected a new file or one that holds {kind.value}, got one that holds {found.value}; "
+            "--force overwrites it"
+        )
+
+
+def kind_of(head: bytes) -> Kind:
+    """Return what a file holds that begins with these bytes."""
+    if head.startswith(b"PK\x03\x04"):
+        return _archive(head)
+    for start, kind in _STARTS:
+        if head.startswith(start):
+            return kind
+    opening = head[:2000].lstrip().lower()
+    if opening.startswith((b"<!doctype html", b"<html")):
+        return Kind.PAGE
+    if opening.startswith((b"<?xml", b"<svg")) and b"<svg" in opening:
+        return Kind.SVG
+    text = head.decode("utf-8", "replace")  # of other encodings tabs, blanks and line ends are enough
+    return Kind.OTHER if _CONTROL.search(text) else _text(text, whole=len(head) < HEAD)
+
+
+def _archive(head: bytes) -> Kind:
+    """Return which of our containers this is. A damaged one still begins with the name of its first entry."""
+    from mtlstruct._system.archive import HEADER
+    from mtlstruct.training.checkpoints import FORMAT
+
+    if head[30 : 30 + len(HEADER)] != HEADER.encode():
+        return Kind.OTHER
+    return Kind.CHECKPOINT if f'"format": "{FORMAT}"'.encode() in head else Kind.MODEL
+
+
+def _text(text: str, *, whole: bool) -> Kind:
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
+    if not whole:
+        lines.pop()
+    lines = [line for line in lines if line.strip() and not line.startswith("#")]
+    if not lines:
+        return Kind.TEXT
+    if all(map(_TEMPLATE.fullmatch, lines)):
+        return Kind.TEMPLATES
+    if all(map(_DUMPED.fullmatch, lines)):
+        return Kind.DUMP
+    if len({line.count("\t") for line in lines}) == 1 and "\t" in lines[0]:
+        return Kind.TABLE
+    widths = {len(line.split()) for line in lines}
+    return Kind.COLUMNS if len(widths) == 1 and len(lines) >= FEW and widths != {1} else Kind.TEXT

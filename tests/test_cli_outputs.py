@@ -1,0 +1,317 @@
+"""No command overwrites a file of another kind than it writes, for all commands and all output arguments."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+from commands import TRAIN, WORDS, Run
+
+import reproduction.__main__ as reproduction
+from mtlstruct import cli
+from mtlstruct.cli.outputs import HEAD, Kind, kind_of
+from mtlstruct.errors import MtlError
+
+pytest.importorskip("matplotlib")
+
+TEMPLATES = "# words\nU0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nB\n"
+
+OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
+    ("train", "MODEL"): ("train a.tpl train.txt out -q --no-log", Kind.MODEL),
+    ("train", "--log"): ("train a.tpl train.txt new.mtl -q --log out", Kind.LOG),
+    ("tune", "--model"): ("tune a.tpl train.txt --out new -q -o out", Kind.MODEL),
+    ("predict", "--out"): ("predict m.mtl train.txt -o out", Kind.TABLE),
+    ("evaluate", "--plot"): ("evaluate m.mtl train.txt --plot out.svg", Kind.SVG),
+    ("calibrate", "--out"): ("calibrate m.mtl train.txt -o out", Kind.MODEL),
+    ("weights", "--plot"): ("weights m.mtl --plot out.pdf", Kind.PDF),
+    ("explain", "--html"): ("explain m.mtl train.txt --html out", Kind.PAGE),
+    ("report", "OUT.html"): ("report m.mtl out", Kind.PAGE),
+    ("export", "OUT"): ("export m.mtl out", Kind.CRFPP),
+    ("import", "OUT"): ("import m.crfpp out", Kind.MODEL),
+    ("templates generate", "--out"): ("templates generate -o out", Kind.TEMPLATES),
+    ("templates convert", "--out"): ("templates convert a.tpl --to crfpp -o out", Kind.TEMPLATES),
+    ("templates select", "--out"): ("templates select m.mtl --top 1 -o out", Kind.TEMPLATES),
+}
+"""A call for each file that a command writes, and what it writes."""
+
+FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
+"""Folders that commands write to; each has a test below or in the file of its command."""
+
+INPUTS = {
+    ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
+    ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
+    ("predict", "MODEL"), ("predict", "INPUT"), ("predict", "--forbid-file"), ("evaluate", "MODEL"),
+    ("evaluate", "GOLD"), ("evaluate", "--words"), ("evaluate", "--forbid-file"), ("score", "GOLD"),
+    ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
+    ("weights", "MODEL"), ("weights", "--data"), ("weights", "--compare"), ("explain", "MODEL"),
+    ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),
+    ("serve", "--token-file"), ("serve", "--examples"), ("export", "MODEL"), ("import", "FILE"),
+    ("import", "--templates"), ("templates generate", "--data"), ("templates convert", "TEMPLATES"),
+    ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
+    ("templates select", "--valid"), ("templates select", "--templates"), ("bench", "TEMPLATES"), ("bench", "DATA"),
+}  # fmt: skip
+"""Files and folders that commands only read."""
+
+
+def commands(app: typer.Typer, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    """All commands of the program by name, as functions."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        yield before + (command.name or command.callback.__name__), command.callback
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from commands(group.typer_instance, f"{before}{group.typer_instance.info.name} ")
+
+
+def path_arguments() -> list[tuple[str, str]]:
+    """The arguments and options of all commands that are paths."""
+    return [
+        (name, _spelled(hint.__metadata__[0]))
+        for name, command in commands(cli.app)
+        for hint in get_type_hints(command, include_extras=True).values()
+        if hasattr(hint, "__metadata__") and Path in (hint.__origin__, *get_args(hint.__origin__))
+    ]
+
+
+def _spelled(declared: Any) -> str:
+    """An option by its long name, an argument by its name in the help."""
+    words = (declared.default, *(declared.param_decls or ()))  # typer takes the first name for a default
+    names = [word for word in words if str(word).startswith("--")]
+    return names[0] if names else declared.metavar.strip("[]")
+
+
+def test_every_path_of_every_command_is_known_as_input_or_output() -> None:
+    """A new output option belongs into OUTPUTS, where the tests below see whether it is guarded."""
+    assert sorted(path_arguments()) == sorted([*OUTPUTS, *FOLDERS, *INPUTS])
+
+
+def test_every_command_that_writes_can_be_forced() -> None:
+    forced = {name for name, command in commands(cli.app) if "force" in get_type_hints(command)}
+    assert forced == {name for name, _ in OUTPUTS.keys() | FOLDERS}
+
+
+def test_no_option_is_an_enum() -> None:
+    hints = [hint for _, command in commands(cli.app) for hint in get_type_hints(command).values()]
+    kinds = {one for hint in hints for one in (hint, *get_args(hint)) if isinstance(one, type)}
+    assert not [one for one in kinds if issubclass(one, Enum)], "a Literal prints as its text"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, bytes]:
+    """A file of each kind, those of ours as the commands write them."""
+    place = tmp_path_factory.mktemp("samples")
+    (place / "a.tpl").write_text(TEMPLATES)
+    (place / "train.txt").write_text(TRAIN)
+    m = place / "m.mtl"
+
+    def made(*arguments: object) -> bytes:
+        assert cli.run([str(argument) for argument in arguments]) == 0
+        return (place / "out").read_bytes()
+
+    assert cli.run(["train", *(str(place / name) for name in ("a.tpl", "train.txt", "m.mtl")), "-q"]) == 0
+    found = {
+        Kind.MODEL: m.read_bytes(),
+        Kind.LOG: (place / "m.mtl.log.jsonl").read_bytes(),
+        Kind.TABLE: made("predict", m, place / "train.txt", "-o", place / "out", "--force"),
+        Kind.PAGE: made("report", m, place / "out", "--force"),
+        Kind.CRFPP: made("export", m, place / "out", "--force"),
+        Kind.WAPITI: made("export", m, place / "out", "--format", "wapiti-text", "--rename", "--force"),
+        Kind.DUMP: made("export", m, place / "out", "--format", "wapiti-dump", "--rename", "--force"),
+        Kind.TEMPLATES: TEMPLATES.encode(),
+        Kind.COLUMNS: TRAIN.encode(),
+        Kind.TEXT: b"Notes on the data\n\nThere are two files, of which the first is larger.\n",
+        Kind.OTHER: bytes(range(256)),
+    }
+    for kind, ending in ((Kind.PNG, "png"), (Kind.SVG, "svg"), (Kind.PDF, "pdf")):
+        assert cli.run(["weights", str(m), "--plot", str(place / f"out.{ending}")]) == 0
+        found[kind] = (place / f"out.{ending}").read_bytes()
+    return found | {Kind.CHECKPOINT: _checkpoint(place / "state.checkpoint")}
+
+
+def _checkpoint(path: Path) -> bytes:
+    from mtlstruct.training.checkpoints import write
+
+    write(path, {"options": {}}, None, {"x": 1})
+    return path.read_bytes()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: dict[Kind, bytes]) -> Path:
+    """A folder with what the calls of OUTPUTS read."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.tpl").write_text("U0:%x[0,0]\nB\n")
+    Path("train.txt").write_text(TRAIN)
+    Path("m.mtl").write_bytes(samples[Kind.MODEL])
+    Path("m.mtl.log.jsonl").write_bytes(samples[Kind.LOG])
+    Path("m.crfpp").write_bytes(samples[Kind.CRFPP])
+    return tmp_path
+
+
+def target(call: str) -> Path:
+    """The output of a call."""
+    return Path(next(word for word in call.split() if word.startswith("out")))
+
+
+def test_samples_are_of_their_kind(samples: dict[Kind, bytes]) -> None:
+    assert samples.keys() == set(Kind)
+    assert {kind: kind_of(content[:HEAD]) for kind, content in samples.items()} == {
+        kind: kind for kind in Kind
+    }
+
+
+@pytest.mark.parametrize(("call", "kind"), OUTPUTS.values(), ids=map(" ".join, OUTPUTS))
+def test_a_file_of_another_kind_is_not_overwritten(
+    run: Run, place: Path, samples: dict[Kind, bytes], call: str, kind: Kind
+) -> None:
+    before = sorted(place.iterdir())
+    for other, content in samples.items():
+        if other is kind:
+            continue
+        target(call).write_bytes(content)
+        got = run(*call.split())
+        assert (got.code, got.out) == (2, ""), other
+        assert got.err == (
+            f"mtlstruct: {target(call)}: expected a new file or one that holds {kind.value}, got one that holds "
+            f"{other.value}; --force overwrites it\n"
+        )
+        assert target(call).read_bytes() == content
+        target(call).unlink()
+    assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.parametrize(("call", "kind"), OUTPUTS.values(), ids=map(" ".join, OUTPUTS))
+@pytest.mark.parametrize("old", ["forced", "same kind", "empty"])
+def test_a_file_is_overwritten_with_force_or_if_it_is_of_the_same_kind_or_empty(
+    run: Run, place: Path, samples: dict[Kind, bytes], call: str, kind: Kind, old: str, monkeypatch: Any
+) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise MtlError("the trainings would begin")
+
+    monkeypatch.setattr("mtlstruct.cli.tuning_run.Trials.run", reached)  # they take long
+    content = {"forced": samples[Kind.OTHER], "same kind": samples[kind], "empty": b""}[old]
+    target(call).write_bytes(content)
+    got = run(*call.split(), *(["--force"] if old == "forced" else []))
+    if call.startswith("tune"):
+        assert got.err == "mtlstruct: the trainings would begin\n"
+    else:
+        assert got.code == 0, got.err
+        assert kind_of(target(call).read_bytes()[:HEAD]) is kind
+
+
+@pytest.mark.parametrize("name", ["a.tpl", "train.txt"])
+def test_force_does_not_overwrite_an_input(run: Run, place: Path, name: str) -> None:
+    before = Path(name).read_bytes()
+    got = run("train", "a.tpl", "train.txt", name, "--force")
+    assert got.code == 2
+    assert (
+        got.err == f"mtlstruct: {name}: cannot write there: this command needs that file for something else\n"
+    )
+    assert Path(name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("train a.tpl train.txt out --log out", "out"),
+    ],
+)
+def test_two_outputs_are_two_files(run: Run, place: Path, call: str, name: str) -> None:
+    got = run(*call.split())
+    assert got.code == 2
+    assert (
+        got.err == f"mtlstruct: {name}: cannot write there: this command needs that file for something else\n"
+    )
+    assert not Path(name).exists()
+
+
+def test_words_are_not_written_over_columns(run: Run, place: Path) -> None:
+    Path("words.txt").write_text(WORDS)
+    Path("c.tpl").write_text("U0:%x[0,0]\nB\n")
+    assert run("train", "c.tpl", "words.txt", "s.mtl", "--task", "segmentation", "-q").code == 0
+    before = Path("train.txt").read_bytes()
+    got = run("predict", "s.mtl", "words.txt", "-o", "train.txt")
+    assert got.code == 2
+    assert "expected a new file or one that holds text, got one that holds columns" in got.err
+    assert Path("train.txt").read_bytes() == before
+    for _ in range(2):  # the second time over its own
+        assert run("predict", "s.mtl", "words.txt", "-o", "found.txt").code == 0
+
+
+def test_the_default_picture_of_tune_is_guarded(run: Run, place: Path) -> None:
+    Path("study").mkdir()
+    Path("study/tune.png").write_text("notes\n")
+    got = run("tune", "a.tpl", "train.txt", "--out", "study")
+    assert got.code == 2
+    assert got.err.startswith(
+        "mtlstruct: study/tune.png: expected a new file or one that holds a PNG picture"
+    )
+    assert [path.name for path in Path("study").iterdir()] == ["tune.png"]
+
+
+@pytest.mark.parametrize("command", [cli.run, reproduction.run])
+def test_a_folder_with_other_files_is_not_written_to(
+    place: Path, command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine").mkdir()
+    Path("mine/reproduction.md").write_text("notes\n")
+    arguments = ["demo"] if command is cli.run else ["parsing", "--data", "."]
+    assert command([*arguments, "--out", "mine"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("mtlstruct: mine: expected a new folder or that of an earlier")
+    assert [path.read_text() for path in Path("mine").iterdir()] == ["notes\n"]
+
+
+def test_the_demo_overwrites_only_its_own_files(run: Run, place: Path) -> None:
+    Path("demo").mkdir()
+    Path("demo/ingredients.tpl").write_text(TEMPLATES)
+    Path("demo/report.html").write_text("notes\n")
+    got = run("demo")
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith(
+        "mtlstruct: demo/report.html: expected a new file or one that holds an HTML page"
+    )
+    assert Path("demo/ingredients.tpl").read_text() == TEMPLATES
+
+
+def test_checkpoints_of_other_programs_are_left_alone(run: Run, place: Path) -> None:
+    Path("state").mkdir()
+    Path("state/other.checkpoint").write_text("of another program\n")
+    assert run("train", "a.tpl", "train.txt", "new.mtl", "--checkpoint", "state", "-q").code == 0
+    assert run("train", "a.tpl", "train.txt", "new.mtl", "--checkpoint", "state", "--resume", "-q").code == 0
+    assert Path("state/other.checkpoint").read_text() == "of another program\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04 cut off", Kind.OTHER),
+        ("Español está aquí\n".encode("latin-1"), Kind.TEXT),
+        ("U0:%x[0,0]\r\n\r\nB\r\n".encode("utf-8-sig"), Kind.TEMPLATES),
+        (b"u:%t[0,0,'\\u']\n*\nb\n", Kind.TEMPLATES),
+        (b"# only a comment\n", Kind.TEXT),
+        (b"Ulla N O\nBo N O\nAnn N O\n\nUwe N O\nBob N O\n", Kind.COLUMNS),
+        (b"a b\nc d\n", Kind.TEXT),
+        (b"one\ntwo\nthree\nfour\nfive\n", Kind.TEXT),
+        (b"# 0 0.5\na\tN\tO\n\n# 1 0.2\na\tN\tB\n", Kind.TABLE),
+        (b"a b\tO\nc\td\tO\n", Kind.TEXT),
+        (b"<?xml version='1.0'?><data/>", Kind.TEXT),
+        (b"a\tb\tc\n" * 30_000, Kind.TABLE),
+    ],
+)
+def test_kinds(content: bytes, kind: Kind) -> None:
+    assert kind_of(content[:HEAD]) is kind
+
+
+def test_another_archive_is_no_model(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("letter.txt", "model.json")
+    assert kind_of((tmp_path / "a.zip").read_bytes()) is Kind.OTHER
+
+
+def test_a_damaged_model_may_be_replaced(samples: dict[Kind, bytes]) -> None:
+    assert kind_of(samples[Kind.MODEL][:100]) is Kind.MODEL
