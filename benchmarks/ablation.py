@@ -24,11 +24,7 @@ FIGURES = ("clock", "cpu", "passes", "gap", "memory")
 """Seconds of learning by the clock and of CPU, passes, certified gap, peak memory in MB."""
 
 MECHANISMS = (
-    "joint steps",
-    "conflicting pairs",
-    "step sizes of mu",
-    "two threads in a block update",
-    "hot passes",
+    "gap-sampled passes",
     "working-set passes",
     "shrinking",
     "shared rows of singletons",

@@ -240,8 +240,8 @@ def test_every_mechanism_has_a_switch():
 
 
 def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():
-    key = {"case": "Spanish ner", "c": "c = 1", "off": "hot passes"}
-    assert Ask(case=("Spanish",), off=("hot",), only=("c = 1",)).chosen(key)
+    key = {"case": "Spanish ner", "c": "c = 1", "off": "gap-sampled passes"}
+    assert Ask(case=("Spanish",), off=("gap",), only=("c = 1",)).chosen(key)
     assert not Ask(case=("Dutch",)).chosen(key)
     assert not Ask(case=("Spanish",), off=("shrinking",)).chosen(key)
 

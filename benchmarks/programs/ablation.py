@@ -9,15 +9,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from benchmarks.programs import train
-from mtlstruct._system import threads
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.coordinate_ascent import local_run as own_ascent
 from mtlstruct.solvers.coordinate_ascent import run as ascent
-from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
-from mtlstruct.solvers.coordinate_ascent.sequence import joint_step as sequence_segments
 
 
 def _without(*kinds: str) -> None:
@@ -35,14 +30,8 @@ def _set(place: Any, name: str, value: Any) -> None:
 
 
 OFF: dict[str, Callable[[], None]] = {
-    "joint steps": lambda: _set(sequence_dual, "joinable", lambda node, edge: False),
-    "conflicting pairs": lambda: _set(sequence_segments, "opposed", lambda *_: np.zeros((0, 2), np.int64)),
-    "step sizes of mu": lambda: _set(ascent, "WARMUP", np.inf),
-    "two threads in a block update": lambda: _set(
-        threads, "in_step", lambda work: work(threads.BOTH, threads.NO_MEETING)
-    ),
-    "hot passes": lambda: _without(ascent.HOT),
-    "working-set passes": lambda: _without(ascent.ACTIVE, ascent.HOT),
+    "gap-sampled passes": lambda: _without(ascent.GAP_SAMPLED),
+    "working-set passes": lambda: _without(ascent.WORKING_SET, ascent.GAP_SAMPLED),
     "shrinking": lambda: _set(own_ascent, "LONGEST_REST", 0),
     "shared rows of singletons": lambda: _set(Oracle, "folded", lambda oracle, spare: oracle),
 }

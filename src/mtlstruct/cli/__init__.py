@@ -27,7 +27,6 @@ from mtlstruct.cli.commands import (
     report,
     serve,
     templates,
-    templates_select,
     train,
     tune,
     warmup,
@@ -55,7 +54,6 @@ app.command()(report.report)
 app.command()(serve.serve)
 app.command()(convert.export)
 app.command("import")(convert.import_)
-templates.app.command()(templates_select.select)
 app.add_typer(templates.app)
 app.command()(bench.bench)
 app.command()(demo.demo)
