@@ -20,7 +20,7 @@ from fuzz.taking import Taking
 from mtlstruct._system import archive
 from mtlstruct._system.stateful import Kept
 from mtlstruct.corpus import Corpus
-from mtlstruct.formats import columns, conll, items, segmented
+from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.training import checkpoints
 
@@ -256,7 +256,7 @@ def probes() -> dict[str, Corpus]:
         return {
             "sequence": columns.read(written("Ana N O\nxyz Q O\n\nen P O\n")),
             "segmentation": segmented.read(written("今天好x\n北\n")),
-            "multiclass": items.read(written("casa N\nzz A\n")),
+            "multiclass": columns.read(written("casa N\nzz A\n"), alone=True),
             "dependency": conll.read(written(TREES)),
             "dicts": dicts.read(written(seeds.DICTS), labelled=False),
         }

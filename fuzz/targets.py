@@ -18,7 +18,7 @@ from fuzz.files import written
 from fuzz.taking import Taking
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
-from mtlstruct.formats import FORMATS, columns, conll, items, segmented
+from mtlstruct.formats import FORMATS, columns, conll, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.interop import wapiti_io as wapiti_files
@@ -76,10 +76,12 @@ def _items(data: bytes) -> None:
     take = Taking(data)
     how, encoding = take.byte(), take.one_of(ENCODINGS)
     if how % 3 == 0:
-        _written(items, *items.stream(io.BytesIO(take.rest()), columns=1, source="x", encoding=encoding,
-                                      batch_tokens=1 + how // 8))  # fmt: skip
+        _written(columns, *columns.stream(io.BytesIO(take.rest()), columns=1, source="x", encoding=encoding,
+                                          batch_tokens=1 + how // 8, alone=True))  # fmt: skip
         return
-    _written(items, items.read(written(take.rest()), labelled=how % 3 == 1, encoding=encoding))
+    _written(
+        columns, columns.read(written(take.rest()), labelled=how % 3 == 1, encoding=encoding, alone=True)
+    )
 
 
 def _segmented(data: bytes) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 
 import numpy as np
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet, boundary
+from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
+from mtlstruct.templates.functions import bound
 from mtlstruct.templates.template_set import expand
+from mtlstruct.templates.terms import MAX_ROW
 
 
 def column(cells):
@@ -217,3 +221,68 @@ def tree_oracle(rng, structure, **sizes):
     ptr, heads, design = random_treebank(rng, **sizes)
     encoded = Encoded(("arc",), (design,), (None,), ptr, len(design.templates))
     return Oracle(structure, encoded, heads, Hamming().table(structure.choices(())))
+
+
+# ---------------------------------------------------------------- templates of arcs
+
+
+ARC_FUNCTIONS = {
+    "direction": lambda head, modifier, between: "right" if modifier > head else "left",
+    "distance": lambda head, modifier, between: str(max(b for b in BINS if b < abs(head - modifier))),
+    "position": lambda head, modifier, between: str(min(between - min(head, modifier), MAX_ROW)),
+}
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An arc of a sentence with `length` words: places are 1..length, 0 is the root."""
+
+    head: int
+    modifier: int
+    length: int
+
+    def between(self, template):
+        """The words between that a template looks at; [0] if it looks at none, [] if there is none to look at."""
+        terms = [term for term in template.terms if term.anchor == "b"]
+        words = range(min(self.head, self.modifier) + 1, max(self.head, self.modifier))
+        if not terms:
+            return [0]
+        row = next((term.row for term in terms if term.absolute), None)
+        if row is None:
+            return list(words)
+        place = row - 1 if row > 0 else len(words) + row
+        return [words[place]] if 0 <= place < len(words) else []
+
+    def place(self, term, between):
+        """Where the cell of a term lies, None where the step comes to the other end."""
+        left, right = sorted((self.head, self.modifier))
+        start = {"h": self.head, "m": self.modifier, "l": left, "r": right, "b": between}[term.anchor]
+        if term.absolute or term.row == 0:
+            return start
+        place = start + term.row
+        if term.anchor != "b" and ((start == left and place >= right) or (start == right and place <= left)):
+            return None
+        return place
+
+
+def expand_arc(template, arc, cells, lists=None):
+    """The distinct strings of a template on an arc; cells(place, column) reads a word's cell."""
+    found = []
+    for between in arc.between(template):
+        values = [_value(term, arc, between, cells, lists or {}) for term in template.terms]
+        rest = "".join(value + piece for value, piece in zip(values, template.pieces[1:], strict=True))
+        found.append(template.pieces[0] + rest)
+    return list(dict.fromkeys(found))
+
+
+def _value(term, arc, between, cells, lists):
+    if not term.sees:
+        return ARC_FUNCTIONS[term.function](arc.head, arc.modifier, between)
+    place = arc.place(term, between)
+    if place is None:
+        return MIDDLE
+    if place == 0:
+        return ROOT
+    if not 0 < place <= arc.length:
+        return boundary(place if place < 0 else place - arc.length)
+    return bound(term.function, term.arguments, lists)(cells(place, term.column))

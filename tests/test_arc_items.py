@@ -7,14 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from naive import Arc, expand_arc
 from test_arcs import SITE, corpora, corpus_of
 
 from mtlstruct.corpus import Column
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.model.model import Model, _header
+from mtlstruct.model.model import Model
+from mtlstruct.model.serialization import _header
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.templates.arc_terms import Arc, expand_arc
 from mtlstruct.training.arc_labels import train_labels, with_labels
 from mtlstruct.training.train import Options, train
 

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from naive import Arc, expand_arc
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.pruning import compact
-from mtlstruct.model import index_arrays as stored
+from mtlstruct.model import serialization
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.templates.arc_terms import Arc, expand_arc
 
 NAMES = ("FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS")
 SITE = "/%direction[h,m]/%distance[h,m]"
@@ -279,7 +279,7 @@ def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, oth
     small, live = compact(index, used)
     assert live == [j for j, mask in enumerate(used) if mask.any()]
     left = weights[np.append(np.concatenate(used), True)]
-    back = stored.load(stored.arrays(small), small.templates, {"A": "arc"}, "none")
+    back = serialization.load_index(serialization.index_arrays(small), small.templates, {"A": "arc"}, "none")
     for text in (corpus, other):
         (wanted,), _ = index.score(text, (), [weights])
         for one in (small, back):
@@ -291,7 +291,7 @@ def _stored_index():
     corpus = corpus_of([[("a", "N", "_", 2), ("b", "V", "x|y", 0), ("c", "N", "_", 2), ("d", "A", "x", 3)]])
     templates = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]" + SITE + "\nA:%x[l,pos]/%x[b@1,pos]\n")
     _, index = encode_trees(corpus, templates.resolved(NAMES))
-    return index.templates, stored.arrays(index)
+    return index.templates, serialization.index_arrays(index)
 
 
 def _first_row(table):
@@ -320,7 +320,7 @@ DAMAGES = {
 def test_damaged_arrays_are_refused(damage):
     templates, found = _stored_index()
     found = {name: array.copy() for name, array in found.items()}
-    stored.load(found, templates, {"A": "arc"}, "none")
+    serialization.load_index(found, templates, {"A": "arc"}, "none")
     DAMAGES[damage](found)
     with pytest.raises(ModelFileError):
-        stored.load(found, templates, {"A": "arc"}, "none")
+        serialization.load_index(found, templates, {"A": "arc"}, "none")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mtlstruct import cli
-from mtlstruct.formats import items
+from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 
 WORDS = "casa perro come corre libro bebe mesa lee gato mira"
@@ -52,14 +52,14 @@ def run(capsys, monkeypatch):
 
 
 def test_items_are_lines_and_blank_lines_mean_nothing(place):
-    corpus = items.read("train.txt")
+    corpus = columns.read("train.txt", alone=True)
     assert corpus.ptr.tolist() == list(range(13))
     assert corpus.labels == ("A", "N", "V")
-    batches = list(items.stream(io.BytesIO(b"a\n\nb\nc\n"), columns=1, source="x"))
+    batches = list(columns.stream(io.BytesIO(b"a\n\nb\nc\n"), columns=1, source="x", alone=True))
     assert [cell for batch in batches for cell in batch.columns[0].cells()] == ["a", "b", "c"]
     assert all(len(batch) == batch.tokens for batch in batches)
     out = io.StringIO()
-    items.write(out, corpus, None, corpus.outputs)
+    columns.write(out, corpus, None, corpus.outputs, alone=True)
     assert out.getvalue().startswith("casa\tN\tN\nperro\tN\tN\n")
     assert "\n\n" not in out.getvalue()
 
@@ -73,7 +73,7 @@ def test_rows_need_not_wait_for_a_blank_line():
         def read1(self, size):
             return next(self.lines, b"")
 
-    got = items.stream(Typed(), columns=1, source="x")
+    got = columns.stream(Typed(), columns=1, source="x", alone=True)
     assert next(got).columns[0].cells() == ["a"]
     assert next(got).columns[0].cells() == ["b"]
 

@@ -8,7 +8,6 @@ from naive import corpus, expansions, random_corpus
 
 from mtlstruct._system import threads
 from mtlstruct.errors import TemplateError
-from mtlstruct.features.extraction import observe
 from mtlstruct.features.index import encode_training
 from mtlstruct.features.plan import make_plan
 from mtlstruct.structures import SequenceStructure
@@ -49,18 +48,6 @@ def test_attributes_are_numbered_by_falling_frequency_inside_their_block():
         counts = np.bincount(ids)[design.block_ptr[slot] : design.block_ptr[slot + 1]]
         assert counts.min() >= 1
         assert np.all(np.diff(counts) <= 0)
-
-
-@settings(max_examples=20)
-@given(st.integers(0, 10**6))
-def test_counts_from_one_anchor_give_those_from_another(seed):
-    data = random_corpus(np.random.default_rng(seed), 6, 4)
-    lines = [f"U{k}:%x[{k},0]\nUU{k}:%x[{k},0]/%x[{k + 1},0]\n" for k in range(-3, 3)]
-    seen = observe(data, TemplateSet.parse("".join(lines)), SequenceStructure(3).sites(data.ptr), "none")
-    assert len(seen.tallies) == 2
-    for r, use in enumerate(seen.plan.uses):
-        size = len(seen.tallies[use.node][1]) + 1
-        assert seen.counts(r, size).tolist() == np.bincount(seen.at(r).ids(), minlength=size).tolist()
 
 
 def test_templates_of_one_shape_share_their_joins():

@@ -96,7 +96,7 @@ def test_predictions_are_lists_of_lists(tagger):
 
 def test_scores_are_those_of_conlleval_or_accuracy(tagger):
     assert 0.9 < tagger.score(X, Y) <= 1.0
-    from mtlstruct.evaluation.metrics import chunk_scores
+    from mtlstruct.evaluation.chunks import chunk_scores
 
     figures = chunk_scores(Y, tagger.predict(X)).as_dict()
     assert tagger.score(X, Y) == pytest.approx(figures["f1"] / 100)

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import feature_dicts as features
 from mtlstruct.formats import in_memory as gather
 from mtlstruct.formats.feature_dicts import Features
 
@@ -57,14 +56,9 @@ tokens = st.dictionaries(names, leaves | st.dictionaries(names, leaves, max_size
 
 
 @settings(max_examples=200)
-@given(st.lists(st.lists(tokens, min_size=1, max_size=3), min_size=1, max_size=4), st.integers(1, 6))
-def test_tokens_have_the_attributes_of_python_crfsuite(X, chunk):
-    whole = features.CHUNK
-    features.CHUNK = chunk
-    try:
-        corpus = gather.dicts(X).corpus
-    finally:
-        features.CHUNK = whole
+@given(st.lists(st.lists(tokens, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_tokens_have_the_attributes_of_python_crfsuite(X):
+    corpus = gather.dicts(X).corpus
     assert read_back(corpus) == [sorted(attributes(token)) for sentence in X for token in sentence]
 
 

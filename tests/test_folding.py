@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import random_corpus
 
-from mtlstruct.linear import design as linear
+from mtlstruct.linear import products as linear
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.linear.singletons import fold, squares
 from mtlstruct.objective.regularizers import BlockL1Squared

@@ -5,8 +5,9 @@ import pytest
 from naive import count, score
 
 from mtlstruct._system import threads
-from mtlstruct.linear import design as linear
+from mtlstruct.linear import products as linear
 from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.weight_layout import aligned_zeros, padded
 
 pytestmark = pytest.mark.jitless
 
@@ -100,8 +101,8 @@ def test_count_has_the_same_bits_on_any_number_of_threads():
     ("labels", "width"), [(1, 1), (2, 4), (3, 4), (4, 4), (5, 8), (8, 8), (9, 16), (17, 32)]
 )
 def test_padding_keeps_rows_on_few_cache_lines(labels, width):
-    assert linear.padded(labels) == width
-    array = linear.aligned_zeros(10, width)
+    assert padded(labels) == width
+    array = aligned_zeros(10, width)
     assert array.ctypes.data % 64 == 0
     assert array.shape == (10, width)
 

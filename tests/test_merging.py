@@ -8,8 +8,8 @@ from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import merge
 from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import LOOKAHEAD, Design
-from mtlstruct.linear.design import count as fast_count
-from mtlstruct.linear.design import score as fast_score
+from mtlstruct.linear.products import count as fast_count
+from mtlstruct.linear.products import score as fast_score
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 

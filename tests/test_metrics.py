@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.metrics import (
-    ChunkScores,
-    Counts,
-    are_chunk_labels,
-    chunk_scores,
-    token_accuracy,
-    word_scores,
-)
+from mtlstruct.evaluation.chunks import ChunkScores, are_chunk_labels, chunk_scores
+from mtlstruct.evaluation.counts import Counts
+from mtlstruct.evaluation.words import word_scores
 
 
 def labels(*sentences: str) -> list[list[str]]:
@@ -257,18 +252,11 @@ def test_gold_against_itself_is_perfect(gold: list[list[str]]) -> None:
     assert scores.correct_tokens == scores.tokens
 
 
-def test_token_accuracy() -> None:
-    assert token_accuracy(labels("NN VB", "NN"), labels("NN NN", "NN")) == 100 * 2 / 3
-    assert token_accuracy([], []) == 0.0
-
-
-@pytest.mark.parametrize("scorer", [chunk_scores, token_accuracy])
-def test_refuses_other_sentences(scorer: object) -> None:
-    assert callable(scorer)
+def test_refuses_other_sentences() -> None:
     with pytest.raises(FormatError, match=r"out\.txt: sentence 2: expected 1 tokens as in gold, got 2"):
-        scorer(labels("O O", "O"), labels("O O", "O O"), source="out.txt")
+        chunk_scores(labels("O O", "O"), labels("O O", "O O"), source="out.txt")
     with pytest.raises(FormatError, match="prediction: expected 2 sentences as in gold, got 1"):
-        scorer(labels("O O", "O"), labels("O O"))
+        chunk_scores(labels("O O", "O"), labels("O O"))
 
 
 # SIGHAN ----------------------------------------------------------------------------------------------------

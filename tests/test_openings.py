@@ -10,8 +10,8 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError, TemplateError
 from mtlstruct.explain.sequences import shares
+from mtlstruct.features.encoded import subset
 from mtlstruct.features.index import encode_tokens, encode_training
-from mtlstruct.features.subsets import subset
 from mtlstruct.formats import in_memory as gather
 from mtlstruct.model.model import Model
 from mtlstruct.objective.losses import Hamming

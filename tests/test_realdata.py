@@ -8,7 +8,7 @@ import pytest
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
-from mtlstruct.evaluation import metrics
+from mtlstruct.evaluation import chunks, words
 from mtlstruct.evaluation.classification import class_scores
 from mtlstruct.evaluation.scores import headline
 from mtlstruct.features.arcs import encode_trees
@@ -65,7 +65,7 @@ def chunk_f1(model, gold):
     predicted = [model.labels[i] for i in model.predict(gold)]
     right = [gold.labels[i] for i in gold.outputs]
     sentences = list(gold.sentences())
-    return metrics.chunk_scores([right[s] for s in sentences], [predicted[s] for s in sentences]).chunks.f1
+    return chunks.chunk_scores([right[s] for s in sentences], [predicted[s] for s in sentences]).chunks.f1
 
 
 def word_scores(model):
@@ -77,7 +77,7 @@ def word_scores(model):
             text = "".join(batch.columns[0].cells())
             lines += [segmented.cut(text[s], labels[s]) for s in batch.sentences()]
     vocabulary = segmented.vocabulary(found("cws", "pku", "training_words.txt"))
-    return metrics.word_scores([line for line in gold if line], lines, vocabulary)
+    return words.word_scores([line for line in gold if line], lines, vocabulary)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
 from mtlstruct import cli, load
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.evaluation.chunks import ChunkScores
+from mtlstruct.evaluation.counts import Counts
 from mtlstruct.evaluation.error_analysis import Assessment, Group
-from mtlstruct.evaluation.metrics import ChunkScores, Counts
 from mtlstruct.formats import columns
 from mtlstruct.model.calibration import Reliability, Trust
 from mtlstruct.report.html_report import make_report

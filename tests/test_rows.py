@@ -8,7 +8,7 @@ from naive import count, score
 from test_linear import CASES, make_design
 
 from mtlstruct.linear import row_updates as rows
-from mtlstruct.linear.design import squared_norms
+from mtlstruct.linear.products import squared_norms
 
 pytestmark = pytest.mark.jitless
 

@@ -10,21 +10,22 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from naive import Arc, expand_arc
 
 from mtlstruct.corpus import ABSENT, Column
 from mtlstruct.explain.top_features import NOTHING, spelled
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.formats import columns, conll, items, segmented
+from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
-from mtlstruct.templates.arc_terms import Arc, expand_arc
 from mtlstruct.templates.functions import FUNCTIONS, LIST, NUMBER, REGEX, VALUE, WAPITI
 from mtlstruct.templates.template_set import expand
 from mtlstruct.training.arc_labels import train_labels, with_labels
@@ -171,7 +172,13 @@ def cases():
         "sequence-columns": Case("sequence", TOKENS, write_columns, columns.read, rows(columns.stream)),
         "sequence-dicts": Case("sequence", KEYS, write_dicts, dicts.read, keys(False)),
         "segmentation": Case("segmentation", CUT, write_segmented, segmented.read, cut),
-        "multiclass-columns": Case("multiclass", ITEMS, write_items, items.read, rows(items.stream)),
+        "multiclass-columns": Case(
+            "multiclass",
+            ITEMS,
+            write_items,
+            partial(columns.read, alone=True),
+            rows(partial(columns.stream, alone=True)),
+        ),
         "multiclass-dicts": Case(
             "multiclass", KEYS_ALONE, write_dicts, lambda path: dicts.read(path, alone=True), keys(True)
         ),

@@ -1,8 +1,8 @@
-"""Trees that are long or many: sentences of 1,000 tokens, arcs that are kept in a file, limits of memory."""
+"""Trees that are long or many: sentences of 1,000 tokens, limits of memory."""
 
 from __future__ import annotations
 
-import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,6 @@ from test_cli_trees import SENTENCES, TEMPLATES, conll
 
 from mtlstruct import cli
 from mtlstruct._system import memory
-from mtlstruct._system.shared_arrays import Growing
 from mtlstruct.errors import MtlError, ResourceError
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
@@ -39,7 +38,7 @@ def words(count, seed=0):
 @pytest.fixture(scope="module")
 def model():
     corpus = corpus_of([words(12, seed) for seed in range(30)])
-    return train(corpus, ARCS, Options(task="dependency"), lambda record: False).model
+    return train(corpus, ARCS, Options(task="dependency")).model
 
 
 @pytest.mark.parametrize("name", ["tree", "single-root-projective-tree"])
@@ -54,48 +53,11 @@ def test_a_sentence_of_1000_tokens_is_parsed(model, name):
 
 def test_a_sentence_of_1000_tokens_is_learned_from():
     corpus = corpus_of([words(1000), words(5)])
-    training = train(corpus, ARCS, Options(task="dependency", max_iter=2), lambda record: False)
+    training = train(corpus, ARCS, Options(task="dependency", max_iter=2))
     assert training.fit.objective >= training.fit.dual > 0
 
 
 # ---------------------------------------------------------------- memory
-
-
-def test_vectors_grow_in_memory_and_in_files_alike(tmp_path):
-    for folder in (None, tmp_path):
-        found = Growing(np.int32, folder)
-        for piece in ([1, 2, 3], [], [4]):
-            found.extend(np.array(piece, np.int32))
-        found.finish()
-        found.array[0] = 7
-        assert found.array.tolist() == [7, 2, 3, 4]
-        found.cut(2)
-        assert found.array.tolist() == [7, 2]
-        assert os.listdir(tmp_path) == []
-    empty = Growing(np.int32, tmp_path)
-    empty.finish()
-    assert len(empty.array) == 0
-
-
-@pytest.fixture
-def little(monkeypatch):
-    """As if there were so little memory that arcs do not fit, though the rest does."""
-    monkeypatch.setattr("mtlstruct.training.train.IN_MEMORY", 1e-9)
-
-
-@pytest.mark.parametrize("method", ["mtl", "mira"])
-def test_models_do_not_depend_on_where_arcs_are_kept(tmp_path, monkeypatch, method):
-    corpus = corpus_of([words(9, seed) for seed in range(20)])
-    files = []
-    for share in (1.0, 1e-12):
-        monkeypatch.setattr("mtlstruct.training.train.IN_MEMORY", share)
-        kept = []
-        options = Options(task="dependency", method=method)
-        training = train(corpus, ARCS, options, on_encoded=lambda ready, kept=kept: kept.append(ready.folder))
-        training.model.save(tmp_path / "model.mtl")
-        files.append((tmp_path / "model.mtl").read_bytes())
-        assert (kept == [None]) == (share == 1.0)
-    assert files[0] == files[1]
 
 
 def test_a_limit_of_memory(monkeypatch):
@@ -108,20 +70,22 @@ def test_a_limit_of_memory(monkeypatch):
         memory.set_limit(None)
     with pytest.raises(MtlError, match="above 0"):
         memory.set_limit(0)
-    with pytest.raises(ResourceError, match="TMPDIR"):
-        memory.ensure_disk(1 << 60, "this")
 
 
-def test_the_command_line_says_where_arcs_are(tmp_path, capsys, little):
+def test_training_stops_with_an_estimate_if_arcs_do_not_fit(tmp_path, capsys, monkeypatch):
     (tmp_path / "train.conll").write_text(conll(SENTENCES))
     (tmp_path / "arcs.tpl").write_text(TEMPLATES)
     files = [str(tmp_path / name) for name in ("arcs.tpl", "train.conll", "model.mtl")]
     try:
-        assert cli.run(["train", *files, "--task", "dependency", "--memory", "8"]) == 0
-        assert "arcs are kept in a file in " in capsys.readouterr().err
         assert cli.run(["train", *files, "--task", "dependency", "--memory", "-1"]) == 2
         assert "--memory must be a positive number" in capsys.readouterr().err
         assert cli.run(["train", *files, "--task", "dependency", "--memory", "0.00001"]) == 2
-        assert "memory" in capsys.readouterr().err
+        assert re.search(r"encoding \d+ arcs needs about .* of memory, but only", capsys.readouterr().err)
     finally:
         memory.set_limit(None)
+
+
+def test_predicting_stops_with_an_estimate_if_arcs_do_not_fit(model, monkeypatch):
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    with pytest.raises(ResourceError, match="scoring 10,100 arcs"):
+        model.predict(corpus_of([words(100)]))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from naive import random_corpus
 
 from mtlstruct.corpus import entries
+from mtlstruct.features.encoded import subset
 from mtlstruct.features.index import encode_training
-from mtlstruct.features.subsets import subset
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet

@@ -8,7 +8,7 @@ from duals import keep_books, ragged
 from naive import block_squares, count, objective, random_corpus, random_items, score
 
 from mtlstruct.features.index import encode_training
-from mtlstruct.linear import design as linear
+from mtlstruct.linear import products as linear
 from mtlstruct.objective.losses import Free, Hamming
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, PBlock

@@ -19,12 +19,8 @@ from mtlstruct._system import threads
 from mtlstruct.cli import rates
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
-<<<<<<< HEAD
-from mtlstruct.tasks import TASKS
-=======
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
-from mtlstruct.tasks import base as scoring
->>>>>>> wave-duals
+from mtlstruct.tasks import TASKS
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of

@@ -10,7 +10,8 @@ import re
 import sys
 from pathlib import Path
 
-from mtlstruct.evaluation.metrics import chunk_scores, word_scores
+from mtlstruct.evaluation.chunks import chunk_scores
+from mtlstruct.evaluation.words import word_scores
 from mtlstruct.formats.segmented import cut
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pycrfsuite
 
 from benchmarks.programs.attributes import Attributes, sentences
-from mtlstruct.evaluation.metrics import chunk_scores
+from mtlstruct.evaluation.chunks import chunk_scores
 from mtlstruct.formats import columns, text
 from mtlstruct.templates import TemplateSet
 

@@ -90,7 +90,7 @@ def theirs(
 
 def main(program: str, train: str, test: str, options: dict[str, Any]) -> dict[str, Any]:
     """One run."""
-    from mtlstruct.evaluation.metrics import chunk_scores
+    from mtlstruct.evaluation.chunks import chunk_scores
 
     clock = time.process_time
     began = clock()

@@ -1,14 +1,11 @@
 """How much memory there is, how much a job wants, and the refusal when the two do not fit.
 
-The user may set a limit below what is free. What is too large for memory and can do with less may go to a file in
-the folder for temporary files.
+The user may set a limit below what is free.
 """
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,18 +57,6 @@ def ensure(needed: int, what: str) -> None:
         raise ResourceError(
             f"{what} needs about {gigabytes(needed)} of memory, but only {gigabytes(free)} is free"
         )
-
-
-def ensure_disk(needed: int, what: str) -> Path:
-    """The folder for temporary files, if it has room."""
-    folder = Path(tempfile.gettempdir())
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise ResourceError(
-            f"{what} needs about {gigabytes(needed)}, more than fits into memory or into {folder} "
-            f"({gigabytes(free)} free; TMPDIR names another folder)"
-        )
-    return folder
 
 
 def gigabytes(count: int) -> str:

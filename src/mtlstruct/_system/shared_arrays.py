@@ -1,6 +1,4 @@
-"""Large arrays in files that are mapped: one copy for several processes, and what does not fit into memory.
-
-One copy of large data for several processes: arrays in files that each process maps, the rest sent along.
+"""One copy of large data for several processes: arrays in files that each process maps, the rest sent along.
 
 A value is taken apart into its arrays, which are written to a folder, and the graph that held them, which stays
 in memory and travels to the worker processes as part of what they are started with. Only processes of this
@@ -11,9 +9,7 @@ to, so all processes share the pages, yet kernels compiled for ordinary arrays s
 from __future__ import annotations
 
 import io
-import mmap
 import pickle
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,51 +78,3 @@ class _Joiner(pickle.Unpickler):
             mapped = np.load(self.folder / name, mmap_mode="c", allow_pickle=False)
             self.seen[name] = mapped.view(np.ndarray)
         return self.seen[name]
-
-
-class Growing:
-    """A vector that grows at its end, in memory or, if a folder is given, in a file there without a name.
-
-    The system keeps as much of the file in memory as it has room for, and the file goes when nobody holds the array.
-    """
-
-    def __init__(self, dtype: Any, folder: Path | None = None) -> None:
-        self.array: NDArray[Any] = np.zeros(0, dtype)
-        self.folder = folder
-        self._file: Any = None if folder is None else _nameless(folder)
-
-    def extend(self, numbers: NDArray[Any]) -> None:
-        """Puts numbers behind those that are there; `array` shows them, in a file only after `finish`."""
-        if self._file is None:
-            size = len(self.array)
-            self.array.resize(size + len(numbers), refcheck=False)  # moves pages, not numbers
-            self.array[size:] = numbers
-            return
-        assert self.folder is not None
-        try:
-            self._file.write(np.ascontiguousarray(numbers, self.array.dtype).data)
-        except OSError as error:
-            raise cannot_write(self.folder, error) from None
-
-    def finish(self) -> None:
-        """No more comes: `array` is all there is, and may be written to."""
-        if self._file is None:
-            return
-        with self._file as file:  # what is mapped stays
-            file.flush()
-            if file.tell():
-                self.array = np.frombuffer(mmap.mmap(file.fileno(), 0), self.array.dtype)
-
-    def cut(self, size: int) -> None:
-        """Leaves the first `size` numbers."""
-        if self.folder is None:
-            self.array.resize(size, refcheck=False)
-        else:
-            self.array = self.array[:size]
-
-
-def _nameless(folder: Path) -> Any:
-    try:
-        return tempfile.TemporaryFile(dir=folder)
-    except OSError as error:
-        raise cannot_write(folder, error) from None

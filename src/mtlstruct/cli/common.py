@@ -24,7 +24,7 @@ MemoryOption = Annotated[
     typer.Option(
         "--memory",
         metavar="GB",
-        help="Use at most so much; arcs of trees that do not fit go to a file.",
+        help="Use at most so much.",
         show_default="what is free",
     ),
 ]

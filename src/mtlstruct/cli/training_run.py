@@ -285,8 +285,6 @@ def _say_encoded(shown: Progress, ready: DatasetSummary) -> None:
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
         f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"
     )
-    if ready.folder is not None:
-        shown.say(f"arcs are kept in a file in {ready.folder}: they would fill the memory")
     if ready.constant or ready.identical:
         shown.say(
             f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "

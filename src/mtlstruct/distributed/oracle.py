@@ -18,7 +18,8 @@ from mtlstruct._system.stateful import State
 from mtlstruct.distributed.pool import Pool, Stored
 from mtlstruct.distributed.shard import Mixed, View
 from mtlstruct.features.duplicate_columns import Columns, Merged, group
-from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import Design
 from mtlstruct.objective.oracle import Hinge, Likelihood, Oracle, Weights
 from mtlstruct.solvers.cutting_plane.bundle import Cuts

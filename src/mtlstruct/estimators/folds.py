@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.features.subsets import subset
+from mtlstruct.features.encoded import subset
 from mtlstruct.formats.sentences import Data, Sentences
 from mtlstruct.structures import structure_for
 from mtlstruct.tasks import task_of

@@ -12,14 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.metrics import (
-    Counts,
-    Sentences,
-    check_tokens,
-    conlleval_line,
-    correct_sentences,
-    percent,
-)
+from mtlstruct.evaluation.chunks import conlleval_line
+from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent
 
 
 @dataclass(frozen=True)

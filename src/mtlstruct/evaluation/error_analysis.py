@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.evaluation.metrics import ChunkScores, Counts
+from mtlstruct.evaluation.chunks import ChunkScores
+from mtlstruct.evaluation.counts import Counts
 from mtlstruct.evaluation.scores import Scores, headline, without_chunks
 from mtlstruct.formats import conll, segmented, text
 from mtlstruct.model.calibration import Trust, trust

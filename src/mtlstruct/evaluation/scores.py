@@ -9,14 +9,10 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.attachment import AttachmentScores, attachment_scores
+from mtlstruct.evaluation.chunks import ChunkScores, are_chunk_labels, chunk_scores
 from mtlstruct.evaluation.classification import ClassScores, LabelScores, label_scores
-from mtlstruct.evaluation.metrics import (
-    ChunkScores,
-    Sentences,
-    WordScores,
-    are_chunk_labels,
-    chunk_scores,
-)
+from mtlstruct.evaluation.counts import Sentences
+from mtlstruct.evaluation.words import WordScores
 
 Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 

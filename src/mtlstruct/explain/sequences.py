@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs import ArcIndex
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import Design
 from mtlstruct.model.model import Model
 from mtlstruct.structures.sequence import edge_rows

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import LOOKAHEAD, Design
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.multi_valued import Entries, Found, check_alone, find, is_open, learn_strings
@@ -42,7 +41,6 @@ class Observed:
     site_of    the sites of each template letter
     spelled    how many entries of each vocabulary are of cells; the others are boundary marks
     values     what each node of the plan sees at each place
-    tallies    for some nodes, how often all tokens together see each value, from one anchor
     """
 
     templates: TemplateSet
@@ -53,7 +51,6 @@ class Observed:
     spelled: tuple[int, ...]
     tables: tuple[PairTable, ...]
     values: Sequence[Node]
-    tallies: Mapping[int, tuple[int, Int64]]
 
     def at(self, r: int) -> Found:
         """The value of a reading at each of its sites."""
@@ -62,15 +59,9 @@ class Observed:
 
     def counts(self, r: int, size: int) -> Int64:
         """How often a reading sees each value of its node, of which there are `size`."""
-        found, node = self.at(r), self.plan.uses[r].node
+        found = self.at(r)
         if isinstance(found, Plain):
-            if found.places is not self.grid.place or node not in self.tallies:
-                return found.counts(size)
-            shift, tally = self.tallies[node]
-            counts = np.zeros(size, np.int64)
-            counts[: len(tally)] = tally
-            self.grid.recount(found.node, shift, found.shift, counts)
-            return counts
+            return found.counts(size)
         return np.bincount(found.ids[found.ids != ABSENT], minlength=size).astype(np.int64)
 
 
@@ -105,9 +96,7 @@ def observe(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], norm
     ]
     tables, values = _build_joins(plan, grid, cells)
     spelled = tuple(len(seen) for seen in distinct)
-    sizes = [*map(len, vocabularies), *map(len, tables)]
-    tallies = _tallies(plan, grid, values, sizes)
-    return Observed(templates, plan, grid, site_of, vocabularies, spelled, tables, values, tallies)
+    return Observed(templates, plan, grid, site_of, vocabularies, spelled, tables, values)
 
 
 class Grid:
@@ -154,29 +143,6 @@ class Grid:
         ids_of[inside] = ids[at]
         ids_of[~inside] = [marks[sign * (abs(place) - n)] for n in lengths[~inside].tolist()]
         return np.repeat(ids_of, np.diff(self.start))
-
-    def recount(self, node: Int32, old: int, new: int, counts: Int64) -> None:
-        """The counts of what all tokens see from one anchor become those from another."""
-        _recount(node, self.start, self.before, self.before + self.after, old, new, counts)
-
-
-def _tallies(
-    plan: Plan, grid: Grid, values: Sequence[Node], sizes: Sequence[int]
-) -> dict[int, tuple[int, Int64]]:
-    """Of nodes with several readings, the counts from the middle anchor: others differ at the ends of sentences."""
-    anchors: dict[int, list[int]] = {}
-    for use in plan.uses:
-        anchors.setdefault(use.node, []).append(use.anchor)
-
-    def work(number: int) -> tuple[int, Int64] | None:
-        node, found = values[number], sorted(anchors.get(number, []))
-        if len(found) < 2 or isinstance(node, Entries):
-            return None
-        middle = found[len(found) // 2]
-        return middle, Plain(node, grid.place, middle).counts(sizes[number])
-
-    tallies = threads.in_order(work, range(plan.nodes))
-    return {number: tally for number, tally in enumerate(tallies) if tally is not None}
 
 
 def cell_function(normalize: str) -> Normalizer:
@@ -285,19 +251,3 @@ def values_at(use: Use, grid: Grid, values: Sequence[Node], tokens: Int64 | None
     if isinstance(node, Entries):
         return node.at(grid.ptr, use.anchor, tokens)
     return Plain(node, places, use.anchor)
-
-
-@kernel
-def _recount(node, start, before, marks, old, new, counts):  # type: ignore[no-untyped-def]
-    """A window moves along each sentence: what it leaves at one end, and what it comes to at the other."""
-    for i in range(len(start) - 1):
-        first = start[i] + before
-        length = start[i + 1] - start[i] - marks
-        last = first + length - 1
-        for k in range(min(abs(new - old), length)):
-            gone = node[first + old + k if new > old else last + old - k]
-            come = node[last + new - k if new > old else first + new + k]
-            if gone >= 0:
-                counts[gone] -= 1
-            if come >= 0:
-                counts[come] += 1

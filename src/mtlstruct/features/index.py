@@ -12,11 +12,9 @@ numbers, are *open* (openings.py): their stream is a list of entries, and they t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +22,8 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
+from mtlstruct.features.assembly import Shape, design_of, share_rows
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.extraction import (
     Grid,
     Node,
@@ -36,13 +36,13 @@ from mtlstruct.features.extraction import (
     strings_of,
     values_at,
 )
-from mtlstruct.features.multi_valued import Entries, Found, Shape, check_alone, design_of
+from mtlstruct.features.multi_valued import Entries, Found, check_alone
 from mtlstruct.features.plan import Plan, make_plan
 from mtlstruct.features.shared_templates import Known, joint_numbers, size_of, widened
 from mtlstruct.features.single_valued import Plain
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary, rank_by_count
-from mtlstruct.linear.design import LOOKAHEAD, Design, score
-from mtlstruct.linear.label_support import Support, seen
+from mtlstruct.linear.design import Design
+from mtlstruct.linear.label_support import Support
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.templates import TemplateSet
 
@@ -51,51 +51,6 @@ if TYPE_CHECKING:
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A corpus in features: a Design for each kind of site, and which row of it each site uses.
-
-    rows[kind] int32[sites of that kind], or None where site i is row i.
-    """
-
-    kinds: tuple[str, ...]
-    designs: tuple[Design, ...]
-    rows: tuple[Int32 | None, ...]
-    ptr: Int64
-    templates: int
-
-    def supported(self, gold: Int32, labels: int) -> Encoded:
-        """The same, where an attribute of the first kind has features with the labels it is seen with in `gold` only.
-
-        For structures whose first kind has a row for each token, and a part for each label.
-        """
-        first, *rest = self.designs
-        found = seen(first.ids, first.ptr, first.values, first.attributes, gold, labels)
-        return replace(self, designs=(replace(first, support=found), *rest))
-
-    def outline(self) -> Encoded:
-        """The same without the entries of A: what is left when only the layout of the weights matters."""
-        designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)
-        return replace(self, designs=designs)
-
-    @property
-    def attributes(self) -> int:
-        """Attributes of all kinds."""
-        return sum(design.attributes for design in self.designs)
-
-    def score(
-        self, weights: Sequence[NDArray[Any]], scale: NDArray[np.float64], widths: Sequence[int] | None = None
-    ) -> Parts:
-        """A·w for each kind: float32[rows, parts]; `widths` where weights are padded."""
-        parts = []
-        own = [design.parts(u) for design, u in zip(self.designs, weights, strict=True)]
-        for design, u, width in zip(self.designs, weights, widths or own, strict=True):
-            out = np.zeros((design.rows, width), np.float32)
-            score(design, u, scale, out)
-            parts.append(out)
-        return tuple(parts)
 
 
 @dataclass(frozen=True)
@@ -178,18 +133,16 @@ def encode_training(
     *,
     min_count: int = 1,
     normalize: str = "none",
-    folder: Path | None = None,
     unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
     """Builds the index from a corpus and encodes it.
 
-    folder      of trees, where to keep the encoded arcs in a file, if not in memory
     unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
     """
     if any(site.letter == "A" for site in sites):
         from mtlstruct.features.arcs import encode_trees
 
-        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, folder=folder)
+        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize)
     return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
 
 
@@ -297,27 +250,4 @@ def _design(
     open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
     shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None
     design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, len(places))
-    if not site.shared:
-        return design, None
-    shape = len(places), len(blocks)
-    table, row_of = _distinct_rows(design.ids[: math.prod(shape)].reshape(shape))
-    ids = np.full(table.size + LOOKAHEAD, design.attributes, design.ids.dtype)
-    ids[: table.size] = table.ravel()
-    return replace(design, ids=ids, ptr=np.arange(len(table) + 1, dtype=np.int64) * len(blocks)), row_of
-
-
-def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int32]:
-    """Sites with equal observations share a row; at least one row, so that kernels have something to look at."""
-    if len(table) == 0:
-        return np.zeros((1, table.shape[1]), table.dtype), np.zeros(0, np.int32)
-    row = np.zeros(len(table), np.int32)
-    for ids in table.T:
-        if ids.dtype != np.int32:
-            ids = np.unique(ids, return_inverse=True)[1].astype(
-                np.int32
-            )  # dense, so that any id fits 32 bits
-        _, row = PairTable.build(row, np.ascontiguousarray(ids))
-    first = np.flatnonzero(
-        np.diff(np.maximum.accumulate(row), prepend=np.int32(-1))
-    )  # numbers rise where one is new
-    return table[first], row
+    return share_rows(design) if site.shared else (design, None)

@@ -7,7 +7,7 @@ values of different readings equal numbers. A value is the tuple of a line's cel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,15 +23,21 @@ Known = tuple[tuple[Vocabulary, ...], tuple[PairTable, ...]]
 
 def widened(templates: TemplateSet, plan: Plan, known: Known) -> Known:
     """Vocabularies and tables with all that a reading must know because another one does; numbers stay."""
-    nodes = _Nodes(plan, known)
+    nodes = Nodes(plan, known)
     for j, template in enumerate(templates):
         readings = plan.readings(j)
         if len({_way(plan, r, line) for r, line in zip(readings, template.readings, strict=True)}) > 1:
             both = list(zip(readings, template.readings, strict=True))
             seen = {cells: None for r, line in both for cells in _tuples(plan, r, line, known)}
             for r, line in both:
-                nodes.learn(r, line, list(seen))
+                nodes.learn(r, line, (cells for cells in seen if _can_show(line, cells)))
     return nodes.known()
+
+
+def _can_show(line: Template, cells: tuple[str, ...]) -> bool:
+    """Decide whether a line can show these cells: a cell that is named twice reads the same twice."""
+    steps = [step_of(term) for term in line.terms]
+    return len(set(zip(steps, cells, strict=True))) == len(set(steps))
 
 
 def joint_numbers(template: Template, plan: Plan, readings: Sequence[int], known: Known) -> list[Int32]:
@@ -98,47 +104,47 @@ def _way(plan: Plan, r: int, line: Template) -> tuple[int, ...]:
     return (plan.uses[r].node, *_places(plan, r, line))
 
 
-class _Nodes:
-    """Vocabularies and tables that grow; each is turned into a dict when it is first asked for."""
+class Nodes:
+    """Vocabularies and tables that grow; each is turned into a dict when it is first needed."""
 
-    def __init__(self, plan: Plan, known: Known) -> None:
-        self.plan, self.old = plan, known
+    def __init__(self, plan: Plan, known: Known | None = None) -> None:
+        nothing = (
+            (Vocabulary.of([]),) * len(plan.streams),
+            (PairTable(np.zeros(0, np.int64)),) * len(plan.joins),
+        )
+        self.plan, self.old = plan, known or nothing
         self.strings: dict[int, dict[str, int]] = {}
         self.pairs: dict[int, dict[int, int]] = {}
 
-    def learn(self, r: int, line: Template, seen: Sequence[tuple[str, ...]]) -> None:
-        """Gives a value of the reading's node to each tuple of cells that it could show."""
-        chain = self.plan.chain(r)
+    def learn(self, r: int, line: Template, cells: Iterable[tuple[str, ...]]) -> list[int]:
+        """Return the value of a reading's node for each tuple of cells; new strings and pairs get numbers."""
         terms = [step_of(term) for term in line.terms]
-        order = [terms.index((row, self.plan.streams[stream])) for row, stream, _ in chain]
-        first = [terms.index(step) for step in terms]  # a cell that is named twice must read the same twice
-        for cells in seen:
-            if all(cells[k] == cell for k, cell in zip(first, cells, strict=True)):
-                self._walk(chain, [cells[k] for k in order])
-
-    def _walk(self, chain: Sequence[tuple[int, int, int]], cells: Sequence[str]) -> None:
-        value = 0
-        for (_, stream, node), cell in zip(chain, cells, strict=True):
-            strings = self._strings(stream)
-            number = strings.setdefault(cell, len(strings))
-            if node == stream:
-                value = number
-            else:
-                pairs = self._pairs(node - len(self.plan.streams))
-                value = pairs.setdefault(value << 32 | number, len(pairs))
+        steps = [
+            (terms.index((row, self.plan.streams[stream])), self._strings(stream), self._pairs(node))
+            for row, stream, node in self.plan.chain(r)
+        ]
+        values = []
+        for found in cells:
+            value = 0
+            for term, strings, pairs in steps:
+                number = strings.setdefault(found[term], len(strings))
+                value = number if pairs is None else pairs.setdefault(value << 32 | number, len(pairs))
+            values.append(value)
+        return values
 
     def _strings(self, stream: int) -> dict[str, int]:
         if stream not in self.strings:
             self.strings[stream] = {text: n for n, text in enumerate(self.old[0][stream].strings())}
         return self.strings[stream]
 
-    def _pairs(self, join: int) -> dict[int, int]:
-        if join not in self.pairs:
+    def _pairs(self, node: int) -> dict[int, int] | None:
+        join = node - len(self.plan.streams)
+        if join >= 0 and join not in self.pairs:
             self.pairs[join] = {pair: n for n, pair in enumerate(self.old[1][join].pairs.tolist())}
-        return self.pairs[join]
+        return self.pairs.get(join)
 
     def known(self) -> Known:
-        """All of them, grown or not."""
+        """Return all of them, grown or not."""
         vocabularies, tables = list(self.old[0]), list(self.old[1])
         for stream, strings in self.strings.items():
             vocabularies[stream] = Vocabulary.of(strings)

@@ -4,6 +4,8 @@ Cells are separated by runs of spaces or tabs, and by nothing else: any other ch
 space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths, or of
 more than MOST_COLUMNS, a labelled file of one column, a file without sentences, labels that a partly labelled file
 cannot have.
+
+Where rows stand `alone` (--task multiclass), each row is a sentence of one token, and blank lines mean nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +34,7 @@ def read(
     names: Sequence[str] = (),
     alone: bool = False,
 ) -> Corpus:
-    """A whole file. `names` are for the observation columns; if given, the file must have just these.
-
-    `alone`: each row is a sentence, and blank lines mean nothing.
-    """
+    """Read a whole file. `names` are for the observation columns; if given, the file must have just these."""
     lines = text.tidy(text.load(path, encoding))
     least = int(labelled) + max(1, len(names))
     ruler = _Ruler(str(path), least, least if names else None)
@@ -61,7 +60,7 @@ def stream(
     """Batches of whole sentences, as soon as they have been read; see text.blocks for when that is.
 
     Rows have `columns` cells, or one more, the label. With `known` they must have it, and it must be one of these, or
-    a mark for an unknown one. No batch is empty; an empty input gives no batch. `alone`: each row is a sentence.
+    a mark for an unknown one. No batch is empty; an empty input gives no batch.
     """
     ruler = _Ruler(source, columns + (known is not None), columns + 1)
     unfinished: list[str] = []
@@ -82,24 +81,29 @@ def stream(
         yield _corpus(unfinished, ruler.width, columns, first=begin, alone=alone)
 
 
-def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
+def write(
+    out: TextIO,
+    corpus: Corpus,
+    labels: Sequence[str] | None,
+    predictions: NDArray[np.int32],
+    *,
+    alone: bool = False,
+) -> None:
     """The input's rows, their cells joined by tabs, each with its predicted label: what conlleval reads.
 
-    `predictions` int32[T] are ids into `labels` (None: the corpus's own). A blank line follows each sentence.
+    `predictions` int32[T] are ids into `labels` (None: the corpus's own). A blank line follows each sentence,
+    unless rows stand alone.
     """
     predicted = text.named(predictions, corpus.labels if labels is None else labels)
-    out.write("".join(blocks(corpus, predicted)))
+    out.write("".join(blocks(corpus, predicted, alone=alone)))
 
 
-def blocks(corpus: Corpus, cells: Sequence[str]) -> list[str]:
-    """Each sentence as it is written: its rows with one more cell each, and a blank line."""
-    lines = longer_rows(corpus, cells)
+def blocks(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list[str]:
+    """Return each sentence as it is written: its rows with one more cell each, and a blank line."""
+    lines = [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
+    if alone:
+        return lines
     return ["".join(lines[span]) + "\n" for span in corpus.sentences()]
-
-
-def longer_rows(corpus: Corpus, cells: Sequence[str]) -> list[str]:
-    """The rows with one more cell each, as lines."""
-    return [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
 
 
 def rows(corpus: Corpus) -> list[str]:

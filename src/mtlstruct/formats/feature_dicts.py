@@ -11,8 +11,7 @@ A token is a dict of features, or a list or set of strings:
     ["bias", "word=Oslo"]        the features of these names
 
 A *key* ("word", "next:word"; of a plain string what stands before its first "=") makes a column, and so a template,
-unless keys are put into groups. Tokens are taken one by one and turned into numbers chunk by chunk: what is held
-in Python objects are the distinct features, never their occurrences.
+unless keys are put into groups. Occurrences of features are held as numbers in arrays, not as Python objects.
 
 Refused: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
 that are not finite (values are float32), more than MOST_KEYS columns, vectors of different lengths or together with
@@ -23,8 +22,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -33,7 +31,6 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import ABSENT, Column
 
-Int32 = NDArray[np.int32]
 Group = Callable[[str], str | None]
 """The column of a key, None if it is of no interest."""
 
@@ -47,11 +44,7 @@ LONGEST_KEY = 1000
 DEEPEST = 20
 """Dicts inside dicts."""
 
-CHUNK = 1 << 18
-"""So many entries are held one by one before they are sorted into columns."""
-
 HIGHEST = float(np.finfo(np.float32).max)
-LOW = (1 << 32) - 1
 
 
 class FeatureError(ValueError):
@@ -59,7 +52,7 @@ class FeatureError(ValueError):
 
 
 class Features:
-    """Tokens as they come.
+    """Columns of feature dicts, filled token by token.
 
     group   the column of each key; a key is its own column by default
     names   the columns there are; None: those that turn up
@@ -68,41 +61,36 @@ class Features:
     def __init__(self, group: Group = lambda key: key, names: Sequence[str] | None = None) -> None:
         self.group = group
         self.fixed = names is not None
-        self.columns: dict[str, _Growing] = {}
-        for name in names or ():
-            self._column(name)
+        self.columns = {name: _Column(name) for name in names or ()}
         self.tokens = 0
-        self.groups: dict[str, str | None] = {}
-        self._tables: dict[str, dict[str | None, int]] = {}
-        self._spelled: dict[str, int] = {}
-        self._codes, self._counts = array("q"), array("i")
-        self._places, self._values = array("q"), array("d")
+        self._keys: dict[str, _Key] = {}
+        self._spelled: dict[str, tuple[_Column | None, int]] = {}
+
+    @property
+    def groups(self) -> dict[str, str | None]:
+        """The column of each key that was met, None for a key of no column."""
+        return {name: None if key.column is None else key.column.name for name, key in self._keys.items()}
 
     def add(self, token: Any) -> None:
-        """One more token."""
-        codes = self._codes
-        before = len(codes)
+        """Add one token."""
         if isinstance(token, dict):
-            tables, append = self._tables, codes.append
-            for key, value in token.items():
+            keys, at = self._keys, self.tokens
+            for name, value in token.items():
                 if type(value) is str:  # nearly all are, so nothing is called for one that is known
-                    table = tables.get(key)
-                    if table is None:
-                        table = self._enter(key)
-                    code = table.get(value)
-                    append(self._new(key, table, value) if code is None else code)
+                    key = keys.get(name) or self._key(name)
+                    column = key.column
+                    if column is not None:
+                        number = key.numbers.get(value)
+                        column.ids.append(key.number(value) if number is None else number)
+                        column.tokens.append(at)
                 else:
-                    self._other(key, value)
+                    self._other(name, value)
         else:
             self._strings(token)
-        self._counts.append(len(codes) - before)
         self.tokens += 1
-        if len(codes) > CHUNK:
-            self._flush()
 
     def finished(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
-        """The columns and their names, in order of appearance. Nothing may be added afterwards."""
-        self._flush()
+        """Return the columns and their names, in order of appearance."""
         return tuple(column.finished(self.tokens) for column in self.columns.values()), tuple(self.columns)
 
     def _other(self, key: str, value: Any, depth: int = 0) -> None:
@@ -152,36 +140,32 @@ class Features:
         for text in token:
             if not isinstance(text, str):
                 raise FeatureError(f"expected strings in a list of features, got {shown(text)}")
-            code = self._spelled.get(text)
-            self._codes.append(self._plain(text) if code is None else code)
+            found = self._spelled.get(text)
+            if found is None:
+                column = self._key(text.partition("=")[0]).column
+                found = self._spelled[text] = column, 0 if column is None else column.number(text)
+            if found[0] is not None:
+                found[0].put(self.tokens, found[1])
 
-    def _plain(self, text: str) -> int:
-        """The code of a plain string that is met for the first time."""
-        key = text.partition("=")[0]
-        if key not in self._tables:
-            self._enter(key)
-        known = self.groups[key] is not None
-        code = self._spelled[text] = self._numbered(key, text) if known else ABSENT
-        return code
+    def _put(self, name: str, value: float, text: str | None = None) -> None:
+        key = self._key(name)
+        if key.column is not None:
+            key.column.put(self.tokens, key.number(text), value)
 
-    def _put(self, key: str, value: float, text: str | None = None) -> None:
-        table = self._tables.get(key)
-        if table is None:
-            table = self._enter(key)
-        code = table.get(text)
-        if value != 1:
-            self._places.append(len(self._codes))
-            self._values.append(value)
-        self._codes.append(self._new(key, table, text) if code is None else code)
+    def _vector(self, name: str, vector: NDArray[Any]) -> None:
+        column = self._key(name).column
+        if column is not None:
+            column.put_vector(name, self.tokens, vector)
 
-    def _vector(self, key: str, vector: NDArray[Any]) -> None:
-        self._enter(key)
-        name = self.groups[key]
-        if name is not None:
-            self._column(name).put_vector(key, self.tokens, vector)
+    def _key(self, name: str) -> _Key:
+        """Return what is known of a key; it may be met for the first time."""
+        key = self._keys.get(name)
+        if key is None:
+            key = self._keys[name] = _Key(name, self._column(name))
+        return key
 
-    def _enter(self, key: str) -> dict[str | None, int]:
-        """The known strings of a key that is met for the first time."""
+    def _column(self, key: str) -> _Column | None:
+        """Return the column of a new key."""
         if not isinstance(key, str):
             raise FeatureError(f"expected keys that are strings, got {shown(key)}")
         if len(key) > LONGEST_KEY:
@@ -191,106 +175,62 @@ class Features:
         name = self.group(key)
         if name is not None and not isinstance(name, str):
             raise FeatureError(f"expected group_by to give a string for {key!r}, got {shown(name)}")
-        known = name is not None and (not self.fixed or name in self.columns)
-        self.groups[key] = name if known else None
-        return self._tables.setdefault(key, {} if known else _Nothing())
-
-    def _new(self, key: str, table: dict[str | None, int], text: str | None) -> int:
-        """The code of a feature of a dict that is met for the first time."""
-        code = table[text] = self._numbered(key, key if text is None else key + SEPARATOR + text)
-        return code
-
-    def _numbered(self, key: str, attribute: str) -> int:
-        """The code of an attribute: column·2³² + number in that column."""
-        name = self.groups[key]
-        assert name is not None
-        try:
-            attribute.encode()
-        except UnicodeEncodeError:
-            raise FeatureError(f"expected text, got half of a surrogate pair in {attribute[:60]!r}") from None
-        column = self._column(name)
-        return column.number << 32 | column.strings.setdefault(attribute, len(column.strings))
-
-    def _column(self, name: str) -> _Growing:
-        column = self.columns.get(name)
-        if column is None:
-            if len(self.columns) == MOST_KEYS and not self.fixed:
-                raise FeatureError(
-                    f"expected at most {MOST_KEYS:,} keys, each of which is a template, got one more: {name!r}; "
-                    "give group_by, which says what keys have in common"
-                )
-            column = self.columns[name] = _Growing(name, len(self.columns))
-        return column
-
-    def _flush(self) -> None:
-        """Sorts the entries that have come into the columns."""
-        codes = np.array(self._codes, np.int64)
-        counts = np.array(self._counts, np.int32)
-        values = np.ones(len(codes), np.float32)
-        values[np.array(self._places, np.int64)] = np.array(self._values)
-        first = self.tokens - len(counts)
-        token = np.repeat(np.arange(first, self.tokens, dtype=np.int32), counts)
-        order = np.argsort((codes >> 32).astype(np.uint16), kind="stable")  # 16 bits: numpy sorts by radix
-        numbers = (codes[order] >> 32).astype(np.uint16)  # of ABSENT beyond all columns
-        for column in self.columns.values():
-            low, high = np.searchsorted(numbers, [column.number, column.number + 1])
-            some = order[low:high]
-            column.put(first, self.tokens, token[some], (codes[some] & LOW).astype(np.int32), values[some])
-        self._codes, self._counts = array("q"), array("i")
-        self._places, self._values = array("q"), array("d")
+        if name is None or self.fixed or name in self.columns:
+            return None if name is None else self.columns.get(name)
+        if len(self.columns) == MOST_KEYS:
+            raise FeatureError(
+                f"expected at most {MOST_KEYS:,} keys, each of which is a template, got one more: {name!r}; "
+                "give group_by, which says what keys have in common"
+            )
+        return self.columns.setdefault(name, _Column(name))
 
 
-class _Nothing(dict[str | None, int]):
-    """The strings of a key that nobody looks at: all known, and none of any column."""
+class _Key:
+    """A key of dicts: its column, None if it has none, and the numbers of its strings in that column."""
 
-    def get(self, text: Any, default: Any = None) -> int:
-        return ABSENT
+    def __init__(self, name: str, column: _Column | None) -> None:
+        self.name, self.column = name, column
+        self.numbers: dict[str | None, int] = {}
 
-
-@dataclass(frozen=True)
-class _Piece:
-    """Entries of one column in a chunk, whose first token is `first`; tokens None: one id, or ABSENT, for each."""
-
-    first: int
-    tokens: Int32 | None
-    ids: Int32
-    values: NDArray[np.float32] | None
-
-    def listed(self) -> tuple[Int32, Int32, NDArray[np.float32]]:
-        """Token, id and value of each entry."""
-        tokens, ids = self.tokens, self.ids
-        if tokens is None:
-            there = np.flatnonzero(ids != ABSENT).astype(np.int32)
-            tokens, ids = there + np.int32(self.first), ids[there]
-        return tokens, ids, np.ones(len(ids), np.float32) if self.values is None else self.values
+    def number(self, text: str | None) -> int:
+        """Return the number of a feature of the key in its column; None stands for the key itself."""
+        assert self.column is not None
+        found = self.numbers.get(text)
+        if found is None:
+            feature = self.name if text is None else self.name + SEPARATOR + text
+            found = self.numbers[text] = self.column.number(feature)
+        return found
 
 
-class _Growing:
-    """A column while tokens come in: its distinct strings, and a piece for each chunk."""
+class _Column:
+    """A column while tokens come in: its distinct strings, and token, number and value of each entry."""
 
-    def __init__(self, name: str, number: int) -> None:
-        self.name, self.number = name, number
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.strings: dict[str, int] = {}
-        self.pieces: list[_Piece] = []
-        self.several = False
+        self.tokens, self.ids = array("i"), array("i")
+        self.values: dict[int, float] = {}  # of the entries whose value is not 1
         self.key = ""
         self.width = 0
-        self.vector_tokens, self.vectors = array("q"), array("f")
+        self.vectors = array("f")
 
-    def put(self, first: int, last: int, token: Int32, ids: Int32, values: NDArray[np.float32]) -> None:
-        """The entries of tokens first:last, by rising token."""
-        plain = bool((values == 1).all())
-        twice = bool((token[1:] == token[:-1]).any())
-        self.several |= twice or not plain
-        if plain and not twice and 2 * len(token) >= last - first:
-            filled = np.full(last - first, ABSENT, np.int32)
-            filled[token - first] = ids
-            self.pieces.append(_Piece(first, None, filled, None))
-        else:
-            self.pieces.append(_Piece(first, token, ids, None if plain else values))
+    def number(self, feature: str) -> int:
+        """Return the number of a feature, which may be new."""
+        try:
+            feature.encode()
+        except UnicodeEncodeError:
+            raise FeatureError(f"expected text, got half of a surrogate pair in {feature[:60]!r}") from None
+        return self.strings.setdefault(feature, len(self.strings))
+
+    def put(self, token: int, number: int, value: float = 1.0) -> None:
+        """Add an entry."""
+        if value != 1:
+            self.values[len(self.ids)] = value
+        self.tokens.append(token)
+        self.ids.append(number)
 
     def put_vector(self, key: str, token: int, vector: NDArray[Any]) -> None:
-        """The vector of one token."""
+        """Add the vector of one token."""
         if self.key not in ("", key):
             raise FeatureError(
                 f"expected one vector in the group {self.name!r}, got {self.key!r} and {key!r}"
@@ -307,43 +247,35 @@ class _Growing:
             ) from None
         if not np.isfinite(numbers).all():
             raise FeatureError(f"expected finite numbers in {key!r}, got {numbers[~np.isfinite(numbers)][0]}")
-        self.vector_tokens.append(token)
+        self.tokens.append(token)
         self.vectors.frombytes(numbers.tobytes())
 
     def finished(self, tokens: int) -> Column:
-        """The column of all pieces, which are given up."""
+        """Return the column of all entries."""
         if self.width:
             return self._finished_vectors(tokens)
-        pieces, self.pieces = self.pieces, []
-        if not self.several:
-            return Column(_plain(pieces, tokens), list(self.strings))
-        token, ids, values = (
-            np.concatenate(part) for part in zip(*(p.listed() for p in pieces), strict=True)
-        )
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(token, minlength=tokens))]).astype(np.int64)
-        real = bool((values != 1).any())
-        return Column(ids, list(self.strings), ptr, values if real else None)
+        token, ids = np.array(self.tokens, np.int32), np.array(self.ids, np.int32)
+        counts = np.bincount(token, minlength=tokens)
+        if not self.values and int(counts.max(initial=0)) <= 1:
+            filled = np.full(tokens, ABSENT, np.int32)
+            filled[token] = ids
+            return Column(filled, list(self.strings))
+        values = None
+        if self.values:
+            values = np.ones(len(ids), np.float32)
+            values[list(self.values)] = list(self.values.values())
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return Column(ids, list(self.strings), ptr, values)
 
     def _finished_vectors(self, tokens: int) -> Column:
         if self.strings:
             some = next(iter(self.strings))
             raise FeatureError(f"expected vectors alone in {self.name!r}, got {some!r}, too")
         table = np.zeros((tokens, self.width), np.float32)
-        table[np.array(self.vector_tokens)] = np.array(self.vectors).reshape(-1, self.width)
+        table[np.array(self.tokens)] = np.array(self.vectors).reshape(-1, self.width)
         ids = np.tile(np.arange(self.width, dtype=np.int32), tokens)
         names = [f"{self.key}{SEPARATOR}{k}" for k in range(self.width)]
         return Column(ids, names, np.arange(tokens + 1, dtype=np.int64) * self.width, table.ravel())
-
-
-def _plain(pieces: Iterable[_Piece], tokens: int) -> Int32:
-    """ids[t] of a column with at most one entry a token."""
-    out = np.full(tokens, ABSENT, np.int32)
-    for piece in pieces:
-        if piece.tokens is None:
-            out[piece.first : piece.first + len(piece.ids)] = piece.ids
-        else:
-            out[piece.tokens] = piece.ids
-    return out
 
 
 def _joined(key: str, inner: Any) -> str:

@@ -75,7 +75,7 @@ def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Seque
         for other in (*lines[:number], *lines[number + 1 :]):
             if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
                 continue
-            clash = next((feature for feature in features if _reads(other, feature)), None)
+            clash = next((feature for feature in features if can_give(other, feature)), None)
             if clash is not None:
                 raise IncompatibleError(
                     f"{program} cannot tell {template.text!r} from {other.text!r}: both can give {clash!r}; "
@@ -129,65 +129,57 @@ def divided(
 
 
 def divisions(template: Template, feature: str) -> list[Cells]:
-    """All ways to cut a feature into cells that the template expands to it."""
-    first, *rest = template.pieces
-    if not feature.startswith(first):
+    """Return all ways to cut a feature into cells that the template expands to it, or the first of too many."""
+    cuts = _cell_starts(template, feature)
+    if cuts is None:
         return []
-    ways = _cuts(feature[len(first) :], rest, [_least(term) for term in template.terms])
-    if len(set(template.terms)) == len(template.terms):
-        return ways
-    same = [
-        template.terms.index(term) for term in template.terms
-    ]  # what is named twice must read the same twice
-    return [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
+    pieces = template.pieces[1:]
+    ways: list[Cells] = []
+    open_: list[tuple[int, int, Cells]] = [
+        (len(pieces), len(feature), ())
+    ]  # cells from the end of the text on
+    while open_ and len(ways) <= MOST_DIVISIONS // max(1, len(pieces)):
+        k, end, cells = open_.pop()
+        if k == 0:
+            ways.append(cells)
+            continue
+        end -= len(pieces[k - 1])
+        last = end - _least(template.terms[k - 1])
+        open_ += [(k - 1, start, (feature[start:end], *cells)) for start in cuts[k - 1] if start <= last]
+    same = [template.terms.index(term) for term in template.terms]  # a term named twice reads the same twice
+    ways = [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
+    return sorted(ways, key=lambda cells: [len(cell) for cell in cells])
 
 
-def _cuts(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[Cells]:
-    """Ways to read text as cell, piece, cell, piece …; a cell has at least so many characters.
+def can_give(template: Template, text: str) -> bool:
+    """Decide whether a line can give this text, with cells that hold no blank."""
+    return _cell_starts(template, text, [match.end() for match in _BLANK.finditer(text)]) is not None
 
-    All of them, or the first of too many.
+
+def _cell_starts(template: Template, text: str, blanks: Sequence[int] = ()) -> list[list[int]] | None:
+    """Return for each cell where it may begin, so that the text before it can be read, in rising order.
+
+    None if the text cannot be read to its end. `blanks` are places in the text that no cell may reach across.
+    Every piece takes one walk over the text, whatever the number of ways to read it.
     """
-    ends = _ends(text, pieces, least)
-    if ends is None or not pieces:
-        return [] if ends is None else [()]
-    out: list[Cells] = []
-    starts, chosen = [0], [bisect_left(ends[0], least[0] + len(pieces[0]))]  # where each cell begins; its end
-    while chosen and len(out) <= MOST_DIVISIONS // len(pieces):
-        k = len(chosen) - 1
-        if chosen[k] == len(ends[k]):
-            starts.pop(), chosen.pop()
-            if chosen:
-                chosen[-1] += 1
-        elif k == len(pieces) - 1:
-            stops = (ends[i][n] - len(pieces[i]) for i, n in enumerate(chosen))
-            out.append(tuple(text[start:stop] for start, stop in zip(starts, stops, strict=True)))
-            chosen[k] += 1
-        else:
-            starts.append(ends[k][chosen[k]])
-            chosen.append(bisect_left(ends[k + 1], starts[-1] + least[k + 1] + len(pieces[k + 1])))
-    return out
+    first, *pieces = template.pieces
+    if not text.startswith(first):
+        return None
+    starts = [[len(first)]]
+    for piece, term in zip(pieces, template.terms, strict=True):
+        ends = []
+        for end in _ends(text, piece):
+            begin = end - len(piece)
+            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
+            earliest = bisect_left(starts[-1], blanks[before] if before >= 0 else 0)
+            if earliest < len(starts[-1]) and starts[-1][earliest] + _least(term) <= begin:
+                ends.append(end)
+        starts.append(ends)
+    return starts if starts[-1] and starts[-1][-1] == len(text) else None
 
 
-def _ends(text: str, pieces: Sequence[str], least: Sequence[int]) -> list[list[int]] | None:
-    """For each piece where it may end such that the rest of the text can be read, rising; None if it cannot be.
-
-    From the last piece to the first, each in one walk over the text: no reading is begun that cannot be finished.
-    """
-    ends: list[list[int]] = [[] for _ in pieces]
-    last = len(text)
-    for k in reversed(range(len(pieces))):
-        if k == len(pieces) - 1:
-            ends[k] = [len(text)] if text.endswith(pieces[k]) else []
-        else:
-            ends[k] = [end for end in _found(text, pieces[k]) if end + least[k + 1] <= last]
-        if not ends[k]:
-            return None
-        last = ends[k][-1] - len(pieces[k])  # cell k must have begun by here, but for its least characters
-    return ends if last >= (least[0] if pieces else 0) and (pieces or not text) else None
-
-
-def _found(text: str, piece: str) -> Iterator[int]:
-    """Where the piece ends, wherever it stands in the text."""
+def _ends(text: str, piece: str) -> Iterator[int]:
+    """Yield where the piece ends, wherever it stands in the text."""
     at = text.find(piece)
     while at >= 0:
         yield at + len(piece)
@@ -196,25 +188,6 @@ def _found(text: str, piece: str) -> Iterator[int]:
 
 def _least(term: Term) -> int:
     return 0 if term.function in _EMPTY else 1
-
-
-def _reads(template: Template, text: str) -> bool:
-    """Whether a line can give this text, with cells that hold no blank: piece by piece, all places at once."""
-    first, *rest = template.pieces
-    if not text.startswith(first):
-        return False
-    blanks = [match.end() for match in _BLANK.finditer(text)]
-    starts = [len(first)]  # where the next cell may begin
-    for piece, term in zip(rest, template.terms, strict=True):
-        ends = []
-        for end in _found(text, piece):
-            begin = end - len(piece)
-            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
-            earliest = bisect_left(starts, blanks[before] if before >= 0 else 0)
-            if earliest < len(starts) and starts[earliest] + _least(term) <= begin:
-                ends.append(end)
-        starts = ends
-    return bool(starts) and starts[-1] == len(text)
 
 
 def _overlap(a: str, b: str) -> bool:

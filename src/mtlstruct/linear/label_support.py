@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, kernel, make_prefetch
+from mtlstruct._numba.decorators import kernel
 from mtlstruct.corpus import entries
 
 Int64 = NDArray[np.int64]
@@ -85,7 +85,7 @@ def lists(support: Support | None) -> tuple[Int64, NDArray[np.int32]]:
     return support.ptr[:, None], support.labels[:, None]
 
 
-def seen(
+def observed_support(
     ids: NDArray[np.integer],
     ptr: Int64,
     values: NDArray[np.float32],
@@ -104,41 +104,7 @@ def seen(
     return Support(starts, found, labels)
 
 
-def score(
-    span: tuple[int, int],
-    ids: NDArray[np.integer],
-    ptr: Int64,
-    ragged: bool,
-    values: NDArray[np.float32],
-    scales: NDArray[np.float32],
-    support: Support,
-    weights: Floats,
-    out: NDArray[np.float32],
-    ahead: int,
-) -> None:
-    """linear.score on rows `span`; `ids` may be read `ahead`."""
-    _score(*span, ids, ptr, ragged, values, scales, *lists(support), weights, out, ahead)
-
-
-def count(
-    slots: tuple[int, int],
-    attributes: tuple[int, int],
-    ids: NDArray[np.integer],
-    ptr: Int64,
-    values: NDArray[np.float32],
-    support: Support,
-    z: NDArray[np.float32],
-    out: Floats,
-    ahead: int,
-) -> None:
-    """linear.count on some slots of rows (0, 0 for all) and on attributes of a range."""
-    _count(*slots, *attributes, ids, ptr, values, *lists(support), z, out, ahead)
-
-
 # ---------------------------------------------------------------- kernels
-
-
-prefetch = make_prefetch()
 
 
 @kernel
@@ -171,56 +137,3 @@ def _find_all(support_ptr, labels, attributes, wanted, out):  # type: ignore[no-
         for f in range(support_ptr[attributes[i]], support_ptr[attributes[i] + 1]):
             if labels[f] == wanted[i]:
                 out[i] = f
-
-
-@fast_kernel
-def _score(  # type: ignore[no-untyped-def]
-    first, last, ids, ptr, ragged, values, scales, own, of, weights, out, ahead
-):
-    real = len(values) > 0
-    scaled = len(scales) > 0
-    for row in range(first, last):
-        start = ptr[row]
-        size = ptr[row + 1] - start
-        entry = ids[start : start + size + ahead]
-        at = start if ragged else 0
-        total = out[row]
-        total[:] = 0
-        for k in range(size):
-            prefetch(own, np.int64(entry[k + ahead]))
-            near = own[np.int64(entry[k + NEAR]), 0]
-            prefetch(weights, near)
-            prefetch(of, near)
-            x = scales[at + k] if scaled else np.float32(1)
-            if real:
-                x *= values[start + k]
-            a = np.uint64(entry[k])
-            for f in range(own[a, 0], own[a + np.uint64(1), 0]):
-                total[of[f, 0]] += x * np.float32(weights[f, 0])
-
-
-@fast_kernel
-def _count(  # type: ignore[no-untyped-def]
-    first, last, lowest, highest, ids, ptr, values, own, of, z, out, ahead
-):
-    real = len(values) > 0
-    for row in range(len(ptr) - 1):
-        some = False
-        for y in range(z.shape[1]):
-            some |= z[row, y] != 0
-        if not some:
-            continue
-        low = ptr[row] + first
-        high = ptr[row] + last if last > 0 else ptr[row + 1]
-        entry = ids[low : high + ahead]
-        for k in range(high - low):
-            prefetch(own, np.int64(entry[k + ahead]))
-            near = own[np.int64(entry[k + NEAR]), 0]
-            prefetch(out, near)
-            prefetch(of, near)
-            if entry[k] < lowest or entry[k] >= highest:
-                continue
-            x = values[low + k] if real else np.float32(1)
-            a = np.uint64(entry[k])
-            for f in range(own[a, 0], own[a + np.uint64(1), 0]):
-                out[f, 0] += x * z[row, of[f, 0]]

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, make_prefetch
-from mtlstruct.linear.design import LOOKAHEAD, Design, Floats
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.weight_layout import Floats
 
 
 def score_rows(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import edge_rows

@@ -7,7 +7,6 @@ so they are the same before saving and after loading.
 
 from __future__ import annotations
 
-import math
 import sys
 import warnings
 from dataclasses import dataclass, field
@@ -18,29 +17,24 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system import archive
-from mtlstruct.corpus import MOST_COLUMNS, Corpus
-from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError, UncalibratedWarning
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import IncompatibleError, UncalibratedWarning
+from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.formats.sentences import Data, data_for
-from mtlstruct.model import index_arrays as stored
-from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
-from mtlstruct.structures import STRUCTURES, MulticlassStructure, Structure, TreeStructure, structures_of
+from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
 
-FORMAT = "mtlstruct model"
-VERSION = 2
-TAGS = ("bie", "bmes")
 UNCALIBRATED = (
     "probabilities are not calibrated: the model was trained for a margin, so they are not reliable; fit a "
     "temperature on held-out data by X_val and y_val of fit, by train --valid or by mtlstruct calibrate"
 )
-RELATIONS = "relations"
-"""Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
+
+Index = FeatureIndex | ArcIndex
+"""What turns text into features, of tokens or of arcs."""
 
 
 @dataclass(frozen=True)
@@ -307,41 +301,17 @@ class Model:
         return report_of(self, name=name, log=log, data=data, source=source)
 
     def save(self, path: str | Path) -> None:
-        """Writes the model file: whole, or not at all."""
-        header = {"format": FORMAT, "version": VERSION} | _header(self)
-        archive.write(path, header, _arrays(self))
+        """Write the model file: whole, or not at all."""
+        from mtlstruct.model import serialization
+
+        serialization.write(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Maps a model file. Refuses what is damaged, of another version, or not consistent in itself."""
-        header, arrays = archive.read(path)
-        if header.get("format") != FORMAT:
-            raise ModelFileError(f"{path}: not a model file of mtlstruct")
-        if header.get("version") != VERSION:
-            raise ModelFileError(
-                f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
-            )
-        name = header.get("structure")
-        if not isinstance(name, str) or name not in STRUCTURES:
-            raise ModelFileError(
-                f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
-            )
-        try:
-            return _assemble(header, arrays)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
-        except (
-            KeyError,
-            ValueError,
-            TypeError,
-            IndexError,
-            AttributeError,
-            OverflowError,
-            MtlError,
-        ) as error:
-            raise ModelFileError(
-                f"{path}: the model file is damaged: {type(error).__name__}: {error}"
-            ) from None
+        """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+        from mtlstruct.model import serialization
+
+        return serialization.read(path)
 
 
 load = Model.load
@@ -353,174 +323,3 @@ def _level_outside() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].partition(".")[0] == package:
         frame, level = frame.f_back, level + 1
     return level
-
-
-def _header(model: Model) -> dict[str, Any]:
-    """What model.json says of a model, and of its second stage."""
-    header: dict[str, Any] = {
-        "structure": model.structure.name,
-        "labels": list(model.labels),
-        "templates": model.templates.text(),
-        "live": list(model.live),
-        "normalize": model.index.normalize,
-        "facts": model.facts,
-    }
-    if model.templates.lists:
-        header["lists"] = {name: list(entries) for name, entries in model.templates.lists.items()}
-    if model.relations is not None:
-        header[RELATIONS] = _header(model.relations)
-    return header
-
-
-def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {
-        "templates/mu": model.mu,
-        "templates/norm": model.norm,
-        "templates/features": model.features,
-    }
-    for n, weights in enumerate(model.weights):
-        arrays[f"weights/{n}"] = weights
-    if model.relations is not None:
-        second = _arrays(model.relations)
-        arrays |= {f"{RELATIONS}/{name}": array for name, array in second.items()}
-    return arrays | stored.arrays(model.index)
-
-
-# ---------------------------------------------------------------- loading: every number is checked before use
-
-
-def _assemble(
-    header: dict[str, Any], arrays: dict[str, NDArray[Any]], columns: list[str] | None = None
-) -> Model:
-    """The model of a header and all its arrays; `columns` are the names of the first stage's, if it is the second."""
-    stored.require(isinstance(header["labels"], list), "labels must be a list of strings")
-    labels = tuple(header["labels"])
-    stored.require(all(isinstance(x, str) for x in labels), "labels must be a list of strings")
-    stored.require(len(set(labels)) == len(labels), "labels repeat")
-    structure = STRUCTURES[header["structure"]](len(labels))
-    facts = header["facts"]
-    stored.require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
-    task = facts.get("task")
-    stored.require(
-        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
-    )
-    stored.require(facts.get("tags") in TAGS, "unknown tags")
-    stored.require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
-    stored.require(
-        type(facts.get("columns")) is int and 1 <= facts["columns"] <= MOST_COLUMNS,
-        f"columns must be a number from 1 to {MOST_COLUMNS}",
-    )
-    templates = TemplateSet.parse(
-        header["templates"], path="the model's templates", lists=_load_lists(header)
-    ).resolved(_load_names(facts) if columns is None else columns)
-    if facts.get("share_identical"):
-        templates = templates.shared()
-    _check_left_out(facts, len(templates))
-    _check_groups(facts)
-    live = tuple(header["live"])
-    stored.require(
-        all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range"
-    )
-    stored.require(list(live) == sorted(set(live)), "live templates out of order")
-    stored.require(header["normalize"] in NORMALIZERS, f"unknown normalisation {header['normalize']!r}")
-    kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
-    seen = templates if columns is None else ArcItems(templates).templates
-    index = stored.load(arrays, seen.select(live), kind_of, header["normalize"])
-    if facts.get("label_support") == "seen":
-        index = stored.load_support(arrays, index, next(iter(kind_of.values())), len(labels))
-    _check_temperature(facts.get("temperature", 1.0))
-    index.templates.check_columns(facts["columns"])
-    model = Model(
-        structure=structure,
-        labels=labels,
-        templates=templates,
-        live=live,
-        index=index,
-        weights=_load_weights(arrays, index, structure),
-        mu=stored.vector(arrays["templates/mu"], len(templates), np.float64),
-        norm=stored.vector(arrays["templates/norm"], len(templates), np.float64),
-        features=stored.vector(arrays["templates/features"], len(templates), np.int64),
-        facts=facts,
-        relations=_load_relations(header, arrays, facts),
-    )
-    known = set(_arrays(model))
-    stored.require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
-    return model
-
-
-def _load_relations(
-    header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
-) -> Model | None:
-    if RELATIONS not in header:
-        return None
-    stored.require(facts["task"] == "dependency", "a second stage is for trees")
-    stored.require(RELATIONS not in header[RELATIONS], "a second stage has no second stage")
-    inside = f"{RELATIONS}/"
-    own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
-    second = _assemble(header[RELATIONS], own, _load_names(facts))
-    stored.require(second.alone, "a second stage must be for classes")
-    second.templates.check_columns(facts["columns"])
-    stored.require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
-    return second
-
-
-def _check_temperature(value: Any) -> None:
-    number = isinstance(value, float | int) and not isinstance(value, bool)
-    stored.require(number and 0 < value < math.inf, "the temperature must be a positive number")
-
-
-def _check_left_out(facts: dict[str, Any], templates: int) -> None:
-    constant, identical = facts.get("constant", []), facts.get("identical", [])
-    stored.require(isinstance(constant, list) and isinstance(identical, list), "lists of templates expected")
-    stored.require(all(isinstance(pair, list) and len(pair) == 2 for pair in identical), "pairs expected")
-    numbers = [*constant, *(j for pair in identical for j in pair)]
-    stored.require(
-        all(type(j) is int and 0 <= j < templates for j in numbers), "templates left out are out of range"
-    )
-
-
-def _check_groups(facts: dict[str, Any]) -> None:
-    groups = facts.get("groups", {})
-    stored.require(
-        isinstance(groups, dict) and all(isinstance(name, str) for name in groups.values()),
-        "groups of keys must be strings",
-    )
-
-
-def _load_names(facts: dict[str, Any]) -> list[str]:
-    """The names of the columns, as many as there are columns or none."""
-    names = facts.get("names", [])
-    stored.require(
-        isinstance(names, list)
-        and all(isinstance(name, str) for name in names)
-        and len(names) in (0, facts["columns"]),
-        "names of columns must be a list of strings",
-    )
-    return list(names)
-
-
-def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    lists = header.get("lists", {})
-    stored.require(isinstance(lists, dict), "lists must be an object")
-    for entries in lists.values():
-        stored.require(
-            isinstance(entries, list) and all(isinstance(e, str) for e in entries),
-            "a list must be a list of strings",
-        )
-    return {name: tuple(entries) for name, entries in lists.items()}
-
-
-def _load_weights(
-    arrays: dict[str, NDArray[Any]], index: Index, structure: Structure
-) -> tuple[NDArray[np.float32], ...]:
-    out = []
-    kinds = [site.kind for site in structure.sites(np.array([0, 1], np.int64))]
-    for n, (kind, width) in enumerate(zip(kinds, structure.widths(), strict=True)):
-        shape = (stored.attributes_of(index, kind) + 1, width)
-        if n == 0 and isinstance(index, FeatureIndex) and index.support is not None:
-            shape = (index.support.features + 1, 1)
-        weights = arrays[f"weights/{n}"]
-        stored.require(weights.dtype == np.float32 and weights.shape == shape, "weights of a wrong shape")
-        stored.require(bool(np.isfinite(weights).all()), "weights that are not finite")
-        out.append(weights)
-    return tuple(out)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import Merged, merge
-from mtlstruct.features.index import Encoded
-from mtlstruct.linear import design as linear
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.linear import products as linear
 from mtlstruct.linear.row_updates import (
     add_rows,
     add_scaled_rows,
@@ -26,6 +26,7 @@ from mtlstruct.linear.row_updates import (
     score_rows,
     squared_norm_of_rows,
 )
+from mtlstruct.linear.weight_layout import aligned_zeros, padded
 from mtlstruct.structures.base import Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
@@ -97,7 +98,7 @@ class Oracle:
         """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
         widths = self.structure.widths()
         (rows, node), *rest = (d.weight_shape(w) for d, w in zip(self.encoded.designs, widths, strict=True))
-        first: Weights = [linear.aligned_zeros(rows, linear.padded(node))]
+        first: Weights = [aligned_zeros(rows, padded(node))]
         return first + [np.zeros(shape, np.float64) for shape in rest]
 
     @property

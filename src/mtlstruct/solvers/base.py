@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.errors import IncompatibleError, SolverError
-from mtlstruct.linear.design import padded
+from mtlstruct.linear.weight_layout import padded
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.structures.base import Structure

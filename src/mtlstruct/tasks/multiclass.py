@@ -7,7 +7,6 @@ from collections.abc import Sequence as List
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.classification import class_scores
 from mtlstruct.evaluation.scores import Scores
-from mtlstruct.formats import items
 from mtlstruct.tasks.base import T
 from mtlstruct.tasks.sequence import Sequence, Side
 
@@ -19,9 +18,6 @@ class Multiclass(Sequence):
     scores = ("accuracy",)
     alone = True
     ends_at_blank_line = False
-
-    def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
-        return items.blocks(batch, cells)
 
     def _heads(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:
         """Return lines for N best only: the probability of one item stands beside its class."""

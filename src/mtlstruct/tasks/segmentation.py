@@ -11,8 +11,8 @@ import numpy as np
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.metrics import word_scores
 from mtlstruct.evaluation.scores import Scores
+from mtlstruct.evaluation.words import word_scores
 from mtlstruct.formats import segmented, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model

@@ -38,7 +38,7 @@ class Sequence(Task):
         return columns.stream(lines, columns=model.columns, known=known, alone=self.alone, **how)
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
-        return columns.blocks(batch, cells)
+        return columns.blocks(batch, cells, alone=self.alone)
 
     def note(self, corpus: Corpus) -> str | None:
         if not _are_trees(corpus):

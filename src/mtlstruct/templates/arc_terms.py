@@ -17,13 +17,12 @@ Refused: cells counted from h or m beside cells counted from l or r, and two pla
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.templates.functions import Lists, bound
 from mtlstruct.templates.lines import Line, clipped
-from mtlstruct.templates.terms import MAX_ROW, NO_COLUMN, Template, Term, boundary
+from mtlstruct.templates.terms import NO_COLUMN, Term
 
 ANCHORS = ("h", "m", "l", "r", "b")
 
@@ -45,40 +44,16 @@ def reach_of(corpus: Corpus) -> int:
 
 @dataclass(frozen=True)
 class SiteFunction:
-    """A row of FUNCTIONS: of the arc (head, modifier, place of the word between) a string."""
+    """A function of an arc: the anchors in its macro, and what it gives."""
 
     anchor: str
-    apply: Callable[[int, int, int], str]
     doc: str
 
 
-def direction(head: int, modifier: int) -> str:
-    """Where the modifier lies, seen from the head."""
-    return "right" if modifier > head else "left"
-
-
-def distance(head: int, modifier: int) -> int:
-    """How many words lie between the two, the first of its bin."""
-    return max(first for first in BINS if first < abs(head - modifier))
-
-
-def position(head: int, modifier: int, between: int) -> int:
-    """The how-manyth word between it is, from the left; MAX_ROW if there are more."""
-    return min(between - min(head, modifier), MAX_ROW)
-
-
 FUNCTIONS: dict[str, SiteFunction] = {
-    "direction": SiteFunction(
-        "hm", lambda h, m, b: direction(h, m), "left or right: where the modifier lies, seen from the head"
-    ),
-    "distance": SiteFunction(
-        "hm",
-        lambda h, m, b: str(distance(h, m)),
-        "how many words lie between: 0, 1, 2, 3, 4, 5 (to 9) or 10 (and more)",
-    ),
-    "position": SiteFunction(
-        "b", lambda h, m, b: str(position(h, m, b)), "the how-manyth word between it is, from the left"
-    ),
+    "direction": SiteFunction("hm", "left or right: where the modifier lies, seen from the head"),
+    "distance": SiteFunction("hm", "how many words lie between: 0, 1, 2, 3, 4, 5 (to 9) or 10 (and more)"),
+    "position": SiteFunction("b", "the how-manyth word between it is, from the left"),
 }
 """Functions of an arc by name."""
 
@@ -109,68 +84,6 @@ def check(line: Line, terms: Sequence[Term]) -> None:
     places = {(term.absolute, term.row if term.absolute else 0) for term in cells}
     if len(places) > 1:
         raise line.error("expected one place between (b, or one b@k), got several")
-
-
-@dataclass(frozen=True)
-class Arc:
-    """An arc of a sentence with `length` words: places are 1..length, 0 is the root."""
-
-    head: int
-    modifier: int
-    length: int
-
-    def between(self, template: Template) -> list[int]:
-        """The words between that a template looks at; [0] if it looks at none, [] if there is none to look at."""
-        terms = [term for term in template.terms if term.anchor == "b"]
-        words = range(min(self.head, self.modifier) + 1, max(self.head, self.modifier))
-        if not terms:
-            return [0]
-        row = next((term.row for term in terms if term.absolute), None)
-        if row is None:
-            return list(words)
-        place = row - 1 if row > 0 else len(words) + row
-        return [words[place]] if 0 <= place < len(words) else []
-
-    def place(self, term: Term, between: int) -> int | None:
-        """Where the cell of a term lies, None where the step comes to the other end."""
-        left, right = sorted((self.head, self.modifier))
-        start = {"h": self.head, "m": self.modifier, "l": left, "r": right, "b": between}[term.anchor]
-        if term.absolute or term.row == 0:
-            return start
-        place = start + term.row
-        if term.anchor != "b" and ((start == left and place >= right) or (start == right and place <= left)):
-            return None
-        return place
-
-
-def expand_arc(
-    template: Template, arc: Arc, cells: Callable[[int, int], str], lists: Mapping[str, Lists] | None = None
-) -> list[str]:
-    """The distinct strings of a template on an arc; cells(place, column) reads a word's cell.
-
-    The slow and obvious definition, for tests and explanations.
-    """
-    found = []
-    for between in arc.between(template):
-        values = [_value(term, arc, between, cells, lists or {}) for term in template.terms]
-        rest = "".join(value + piece for value, piece in zip(values, template.pieces[1:], strict=True))
-        found.append(template.pieces[0] + rest)
-    return list(dict.fromkeys(found))
-
-
-def _value(
-    term: Term, arc: Arc, between: int, cells: Callable[[int, int], str], lists: Mapping[str, Lists]
-) -> str:
-    if not term.sees:
-        return FUNCTIONS[term.function].apply(arc.head, arc.modifier, between)
-    place = arc.place(term, between)
-    if place is None:
-        return MIDDLE
-    if place == 0:
-        return ROOT
-    if not 0 < place <= arc.length:
-        return boundary(place if place < 0 else place - arc.length)
-    return bound(term.function, term.arguments, lists)(cells(place, term.column))
 
 
 _BETWEEN = re.compile(r"b@1\b")

@@ -23,8 +23,6 @@ MAX_TEMPLATES = 100_000
 MAX_ORDER = 8
 
 Gram = tuple[Term, ...]
-Section = tuple[str, Iterable[Gram]]
-"""A heading and the templates below it."""
 
 _VIEW = re.compile(r"([A-Za-z]+)\[([0-9]+)(?:,([0-9]+)(?:-([0-9]+))?)?\]|([0-9]+)")
 
@@ -74,7 +72,8 @@ def generate(
     grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(seen, n)]
     rows = range(observed_window[0], observed_window[1] + 1)
     edges = [within(view, rows, 1) for view in views(observed)]
-    return numbered([("", _chained(grams))], [("", _chained(edges))], transitions=transitions)
+    lines = [*_lines("U", _chained(grams)), *_lines("B", _chained(edges)), *(["B"] if transitions else [])]
+    return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
 
 
 def views(texts: Sequence[str]) -> list[Term]:
@@ -96,38 +95,17 @@ def mixed(chosen: Sequence[Term], offsets: Sequence[int], gap: int | None = None
             yield tuple(replace(view, row=row) for view, row in zip(chosen, rows, strict=True))
 
 
-def numbered(
-    sections: Sequence[Section], edges: Sequence[Section] = (), *, digits: int = 3, transitions: bool = True
-) -> TemplateSet:
-    """U templates, then B templates, numbered in order; what occurs twice is left out, headings become comments."""
-    lines: list[str] = []
-    for kind, parts in (("U", sections), ("B", edges)):
-        grams = _distinct(parts)
-        width = max(digits, len(str(sum(len(g) for _, g in grams) - 1)))
-        number = 0
-        for title, found in grams:
-            lines += [f"# {title}"] if title and found else []
-            for gram in found:
-                lines.append(f"{kind}{number:0{width}}:{'/'.join(term.text() for term in gram)}")
-                number += 1
-    lines += ["B"] if transitions else []
-    return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
-
-
-def _distinct(sections: Sequence[Section]) -> list[tuple[str, list[Gram]]]:
-    """Sections without grams that have the cells of an earlier one; refuses more than MAX_TEMPLATES."""
-    seen: set[frozenset[Term]] = set()
-    out: list[tuple[str, list[Gram]]] = []
-    for title, grams in sections:
-        found = list(islice(grams, MAX_TEMPLATES + 1))
-        if len(found) + len(seen) > MAX_TEMPLATES:
-            raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
-        out.append((title, []))
-        for gram in found:
-            if frozenset(gram) not in seen:
-                seen.add(frozenset(gram))
-                out[-1][1].append(gram)
-    return out
+def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
+    """Return templates of a kind, numbered in order, without those that have the cells of an earlier one."""
+    found = list(islice(grams, MAX_TEMPLATES + 1))
+    if len(found) > MAX_TEMPLATES:
+        raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
+    distinct = list({frozenset(gram): gram for gram in reversed(found)}.values())[::-1]
+    width = max(3, len(str(len(distinct) - 1)))
+    return [
+        f"{kind}{number:0{width}}:{'/'.join(term.text() for term in gram)}"
+        for number, gram in enumerate(distinct)
+    ]
 
 
 def _chained(parts: Iterable[Iterable[Gram]]) -> Iterator[Gram]:

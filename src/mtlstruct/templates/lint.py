@@ -70,8 +70,7 @@ def check(
     templates, found = readable(text, path, dialect=dialect, folder=folder)
     if not templates and not found:
         found = [Finding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
-    for rule in RULES:
-        found += rule(templates)
+    found += _about_pairs(templates)
     if columns is not None:
         found += _beyond(templates, columns) + _unnamed(templates, names)
     return sorted(found, key=lambda finding: finding.line)
@@ -153,64 +152,24 @@ def _again(
             yield earlier, template
 
 
-def _cells(template: Template) -> Any:
-    return template.kind, template.terms
-
-
-def _sorted_cells(template: Template) -> Any:
-    return template.kind, tuple(sorted(template.terms))
-
-
-def _duplicates(templates: Sequence[Template]) -> list[Finding]:
-    return [
-        _about(new, "duplicate", f"looks at the same cells as line {old.line}", "leave one of them out")
-        for old, new in _again(templates, _cells)
-    ]
-
-
-def _permuted(templates: Sequence[Template]) -> list[Finding]:
-    return [
-        _about(
-            new,
-            "permuted",
-            f"looks at the cells of line {old.line} in another order",
-            "leave one of them out",
-        )
-        for old, new in _again(templates, _sorted_cells)
-        if _cells(old) != _cells(new)
-    ]
-
-
-def _clashing(templates: Sequence[Template]) -> list[Finding]:
-    named = [t for t in templates if len(t.name) > 1]
-    return [
-        _about(new, "name", f"has the identifier {new.name} of line {old.line}", "give each line its own")
-        for old, new in _again(named, lambda t: t.name)
-        if skeleton(old) != skeleton(new)
-    ]
-
-
-def _merged(templates: Sequence[Template]) -> list[Finding]:
-    looking = [t for t in templates if t.terms]
-    return [
-        _about(
-            new,
-            "merged",
-            f"expands like line {old.line} where the cells agree, so CRF++ would merge the two",
-            "give each line its own identifier, such as U01:, or train with --share-identical if that is meant",
-        )
-        for old, new in _again(looking, skeleton)
-        if old.terms != new.terms
-    ]
-
-
-RULES: tuple[Callable[[Sequence[Template]], list[Finding]], ...] = (
-    _duplicates,
-    _permuted,
-    _clashing,
-    _merged,
-)
-"""What is looked for in the templates themselves."""
+def _about_pairs(templates: Sequence[Template]) -> Iterator[Finding]:
+    """Yield findings about two templates each, by rule."""
+    for old, new in _again(templates, lambda t: (t.kind, t.terms)):
+        problem = f"looks at the same cells as line {old.line}"
+        yield _about(new, "duplicate", problem, "leave one of them out")
+    for old, new in _again(templates, lambda t: (t.kind, tuple(sorted(t.terms)))):
+        if old.terms != new.terms:
+            problem = f"looks at the cells of line {old.line} in another order"
+            yield _about(new, "permuted", problem, "leave one of them out")
+    for old, new in _again([t for t in templates if len(t.name) > 1], lambda t: t.name):
+        if skeleton(old) != skeleton(new):
+            problem = f"has the identifier {new.name} of line {old.line}"
+            yield _about(new, "name", problem, "give each line its own")
+    for old, new in _again([t for t in templates if t.terms], skeleton):
+        if old.terms != new.terms:
+            problem = f"expands like line {old.line} where the cells agree, so CRF++ would merge the two"
+            own = "give each line its own identifier, such as U01:"
+            yield _about(new, "merged", problem, f"{own}, or train with --share-identical if that is meant")
 
 
 # ---------------------------------------------------------------- rules about data

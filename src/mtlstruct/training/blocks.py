@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.features.arcs import ArcIndex
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.label_support import Support
-from mtlstruct.model.index_arrays import Index
+from mtlstruct.model.model import Index
 from mtlstruct.solvers import Fit
 from mtlstruct.structures import Structure
 

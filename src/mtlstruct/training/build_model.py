@@ -10,10 +10,9 @@ import numpy as np
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.arcs import ArcIndex
-from mtlstruct.features.index import Encoded
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.pruning import compact
-from mtlstruct.model.index_arrays import Index
-from mtlstruct.model.model import Model
+from mtlstruct.model.model import Index, Model
 from mtlstruct.solvers import Fit
 from mtlstruct.structures import Structure
 from mtlstruct.templates import TemplateSet

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from mtlstruct._system import memory
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.arcs.index import arc_starts
-from mtlstruct.features.index import Encoded, encode_training
-from mtlstruct.model.index_arrays import Index
-from mtlstruct.model.model import Model
+from mtlstruct.features.arcs.index import arc_bytes, arc_starts
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import encode_training
+from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Fit, Learner, Start, check_needs
@@ -33,9 +32,6 @@ from mtlstruct.training.early_stopping import EarlyStop
 from mtlstruct.training.methods import learner, recipe, regularizer, solver_of
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
-
-IN_MEMORY = 2 / 3
-"""The part of what is free that encoded arcs may take; the rest is for learning from them."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +60,6 @@ class DatasetSummary:
         Time that encoding took.
     constant, identical : int
         Templates left out because they tell no tree from another, or equal another template.
-    folder : Path or None
-        Where the encoded data lie in a file; None if they are in memory.
     """
 
     attributes: int
@@ -74,7 +68,6 @@ class DatasetSummary:
     seconds: float
     constant: int = 0
     identical: int = 0
-    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -85,15 +78,12 @@ class EncodedDataset:
     ----------
     seconds : float
         Time that encoding took.
-    folder : Path or None
-        Where the data lie in a file; None if they are in memory.
     """
 
     structure: Structure
     encoded: Encoded
     index: Index
     seconds: float
-    folder: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -179,9 +169,7 @@ def summarize(dataset: EncodedDataset, oracle: Oracle, options: Options) -> Data
     index = dataset.index
     gone = {name: len(found) for name, found in left_out(index).items()}
     needed = learner_of(dataset.structure, options).memory(oracle)
-    return DatasetSummary(
-        observed_attributes(index), oracle.features, needed, dataset.seconds, **gone, folder=dataset.folder
-    )
+    return DatasetSummary(observed_attributes(index), oracle.features, needed, dataset.seconds, **gone)
 
 
 def run_solver(
@@ -227,17 +215,16 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedD
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
     structure = structure_of(corpus, options)
-    folder = ensure_memory(corpus, templates)
+    ensure_memory(corpus, templates)
     encoded, index = encode_training(
         corpus,
         templates,
         structure.sites(corpus.ptr),
         min_count=options.min_count,
         normalize=options.normalize,
-        folder=folder,
         unit=options.scaling == "unit",
     )
-    return EncodedDataset(structure, encoded, index, time.perf_counter() - began, folder)
+    return EncodedDataset(structure, encoded, index, time.perf_counter() - began)
 
 
 def learn(
@@ -319,20 +306,12 @@ def _check_rows(templates: TemplateSet) -> None:
                 raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
-def ensure_memory(corpus: Corpus, templates: TemplateSet) -> Path | None:
-    """Refuses data whose features do not fit; those of arcs may go to a file: the folder, None if they need none."""
+def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
+    """Raise ResourceError for data whose features do not fit into memory."""
     if all(template.kind == "A" for template in templates):
-        return _room_for_arcs(corpus, templates)
+        arcs = int(arc_starts(corpus.ptr)[-1])
+        memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
+        return
     readings = sum(len(template.readings) for template in templates)
     opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
     memory.ensure(corpus.tokens * (4 * readings + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
-    return None
-
-
-def _room_for_arcs(corpus: Corpus, templates: TemplateSet) -> Path | None:
-    arcs = int(arc_starts(corpus.ptr)[-1])
-    near = sum(not any(term.absolute for term in template.terms) for template in templates)
-    # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
-    ids, what = arcs * 2 * near, f"encoding {arcs:,} arcs"
-    memory.ensure(arcs * 16, what)
-    return memory.ensure_disk(ids, what) if ids > IN_MEMORY * memory.available() else None

@@ -16,8 +16,7 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT
-from mtlstruct.model.index_arrays import Index
-from mtlstruct.model.model import Model
+from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Start
 from mtlstruct.templates import TemplateSet

@@ -24,7 +24,7 @@ from mtlstruct._system import memory, threads
 from mtlstruct._system.process_pool import Outcome
 from mtlstruct._system.shared_arrays import Shared, share
 from mtlstruct.corpus import Corpus
-from mtlstruct.features.subsets import subset
+from mtlstruct.features.encoded import subset
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.training.build_model import build_model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,8 @@ from mtlstruct.features.arcs.index import TOKENS, ArcIndex, assembled, encode_ro
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, Base, Plan, class_tables, make_plan
 from mtlstruct.features.arcs.redundancy import merge
-from mtlstruct.features.index import Encoded, encode_tokens
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import encode_tokens
 from mtlstruct.features.vocabulary import PairTable, capacity, rank_by_count
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS
@@ -31,12 +31,8 @@ def encode_trees(
     *,
     min_count: int = 1,
     normalize: str = "none",
-    folder: Path | None = None,
 ) -> tuple[Encoded, ArcIndex]:
-    """Builds the index from the arcs of gold trees and encodes all arcs by it.
-
-    folder: where to keep the encoded arcs in a file, if not in memory
-    """
+    """Build the index from the arcs of gold trees and encode all arcs by it."""
     _check_kinds(templates)
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
@@ -51,7 +47,7 @@ def encode_trees(
     for node, js in zip(nodes, plan.templates_of, strict=True):
         sizes[js] = node.sizes
     index = ArcIndex(templates, words, table, first, sizes)
-    rows = encode_rows(index, corpus, numbers, folder)
+    rows = encode_rows(index, corpus, numbers)
     index = merge(index, corpus, rows)
     return assembled(index, corpus, rows), index
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
-from mtlstruct._system.shared_arrays import Growing
 from mtlstruct.corpus import Column, Corpus
-from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_tags, make_work, score_arcs
+from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_tags, make_work
 from mtlstruct.features.arcs.plan import EACH, NONE, Base, Plan, class_tables, make_plan
-from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.features.encoded import Encoded
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.linear.products import sum_rows
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS, ROOT
@@ -107,16 +107,16 @@ class ArcIndex:
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
     ) -> tuple[Parts, tuple[None]]:
-        """Scores of all arcs without their attributes ever being listed, and the rows they are in."""
+        """Return the scores of all arcs, and the rows they are in. Attributes are held a few sentences at a time."""
         words = self.numbers(corpus)
         starts = arc_starts(corpus.ptr)
-        memory.ensure(8 * int(starts[-1]), f"scoring {int(starts[-1]):,} arcs")
-        out = np.zeros((int(starts[-1]), 1), np.float32)
+        arcs, longest = int(starts[-1]), int(np.diff(starts).max(initial=0))
+        memory.ensure(8 * arcs + arc_bytes(longest, self.templates), f"scoring {arcs:,} arcs")
+        out = np.zeros((arcs, 1), np.float32)
 
         def work(span: tuple[int, int]) -> None:
-            room = make_work(self.program, _longest(corpus.ptr, span))
-            part = out[starts[span[0]] : starts[span[1]]]
-            score_arcs(self.program, self.table, self.tags, words, corpus.ptr, span, room, weights[0], part)
+            ids, ptr = _encode_span(self, corpus.ptr, words, span)
+            sum_rows(0, len(ptr) - 1, ids, ptr, weights[0], out[starts[span[0]] : starts[span[1]]])
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
@@ -153,64 +153,68 @@ def arc_starts(ptr: Int64) -> Int64:
     return np.concatenate([[0], np.cumsum(n * (n + 1))]).astype(np.int64)
 
 
+def arc_bytes(arcs: int, templates: TemplateSet) -> int:
+    """Estimate the bytes that the attributes of so many arcs take.
+
+    About every other template has seen its value on gold arcs; those of one word between fire on few arcs.
+    """
+    return 2 * arcs * sum(not any(term.absolute for term in template.terms) for template in templates)
+
+
 @dataclass
 class Rows:
-    """Attributes of all arcs: those of arc r are ids[ptr[r]:ptr[r + 1]]; behind the last is room to read ahead."""
+    """The attributes of all arcs: those of arc r are ids[ptr[r]:ptr[r + 1]]; padding follows the last."""
 
-    found: Growing
+    ids: NDArray[np.integer]
     ptr: Int64
 
-    @property
-    def ids(self) -> NDArray[np.integer]:
-        """The attributes, and the room behind them."""
-        return self.found.array
+    def resize(self, size: int) -> None:
+        """Set the number of ids; the system moves pages, not numbers."""
+        self.ids.resize(size, refcheck=False)
 
 
-def encode_rows(
-    index: ArcIndex, corpus: Corpus, words: NDArray[np.integer], folder: Path | None = None
-) -> Rows:
-    """Attributes of all arcs. A few pieces at a time are made and put behind the others, so none is held twice.
-
-    folder: where to keep them in a file, if not in memory
-    """
+def encode_rows(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> Rows:
+    """Return the attributes of all arcs; few sentences are encoded at a time, so that none is held twice."""
     starts = arc_starts(corpus.ptr)
-    dtype = np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
-    rows = Rows(Growing(dtype, folder), np.zeros(int(starts[-1]) + 1, np.int64))
-
-    def work(span: tuple[int, int]) -> NDArray[np.integer]:
-        ends = rows.ptr[starts[span[0]] + 1 : starts[span[1]] + 1]
-        room = make_work(index.program, _longest(corpus.ptr, span))
-        empty = np.empty(64 * len(ends) + 1, dtype)
-        ids: NDArray[np.integer] = encode_arcs(
-            index.program, index.table, index.tags, words, corpus.ptr, span, room, ends, empty
-        )
-        return ids
-
+    rows = Rows(np.zeros(0, _id_type(index)), np.zeros(int(starts[-1]) + 1, np.int64))
     spans = threads.chunks(starts)
     step = threads.get_threads()
     size = 0
     for k in range(0, len(spans), step):
-        for span, ids in zip(spans[k : k + step], threads.in_order(work, spans[k : k + step]), strict=True):
-            rows.found.extend(ids)
-            rows.ptr[starts[span[0]] + 1 : starts[span[1]] + 1] += size
+        some = spans[k : k + step]
+        found = threads.in_order(lambda span: _encode_span(index, corpus.ptr, words, span), some)
+        for (first, last), (ids, ptr) in zip(some, found, strict=True):
+            rows.resize(size + len(ids))
+            rows.ids[size:] = ids
+            rows.ptr[starts[first] + 1 : starts[last] + 1] = ptr[1:] + size
             size += len(ids)
-    rows.found.extend(np.zeros(LOOKAHEAD, dtype))
-    rows.found.finish()
     return rows
+
+
+def _encode_span(
+    index: ArcIndex, ptr: Int64, words: NDArray[np.integer], span: tuple[int, int]
+) -> tuple[NDArray[np.integer], Int64]:
+    """Return the attributes of all arcs of sentences span[0]:span[1], and where those of each arc begin."""
+    lengths = np.diff(ptr[span[0] : span[1] + 1])
+    work = make_work(index.program, int(lengths.max(initial=1)))
+    starts = np.zeros(int((lengths * (lengths + 1)).sum()) + 1, np.int64)
+    empty: NDArray[np.integer] = np.empty(64 * len(starts), _id_type(index))
+    ids = encode_arcs(index.program, index.table, index.tags, words, ptr, span, work, starts[1:], empty)
+    return ids, starts
+
+
+def _id_type(index: ArcIndex) -> type:
+    return np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
 
 
 def assembled(index: ArcIndex, corpus: Corpus, rows: Rows) -> Encoded:
     """The Design of the rows, whose memory it takes over."""
-    rows.found.cut(int(rows.ptr[-1]) + LOOKAHEAD)
+    rows.resize(int(rows.ptr[-1]) + LOOKAHEAD)
     rows.ids[-LOOKAHEAD:] = index.block_ptr[-1]
     templates = np.arange(len(index.templates), dtype=np.int32)
     nothing = np.zeros(0, np.int32)
     design = Design(rows.ids, rows.ptr, nothing, np.zeros(0, np.float32), index.block_ptr, templates)
     return Encoded((KIND,), (design,), (None,), corpus.ptr, len(index.templates))
-
-
-def _longest(ptr: Int64, span: tuple[int, int]) -> int:
-    return int(np.diff(ptr[span[0] : span[1] + 1]).max(initial=1))
 
 
 # ---------------------------------------------------------------- the program

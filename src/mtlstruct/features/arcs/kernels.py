@@ -1,4 +1,4 @@
-"""Kernels of arcs: from the values of sides to table rows, and from these to attributes or to scores.
+"""Kernels of arcs: from the values of sides to table rows, and from these to attributes.
 
 An arc looks up each base once. The row of the table that it finds holds a record for each template of the base:
 where its attributes of this value begin within its block, and which classes of (direction, distance) it has seen.
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
+from mtlstruct._numba.decorators import kernel
 from mtlstruct.linear.design import prefetch
 
 MASK_BITS = 16
@@ -62,30 +62,27 @@ class Program(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Room for one arc, and for the words of one sentence.
+    """The workspace of one arc, and of the words of one sentence.
 
-    found          int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row
-                   and base of what was found (columns 2 and 3)
-    number         int64[sources]
-    alone          int64[words + 1, alone]: rows of the bases of one word
-    alone_score    float32[2, words + 1, CLASSES]: what they give to an arc, as its head and as its modifier
+    found     int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row
+              and base of what was found (columns 2 and 3)
+    number    int64[sources]
+    alone     int64[words + 1, alone]: rows of the bases of one word
     """
 
     found: NDArray[np.int64]
     number: NDArray[np.int64]
     alone: NDArray[np.int64]
-    alone_score: NDArray[np.float32]
 
 
 def make_work(program: Program, longest: int) -> Work:
-    """Room for sentences of up to `longest` words."""
+    """Allocate the workspace for sentences of up to `longest` words."""
     each = int(np.count_nonzero(program.inner[:, 5] == 0))
     looks = len(program.looks) + len(program.inner) + len(program.alone) + each * longest
     return Work(
         np.zeros((looks, 6), np.int64),
         np.zeros(program.sources + 1, np.int64),
         np.zeros((longest + 1, len(program.alone)), np.int64),
-        np.zeros((2, longest + 1, program.classes.shape[1]), np.float32),
     )
 
 
@@ -300,7 +297,7 @@ def _class_of(bins, classes, head, modifier):  # type: ignore[no-untyped-def]
 def encode_arcs(program, table, tags, words, ptr, span, work, row_ends, ids):  # type: ignore[no-untyped-def]
     """Attributes of all arcs of sentences first:last. row_ends int64[arcs]: where each arc's ids end. Returns ids."""
     looks, ends, slots, inner, alone, record, block, classes, bins, sources, null = program
-    found, number, rows, _ = work
+    found, number, rows = work
     arc = 0
     size = 0
     for i in range(span[0], span[1]):
@@ -346,62 +343,6 @@ def _list(record, block, classes, table, found, hits, klass, ids, size):  # type
                 ids[size] = block[r] + (entry >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
                 size += 1
     return size
-
-
-@fast_kernel
-def score_arcs(program, table, tags, words, ptr, span, work, weights, out):  # type: ignore[no-untyped-def]
-    """Σ weights of all arcs of sentences first:last; out float32[arcs, 1]."""
-    looks, ends, slots, inner, alone, record, block, classes, bins, sources, null = program
-    found, number, rows, alone_score = work
-    ids = np.empty(len(found) * table.shape[1], np.int64)
-    arc = 0
-    for i in range(span[0], span[1]):
-        n = ptr[i + 1] - ptr[i]
-        origin = ptr[i] + i
-        _words_alone(alone, null, table, tags, words, origin, n, rows)
-        _score_alone(alone, record, block, classes, table, weights, n, rows, alone_score)
-        for modifier in range(1, n + 1):
-            for head in range(n + 1):
-                total = np.float32(0)
-                if head != modifier:
-                    hits = _look(
-                        looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier,
-                        found, number,
-                    )  # fmt: skip
-                    klass = _class_of(bins, classes.shape[1], head, modifier)
-                    total += alone_score[0, head, klass] + alone_score[1, modifier, klass]
-                    size = _list(record, block, classes, table, found, hits, klass, ids, 0)
-                    for k in range(size):
-                        prefetch(weights, ids[k])
-                    for k in range(size):
-                        total += weights[np.uint64(ids[k]), 0]
-                out[arc, 0] = total
-                arc += 1
-
-
-@inner_kernel
-def _score_alone(alone, record, block, classes, table, weights, n, rows, alone_score):  # type: ignore[no-untyped-def]
-    """What bases of one word give to arcs of each class, as the arc's head and as its modifier."""
-    count = classes.shape[1]
-    for place in range(n + 1):
-        for klass in range(count):
-            alone_score[0, place, klass] = 0
-            alone_score[1, place, klass] = 0
-        for i in range(len(alone)):
-            row = rows[place, i]
-            if row < 0:
-                continue
-            begin = record[alone[i, 2]]
-            for r in range(begin, record[alone[i, 2] + 1]):
-                entry = table[row, 1 + r - begin]
-                seen = entry & ((1 << MASK_BITS) - 1)
-                if seen == 0:
-                    continue
-                for klass in range(count):
-                    c = classes[r, klass]
-                    if seen >> c & 1:
-                        at = block[r] + (entry >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
-                        alone_score[alone[i, 4 + (klass >= count // 2)], place, klass] += weights[at, 0]
 
 
 @kernel

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
-from mtlstruct.linear.design import LOOKAHEAD, Design, padded, prefetch
+from mtlstruct.linear.design import LOOKAHEAD, Design, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
+from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.dual_state import DualProblem
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
 from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import (

@@ -1,0 +1,156 @@
+"""Scores of words in segmented text that equal those of SIGHAN's `score`; `table()` rounds as the script prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from mtlstruct.errors import FormatError
+from mtlstruct.evaluation.counts import Counts, Sentences, percent
+
+
+@dataclass(frozen=True)
+class Recall:
+    """How many gold words there are of a sort, and how many of them were missed."""
+
+    total: int
+    missed: int
+
+    @property
+    def rate(self) -> float | None:
+        """The part that was found, from 0 to 1; None if there are no such words."""
+        return 1 - self.missed / self.total if self.total else None
+
+    @property
+    def percent(self) -> float | None:
+        """The rate times 100."""
+        return None if self.rate is None else 100 * self.rate
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """What SIGHAN's script says. `iv` and `oov` are the words in and out of the vocabulary, if one was given.
+
+    Tokens are characters.
+    """
+
+    words: Counts
+    sentences: int
+    tokens: int
+    iv: Recall | None = None
+    oov: Recall | None = None
+
+    @property
+    def oov_rate(self) -> float | None:
+        """The percent of gold words that are not in the vocabulary."""
+        return None if self.oov is None else percent(self.oov.total, self.words.gold)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The scores under the names that `score --json` prints; a recall of no words at all is None."""
+        known = {}
+        if self.iv and self.oov:
+            known = {"r_iv": self.iv.percent, "r_oov": self.oov.percent, "oov_rate": self.oov_rate}
+        return self.words.as_dict() | known | {"sentences": self.sentences, "tokens": self.tokens}
+
+    def table(self) -> str:
+        """The summary that the script prints, as far as it does not tell of its way to align the words."""
+        recall = _part(self.words.correct, self.words.gold)
+        precision = _part(self.words.correct, self.words.predicted)
+        f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+        lines = [
+            f"=== TOTAL TRUE WORD COUNT:\t{self.words.gold}",
+            f"=== TOTAL TEST WORD COUNT:\t{self.words.predicted}",
+            f"=== TOTAL TRUE WORDS RECALL:\t{recall:.3f}",
+            f"=== TOTAL TEST WORDS PRECISION:\t{precision:.3f}",
+            f"=== F MEASURE:\t{f1:.3f}",
+        ]
+        if self.iv and self.oov:
+            lines += [
+                f"=== OOV Rate:\t{_part(self.oov.total, self.words.gold):.3f}",
+                f"=== OOV Recall Rate:\t{_rate(self.oov)}",
+                f"=== IV Recall Rate:\t{_rate(self.iv)}",
+            ]
+        return "\n".join(lines) + "\n"
+
+
+def _rate(recall: Recall) -> str:
+    return "--" if recall.rate is None else f"{recall.rate:.3f}"
+
+
+def word_scores(
+    gold: Sentences, predicted: Sentences, vocabulary: Set[str] | None = None, *, source: str = "prediction"
+) -> WordScores:
+    """Scores segmentations, the words of each line.
+
+    The script aligns the two lines with `diff`, so the right words are a longest common subsequence. (GNU diff
+    takes short cuts: on a segmenter's output for 100,000 words it lost one pair that is counted here.)
+    """
+    lines = list(zip_longest(gold, predicted, fillvalue=()))
+    _check_text(lines, source)
+    found = [hit for line in lines for hit in _found(*line)]
+    words = Counts(len(found), sum(map(len, predicted)), sum(found))
+    sentences, tokens = sum(map(bool, gold)), sum(len(word) for line in gold for word in line)
+    if vocabulary is None:
+        return WordScores(words, sentences, tokens)
+    known = [word in vocabulary for line in gold for word in line]
+    seen = Counter(zip(known, found, strict=True))
+    iv, oov = (Recall(seen[sort, True] + seen[sort, False], seen[sort, False]) for sort in (True, False))
+    return WordScores(words, sentences, tokens, iv, oov)
+
+
+def _found(gold: Sequence[str], predicted: Sequence[str]) -> list[bool]:
+    """Which of the gold words are in a longest common subsequence with the predicted ones."""
+    if list(gold) == list(predicted):
+        return [True] * len(gold)
+    found = [False] * len(gold)
+    steps = _subsequence_steps(gold, predicted)
+    i, j = len(gold), len(predicted)
+    while i and j:
+        if steps[j] >> (i - 1) & 1:  # gold word i adds nothing here
+            i -= 1
+        elif not steps[j - 1] >> (i - 1) & 1:  # it added as much without predicted word j
+            j -= 1
+        else:
+            i, j = i - 1, j - 1
+            found[i] = True
+    return found
+
+
+def _subsequence_steps(gold: Sequence[str], predicted: Sequence[str]) -> list[int]:
+    """Bit i of entry j is 0 where gold word i lengthens the common subsequence with the first j predicted words.
+
+    All columns of the usual table at once, as one big integer a row (Crochemore and others, 2001).
+    """
+    places: dict[str, int] = {}
+    for i, word in enumerate(gold):
+        places[word] = places.get(word, 0) | 1 << i
+    every = (1 << len(gold)) - 1
+    steps = [every]
+    for word in predicted:
+        row = steps[-1]
+        hit = row & places.get(word, 0)
+        steps.append((row + hit | row - hit) & every)
+    return steps
+
+
+def _part(count: int, total: int) -> float:
+    return count / total if total else 0.0
+
+
+def _check_text(lines: list[tuple[Sequence[str], Sequence[str]]], source: str) -> None:
+    """Both must have the same text on each line; a line that is not there is empty."""
+    for number, line in enumerate(lines, 1):
+        expected, got = map("".join, line)
+        if expected != got:
+            raise FormatError(source, number, _difference(expected, got))
+
+
+def _difference(expected: str, got: str) -> str:
+    """Where two texts part, with a few characters of each."""
+    same = (a == b for a, b in zip(expected, got, strict=False))
+    at = next((i for i, equal in enumerate(same) if not equal), min(len(expected), len(got)))
+    span = slice(max(0, at - 5), at + 10)
+    return f"expected the text of gold, {expected[span]!r} around character {at + 1}, got {got[span]!r}"

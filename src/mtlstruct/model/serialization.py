@@ -1,0 +1,429 @@
+"""The model file: a header and arrays, and the checks that make a model of them again.
+
+Loading trusts nothing: every number is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system import archive
+from mtlstruct.corpus import MOST_COLUMNS
+from mtlstruct.errors import ModelFileError, MtlError
+from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.features.arcs.as_items import ArcItems
+from mtlstruct.features.arcs.index import KIND
+from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS
+from mtlstruct.features.arcs.plan import CLASSES, make_plan
+from mtlstruct.features.index import FeatureIndex
+from mtlstruct.features.vocabulary import PairTable, Vocabulary
+from mtlstruct.formats.normalization import NORMALIZERS
+from mtlstruct.linear.label_support import Support
+from mtlstruct.model.model import Index, Model
+from mtlstruct.structures import STRUCTURES, Structure, TreeStructure, structures_of
+from mtlstruct.templates import TemplateSet
+
+FORMAT = "mtlstruct model"
+VERSION = 2
+TAGS = ("bie", "bmes")
+RELATIONS = "relations"
+"""Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def write(model: Model, path: str | Path) -> None:
+    """Write a model file: whole, or not at all."""
+    archive.write(path, {"format": FORMAT, "version": VERSION} | _header(model), _arrays(model))
+
+
+def read(path: str | Path) -> Model:
+    """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+    header, arrays = archive.read(path)
+    if header.get("format") != FORMAT:
+        raise ModelFileError(f"{path}: not a model file of mtlstruct")
+    if header.get("version") != VERSION:
+        raise ModelFileError(
+            f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
+        )
+    name = header.get("structure")
+    if not isinstance(name, str) or name not in STRUCTURES:
+        raise ModelFileError(
+            f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
+        )
+    try:
+        return _model(header, arrays)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
+    except (
+        KeyError,
+        ValueError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        OverflowError,
+        MtlError,
+    ) as error:
+        raise ModelFileError(f"{path}: the model file is damaged: {type(error).__name__}: {error}") from None
+
+
+def _header(model: Model) -> dict[str, Any]:
+    """What model.json says of a model, and of its second stage."""
+    header: dict[str, Any] = {
+        "structure": model.structure.name,
+        "labels": list(model.labels),
+        "templates": model.templates.text(),
+        "live": list(model.live),
+        "normalize": model.index.normalize,
+        "facts": model.facts,
+    }
+    if model.templates.lists:
+        header["lists"] = {name: list(entries) for name, entries in model.templates.lists.items()}
+    if model.relations is not None:
+        header[RELATIONS] = _header(model.relations)
+    return header
+
+
+def _arrays(model: Model) -> dict[str, NDArray[Any]]:
+    arrays: dict[str, NDArray[Any]] = {
+        "templates/mu": model.mu,
+        "templates/norm": model.norm,
+        "templates/features": model.features,
+    }
+    for n, weights in enumerate(model.weights):
+        arrays[f"weights/{n}"] = weights
+    if model.relations is not None:
+        second = _arrays(model.relations)
+        arrays |= {f"{RELATIONS}/{name}": array for name, array in second.items()}
+    return arrays | index_arrays(model.index)
+
+
+def _model(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], columns: list[str] | None = None
+) -> Model:
+    """The model of a header and all its arrays; `columns` are the names of the first stage's, if it is the second."""
+    require(_are_strings(header["labels"]), "labels must be a list of strings")
+    labels = tuple(header["labels"])
+    require(len(set(labels)) == len(labels), "labels repeat")
+    structure = STRUCTURES[header["structure"]](len(labels))
+    facts = header["facts"]
+    require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
+    task = facts.get("task")
+    require(
+        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
+    )
+    require(facts.get("tags") in TAGS, "unknown tags")
+    require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
+    require(
+        type(facts.get("columns")) is int and 1 <= facts["columns"] <= MOST_COLUMNS,
+        f"columns must be a number from 1 to {MOST_COLUMNS}",
+    )
+    templates = TemplateSet.parse(
+        header["templates"], path="the model's templates", lists=_load_lists(header)
+    ).resolved(_load_names(facts) if columns is None else columns)
+    if facts.get("share_identical"):
+        templates = templates.shared()
+    _check_left_out(facts, len(templates))
+    _check_groups(facts)
+    live = tuple(header["live"])
+    require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
+    require(list(live) == sorted(set(live)), "live templates out of order")
+    require(header["normalize"] in NORMALIZERS, f"unknown normalisation {header['normalize']!r}")
+    kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1], np.int64))}
+    seen = templates if columns is None else ArcItems(templates).templates
+    index = load_index(arrays, seen.select(live), kind_of, header["normalize"])
+    if facts.get("label_support") == "seen":
+        index = load_support(arrays, index, next(iter(kind_of.values())), len(labels))
+    _check_temperature(facts.get("temperature", 1.0))
+    index.templates.check_columns(facts["columns"])
+    model = Model(
+        structure=structure,
+        labels=labels,
+        templates=templates,
+        live=live,
+        index=index,
+        weights=_load_weights(arrays, index, structure),
+        mu=vector(arrays["templates/mu"], len(templates), np.float64),
+        norm=vector(arrays["templates/norm"], len(templates), np.float64),
+        features=vector(arrays["templates/features"], len(templates), np.int64),
+        facts=facts,
+        relations=_load_relations(header, arrays, facts),
+    )
+    known = set(_arrays(model))
+    require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
+    return model
+
+
+def _load_relations(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
+) -> Model | None:
+    if RELATIONS not in header:
+        return None
+    require(facts["task"] == "dependency", "a second stage is for trees")
+    require(RELATIONS not in header[RELATIONS], "a second stage has no second stage")
+    inside = f"{RELATIONS}/"
+    own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
+    second = _model(header[RELATIONS], own, _load_names(facts))
+    require(second.alone, "a second stage must be for classes")
+    second.templates.check_columns(facts["columns"])
+    require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
+    return second
+
+
+def _check_temperature(value: Any) -> None:
+    number = isinstance(value, float | int) and not isinstance(value, bool)
+    require(number and 0 < value < math.inf, "the temperature must be a positive number")
+
+
+def _check_left_out(facts: dict[str, Any], templates: int) -> None:
+    constant, identical = facts.get("constant", []), facts.get("identical", [])
+    require(isinstance(constant, list) and isinstance(identical, list), "lists of templates expected")
+    require(all(isinstance(pair, list) and len(pair) == 2 for pair in identical), "pairs expected")
+    numbers = [*constant, *(j for pair in identical for j in pair)]
+    require(
+        all(type(j) is int and 0 <= j < templates for j in numbers), "templates left out are out of range"
+    )
+
+
+def _check_groups(facts: dict[str, Any]) -> None:
+    groups = facts.get("groups", {})
+    require(
+        isinstance(groups, dict) and _are_strings(list(groups.values())),
+        "groups of keys must be strings",
+    )
+
+
+def _load_names(facts: dict[str, Any]) -> list[str]:
+    """The names of the columns, as many as there are columns or none."""
+    names = facts.get("names", [])
+    require(
+        _are_strings(names) and len(names) in (0, facts["columns"]),
+        "names of columns must be a list of strings",
+    )
+    return list(names)
+
+
+def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    lists = header.get("lists", {})
+    require(isinstance(lists, dict), "lists must be an object")
+    require(all(map(_are_strings, lists.values())), "a list must be a list of strings")
+    return {name: tuple(entries) for name, entries in lists.items()}
+
+
+def _load_weights(
+    arrays: dict[str, NDArray[Any]], index: Index, structure: Structure
+) -> tuple[NDArray[np.float32], ...]:
+    out = []
+    kinds = [site.kind for site in structure.sites(np.array([0, 1], np.int64))]
+    for n, (kind, width) in enumerate(zip(kinds, structure.widths(), strict=True)):
+        shape = (attributes_of(index, kind) + 1, width)
+        if n == 0 and isinstance(index, FeatureIndex) and index.support is not None:
+            shape = (index.support.features + 1, 1)
+        weights = arrays[f"weights/{n}"]
+        require(weights.dtype == np.float32 and weights.shape == shape, "weights of a wrong shape")
+        require(bool(np.isfinite(weights).all()), "weights that are not finite")
+        out.append(weights)
+    return tuple(out)
+
+
+# ---------------------------------------------------------------- the index
+
+
+def index_arrays(index: Index) -> dict[str, NDArray[Any]]:
+    """What a model file keeps of an index, by name."""
+    if isinstance(index, FeatureIndex):
+        some = index.support
+        listed: Arrays = {} if some is None else {"support/ptr": some.ptr, "support/labels": some.labels}
+        return {"index/sizes": index.sizes, **listed} | _token_arrays(index)
+    own = {"index/sizes": index.sizes, "arcs/table": index.table, "arcs/first": index.first}
+    return own | {"words/sizes": index.words.sizes} | _token_arrays(index.words)
+
+
+def load_index(found: Arrays, templates: TemplateSet, kind_of: Mapping[str, str], normalize: str) -> Index:
+    """The index of these templates; ModelFileError for arrays that do not fit them or each other.
+
+    kind_of    the kinds of sites there are, by the letter of the templates that look there
+    """
+    kinds = tuple(kind_of[template.kind] for template in templates)
+    sizes = vector(found["index/sizes"], len(templates), np.int64)
+    require(bool((sizes >= 0).all()), "sizes of templates below 0")
+    if KIND in kind_of.values():
+        return _load_arcs(found, templates, normalize, sizes)
+    return _load_tokens(found, templates, kinds, normalize, sizes)
+
+
+def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureIndex:
+    """The same index with the labels that attributes of a kind, its first, have weights for."""
+    require(isinstance(index, FeatureIndex), "arcs have no labels")
+    assert isinstance(index, FeatureIndex)
+    attributes = attributes_of(index, kind)
+    ptr = vector(found["support/ptr"], attributes + 2, np.int64)
+    labels = array_of(found["support/labels"], np.int32)
+    require(ptr[0] == 0 and ptr[-2] == ptr[-1] == len(labels), "labels of attributes out of place")
+    require(bool((np.diff(ptr) >= 0).all()), "labels of attributes out of place")
+    _check_range(labels, width)
+    inside = np.ones(len(labels), np.bool_)
+    inside[ptr[:-2][np.diff(ptr[:-1]) > 0]] = False  # the first of an attribute follows nothing
+    require(bool((np.diff(labels, prepend=0)[inside] > 0).all()), "labels of an attribute do not rise")
+    return replace(index, support=Support(ptr, labels, width))
+
+
+def attributes_of(index: Index, kind: str) -> int:
+    """How many attributes the templates of a kind have."""
+    return sum(int(size) for size, own in zip(index.sizes, index.kinds, strict=True) if own == kind)
+
+
+def _token_arrays(index: FeatureIndex) -> dict[str, NDArray[Any]]:
+    out: dict[str, NDArray[Any]] = {}
+    for n, vocabulary in enumerate(index.vocabularies):
+        out[f"streams/{n}/bytes"] = vocabulary.bytes_
+        out[f"streams/{n}/ptr"] = vocabulary.ptr
+        out[f"streams/{n}/slots"] = vocabulary.slots
+    for n, table in enumerate(index.tables):
+        out[f"joins/{n}/pairs"] = table.pairs
+        out[f"joins/{n}/slots"] = table.slots
+    for n, map_ in enumerate(index.maps):
+        out[f"maps/{n}"] = map_
+    return out
+
+
+def _load_tokens(
+    arrays: Arrays,
+    templates: TemplateSet,
+    kinds: tuple[str, ...],
+    normalize: str,
+    attributes: NDArray[np.int64],
+) -> FeatureIndex:
+    index = FeatureIndex(templates, kinds, normalize, (), (), (), attributes)
+    plan = index.plan
+    vocabularies = tuple(_load_vocabulary(arrays, n) for n in range(len(plan.streams)))
+    counts = [len(v) for v in vocabularies]
+    tables = []
+    for n, join in enumerate(plan.joins):
+        table = PairTable(
+            array_of(arrays[f"joins/{n}/pairs"], np.int64), array_of(arrays[f"joins/{n}/slots"], np.int32)
+        )
+        _check_slots(table.slots, len(table))
+        _check_range(table.left(), counts[join.left])
+        _check_range(table.right(), counts[join.stream])
+        tables.append(table)
+        counts.append(len(table))
+    sizes = [1 if use.node < 0 else counts[use.node] for use in plan.uses]
+    maps = tuple(
+        _load_map(arrays[f"maps/{r}"], sizes[r], int(attributes[j])) for r, j in enumerate(plan.owners)
+    )
+    return FeatureIndex(templates, kinds, normalize, vocabularies, tuple(tables), maps, attributes)
+
+
+def _load_vocabulary(arrays: Arrays, n: int) -> Vocabulary:
+    blob = array_of(arrays[f"streams/{n}/bytes"], np.uint8)
+    ptr = array_of(arrays[f"streams/{n}/ptr"], np.int64)
+    slots = array_of(arrays[f"streams/{n}/slots"], np.int32)
+    require(len(ptr) >= 1 and ptr[0] == 0 and ptr[-1] == len(blob), "vocabulary offsets do not fit its text")
+    require(bool(np.all(np.diff(ptr) >= 0)), "vocabulary offsets fall")
+    _check_slots(slots, len(ptr) - 1)
+    bytes(blob).decode()  # must be text
+    inner = ptr[(ptr > 0) & (ptr < len(blob))]
+    require(bool(np.all(blob[inner] & 0xC0 != 0x80)), "vocabulary offsets cut a character in two")
+    return Vocabulary(blob, ptr, slots)
+
+
+def _load_map(map_: NDArray[Any], values: int, attributes: int) -> NDArray[np.int32]:
+    map_ = vector(map_, values + 1, np.int32)
+    require(
+        attributes >= 0 and int(map_.min()) >= -1 and int(map_.max()) < attributes, "attribute out of range"
+    )
+    require(map_[-1] == -1, "the map of a template does not end with 'unknown'")
+    return map_
+
+
+# ---------------------------------------------------------------- arcs
+
+
+def _load_arcs(found: Arrays, templates: TemplateSet, normalize: str, sizes: NDArray[np.int64]) -> ArcIndex:
+    slots = make_plan(templates).words
+    word_sizes = vector(found["words/sizes"], len(slots), np.int64)
+    words = _load_tokens(found, slots, ("node",) * len(slots), normalize, word_sizes)
+    table = found["arcs/table"]
+    require(table.dtype == np.int64 and table.ndim == 2, "expected a table of int64")
+    index = ArcIndex(templates, words, table, array_of(found["arcs/first"], np.int64), sizes)
+    _check_tables(index)
+    return index
+
+
+def _check_tables(index: ArcIndex) -> None:
+    plan, first = index.plan, index.first
+    count = len(plan.bases) + len(plan.sources)
+    most = max((len(js) for js in plan.templates_of), default=1)
+    require(
+        len(first) == count + 1 and first[0] == 0 and first[-1] == len(index.table), "tables out of place"
+    )
+    require(index.table.shape[1] == 1 + max(1, most), "tables of a wrong width")
+    sizes = np.diff(first)
+    require(bool((sizes >= 8).all() and (sizes & (sizes - 1) == 0).all()), "hash table of an odd size")
+    for node in range(count):
+        rows = index.table[first[node] : first[node + 1]]
+        keys = rows[:, 0]
+        require(bool((keys == EMPTY).any() and (keys >= EMPTY).all()), "hash table without a free row")
+        if node >= len(plan.bases):
+            numbers = rows[keys != EMPTY, 1]
+            require(bool(((numbers >= 0) & (numbers < 2**31)).all()), "numbers of pairs out of range")
+            continue
+        for k, j in enumerate(plan.templates_of[node]):
+            _check_records(rows[keys != EMPTY, 1 + k], int(index.sizes[j]))
+
+
+def _check_records(records: NDArray[np.int64], size: int) -> None:
+    """Every attribute that a record can lead to must be one of its template."""
+    seen = records & ((1 << MASK_BITS) - 1)
+    require(bool((seen < 1 << CLASSES).all()), "classes out of range")
+    ones = np.zeros(len(records), np.int64)
+    for c in range(CLASSES):
+        ones += seen >> c & 1
+    start = records >> MASK_BITS
+    require(bool((start >= 0).all() and (start + ones <= size).all()), "attribute out of range")
+
+
+# ---------------------------------------------------------------- checks
+
+
+def array_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """The array, if it is a vector of that type."""
+    require(array.dtype == dtype and array.ndim == 1, f"expected a vector of {np.dtype(dtype)}")
+    return array
+
+
+def vector(array: NDArray[Any], length: int, dtype: Any) -> NDArray[Any]:
+    """The array, if it is a vector of that type and length, of numbers that are finite."""
+    require(len(array_of(array, dtype)) == length, f"expected {length} entries, got {len(array)}")
+    require(dtype != np.float64 or bool(np.isfinite(array).all()), "numbers that are not finite")
+    return array
+
+
+def _check_slots(slots: NDArray[np.int32], entries: int) -> None:
+    """A hash table must have a power-of-two size, point at its entries, and have a free slot to end a search."""
+    size = len(slots)
+    require(size >= 8 and size & (size - 1) == 0, "hash table of an odd size")
+    require(int(slots.min()) == -1 and int(slots.max()) < entries, "hash table out of range")
+
+
+def _check_range(numbers: NDArray[np.int64], limit: int) -> None:
+    if len(numbers):
+        require(int(numbers.min()) >= 0 and int(numbers.max()) < limit, "join out of range")
+
+
+def _are_strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
+def require(truth: bool, problem: str) -> None:
+    """Refuses a file with a problem."""
+    if not truth:
+        raise ModelFileError(problem)
