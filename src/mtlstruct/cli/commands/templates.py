@@ -11,6 +11,7 @@ import typer
 
 from mtlstruct.cli.common import EncodingOption, JsonOption, print_json
 from mtlstruct.cli.errors import complain
+from mtlstruct.cli.lazy import add_lazy_command
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="templates",
     help="Make, check and convert template files.",
+    add_completion=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -44,6 +47,14 @@ OutOption = Annotated[Path | None, typer.Option("-o", "--out", help="Where to wr
 def _top(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
+
+
+add_lazy_command(
+    app,
+    "select",
+    "templates_select:select",
+    "Write the smaller template file: the lines worth keeping, in their order.",
+)
 
 
 # ---------------------------------------------------------------- generate

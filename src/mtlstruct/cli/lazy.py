@@ -1,0 +1,41 @@
+"""Commands whose module is imported when they run, so that `mtlstruct --help` imports none of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+
+def add_lazy_command(app: typer.Typer, name: str, target: str, summary: str) -> None:
+    """Add a command to an application.
+
+    Parameters
+    ----------
+    target : str
+        "module:name" below `mtlstruct.cli.commands`, of a function or an application.
+    summary : str
+        The first line of the help of the command, which the list of commands shows.
+    """
+
+    class LazyCommand(TyperCommand):
+        origin = target
+
+        def make_context(
+            self, info_name: str | None, args: list[str], parent: Any = None, **more: Any
+        ) -> Any:
+            found = load_target(self.origin)
+            if not isinstance(found, typer.Typer):
+                command, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
+                found.command(name)(command)
+            return typer.main.get_command(found).make_context(info_name, args, parent, **more)
+
+    app.command(name, cls=LazyCommand, help=summary)(lambda: None)
+
+
+def load_target(target: str) -> Any:
+    """Import the function or application that a target names."""
+    module, _, name = target.partition(":")
+    return getattr(import_module(f"mtlstruct.cli.commands.{module}"), name)
