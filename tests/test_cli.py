@@ -144,9 +144,9 @@ def test_words_of_options_are_those_of_the_tables() -> None:
     from mtlstruct.formats.segmented import TAGS
     from mtlstruct.solvers import LEARNERS
     from mtlstruct.templates import PRESETS
-    from mtlstruct.training.methods import RECIPES
+    from mtlstruct.training.methods import METHODS
 
-    assert set(common.Method) == set(RECIPES)
+    assert set(common.Method) == set(METHODS)
     assert set(common.Solver) == set(LEARNERS)
     assert set(common.Normalize) == set(NORMALIZERS)
     assert set(common.Tags) == set(TAGS)

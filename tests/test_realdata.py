@@ -1,6 +1,7 @@
 """The figures of the paper's corpora. Slow: scripts/test-real runs them, and they skip loudly without the data."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.tasks import base as scoring
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
 from mtlstruct.tuning import study as studies
@@ -221,7 +222,7 @@ def test_danish_trees_reach_the_papers_scores(danish_arcs):
         silent,
     )
     assert labelled.fit.converged
-    gold, model = danish("test"), with_labels(training.model, labelled.model)
+    gold, model = danish("test"), replace(training.model, relations=labelled.model)
     scores = scoring.scores_of(model, gold, model.predict(gold))
     print(f"with labels: {scoring.headline(scores)}")
     assert scores.las >= 84.8

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtlstruct._system.digest import to_json
 from mtlstruct.cli.errors import complain
 from mtlstruct.errors import MtlError
 
@@ -65,16 +65,3 @@ def warn_uncalibrated(model: Model, path: Path) -> None:
 def print_json(value: Any) -> None:
     """One value on stdout, on one line."""
     print(to_json(value))
-
-
-def to_json(value: Any) -> str:
-    """JSON that every reader takes: what is not a finite number becomes null."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

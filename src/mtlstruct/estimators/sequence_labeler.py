@@ -32,7 +32,7 @@ class SequenceLabeler(Labelling):
         Where to look; None for feature dicts.
     method : str
         mtl weighs and drops templates, svm takes all alike, crf-l2 and crf-l1 maximise the likelihood; any row of
-        `recipes.RECIPES`.
+        `training.methods.METHODS`.
     c : float
         What errors cost against the norm of the weights.
     p : float, optional

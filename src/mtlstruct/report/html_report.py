@@ -6,7 +6,6 @@ scripts of the page only draw them. What is not known (no log, no data) is left 
 
 from __future__ import annotations
 
-import math
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlstruct import __version__, web
+from mtlstruct._system.digest import finite
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.error_analysis import Assessment, assess
 from mtlstruct.explain.top_features import telling
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report.tables import dropped
-from mtlstruct.report.trace import Trace, read
+from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -42,7 +42,7 @@ def report_of(
     model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
 ) -> web.Page:
     """What Model.report does: reads the log, looks at the data."""
-    trace = None if log is None else read(log)
+    trace = None if log is None else RunLog.read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
     assessment = None if data is None else assess(model, data, source)
@@ -54,7 +54,7 @@ def make_report(
     *,
     name: str = "model",
     size: int | None = None,
-    trace: Trace | None = None,
+    trace: RunLog | None = None,
     assessment: Assessment | None = None,
 ) -> web.Page:
     """The report of a model. `name` and `size` (in bytes) are those of its file."""
@@ -72,7 +72,7 @@ def contents(
     *,
     name: str,
     size: int | None = None,
-    trace: Trace | None = None,
+    trace: RunLog | None = None,
     assessment: Assessment | None = None,
 ) -> dict[str, Any]:
     """All that the page knows, as JSON."""
@@ -90,7 +90,7 @@ def contents(
     }
     if model.relations is not None:
         found["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    return {key: _finite(value) for key, value in found.items()}
+    return {key: finite(value) for key, value in found.items()}
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _cells(model: Model, j: int) -> str:
     return {0: "one cell", 1: "one cell", 2: "two cells"}.get(count, "three or more")
 
 
-def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any]:
+def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, Any]:
     stages = [model] if model.relations is None else [model, model.relations]
     indexes = [stage.index for stage in stages]
     words = [index.words if isinstance(index, ArcIndex) else index for index in indexes]
@@ -164,7 +164,7 @@ def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any
     }
 
 
-def _run(trace: Trace) -> dict[str, Any]:
+def _run(trace: RunLog) -> dict[str, Any]:
     command = trace.run.get("command") or []
     return {
         "command": shlex.join(command) if len(command) > 1 else None,
@@ -216,14 +216,3 @@ def _features(model: Model) -> list[dict[str, Any]]:
         }
         for weight in heaviest
     ]
-
-
-def _finite(value: Any) -> Any:
-    """Replace numbers that are not finite by null. Nothing is rounded here: the page rounds what it prints."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value

@@ -12,7 +12,6 @@ from typing import Any
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.model.model import Model
 from mtlstruct.solvers import Watch as Callback
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -49,11 +48,6 @@ def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> T
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
     return ArcItems(templates).arcs
-
-
-def with_labels(trees: Model, labels: Model) -> Model:
-    """The model of trees with its second stage."""
-    return replace(trees, relations=labels)
 
 
 def _of_items(options: Options) -> Options:

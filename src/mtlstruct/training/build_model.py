@@ -18,7 +18,7 @@ from mtlstruct.solvers import Fit
 from mtlstruct.structures import Structure
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.blocks import blocks_of, stacked, with_support
-from mtlstruct.training.methods import exponent, recipe, regularizer, solver_of
+from mtlstruct.training.methods import exponent, method_spec, regularizer, solver_of
 from mtlstruct.training.options import Options
 
 
@@ -112,5 +112,5 @@ def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
         "tokens": corpus.tokens,
         "sparse": regularizer(options.method, options.p).sparse,
         **fit.figures(),
-        **({"temperature": 1.0} if recipe(options.method).likelihood else {}),
+        **({"temperature": 1.0} if method_spec(options.method).likelihood else {}),
     }

@@ -15,7 +15,7 @@ from mtlstruct.solvers import LEARNERS, Coordinate, CuttingPlane, Learner, Mira,
 
 
 @dataclass(frozen=True)
-class Recipe:
+class MethodSpec:
     """A method: what it minimises, and the solvers that can, the first by default.
 
     p        where -p has a meaning, its default
@@ -43,35 +43,35 @@ def _p_block(p: float) -> Regularizer:
 
 BOTH = ("coordinate", "cutting-plane")
 
-RECIPES: dict[str, Recipe] = {
-    "mtl": Recipe(BlockL1Squared, Hamming, BOTH),
-    "svm": Recipe(L2, Hamming, BOTH),
-    "pmtl": Recipe(_p_block, Hamming, BOTH, p=4 / 3),
-    "mixed": Recipe(Mixed, Hamming, BOTH, p=2.0),
-    "group-lasso": Recipe(GroupLasso, Hamming, BOTH),
-    "mira": Recipe(L2, Hamming, ("mira",), epochs=10),
-    "crf-l2": Recipe(L2, Free, ("lbfgs",)),
-    "crf-l1": Recipe(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
-    "irw-crf": Recipe(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
-    "online-mkl": Recipe(BlockL1Squared, Hamming, ("proximal",), epochs=20),
+METHODS: dict[str, MethodSpec] = {
+    "mtl": MethodSpec(BlockL1Squared, Hamming, BOTH),
+    "svm": MethodSpec(L2, Hamming, BOTH),
+    "pmtl": MethodSpec(_p_block, Hamming, BOTH, p=4 / 3),
+    "mixed": MethodSpec(Mixed, Hamming, BOTH, p=2.0),
+    "group-lasso": MethodSpec(GroupLasso, Hamming, BOTH),
+    "mira": MethodSpec(L2, Hamming, ("mira",), epochs=10),
+    "crf-l2": MethodSpec(L2, Free, ("lbfgs",)),
+    "crf-l1": MethodSpec(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
+    "irw-crf": MethodSpec(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
+    "online-mkl": MethodSpec(BlockL1Squared, Hamming, ("proximal",), epochs=20),
 }
 
 ONLINE = ("mira",)
 """Solvers that make a number of epochs and prove nothing."""
 
 
-def recipe(method: str) -> Recipe:
+def method_spec(method: str) -> MethodSpec:
     """The row of a method."""
-    if method not in RECIPES:
-        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(RECIPES)}")
-    return RECIPES[method]
+    if method not in METHODS:
+        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
+    return METHODS[method]
 
 
 def exponent(method: str, p: float | None) -> float | None:
     """The p in force: the one given, or the method's own; refuses one that the method would not use."""
-    default = recipe(method).p
+    default = method_spec(method).p
     if p is not None and default is None:
-        having = ", ".join(name for name, row in RECIPES.items() if row.p is not None)
+        having = ", ".join(name for name, row in METHODS.items() if row.p is not None)
         raise IncompatibleError(f"method {method!r} has no p: expected p with one of {having}")
     return default if p is None else p
 
@@ -79,12 +79,12 @@ def exponent(method: str, p: float | None) -> float | None:
 def regularizer(method: str, p: float | None = None) -> Regularizer:
     """The regularizer of a method."""
     p = exponent(method, p)
-    return recipe(method).regularizer() if p is None else recipe(method).regularizer(p)
+    return method_spec(method).regularizer() if p is None else method_spec(method).regularizer(p)
 
 
 def solver_of(method: str, solver: str | None) -> str:
     """The solver in force: the one given, or the method's first; refuses one that cannot minimise its objective."""
-    known = recipe(method).solvers
+    known = method_spec(method).solvers
     if solver is not None and solver not in known:
         raise IncompatibleError(
             f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"

@@ -79,9 +79,9 @@ def _labels(options: Options) -> bool:
 
 
 def _likelihood(options: Options) -> bool:
-    from mtlstruct.training.methods import recipe
+    from mtlstruct.training.methods import method_spec
 
-    return recipe(options.method).likelihood
+    return method_spec(options.method).likelihood
 
 
 def _cutting_plane(options: Options) -> bool:
@@ -223,9 +223,9 @@ class Options:
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
-        from mtlstruct.training.methods import recipe
+        from mtlstruct.training.methods import method_spec
 
-        if recipe(self.method).epochs is not None:
+        if method_spec(self.method).epochs is not None:
             raise IncompatibleError(
                 f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
@@ -255,9 +255,9 @@ class Options:
     def stop(self) -> Stop:
         """Return the stopping rule: by the gap if nothing is given, or the method's own."""
         from mtlstruct.solvers.base import Stop
-        from mtlstruct.training.methods import recipe
+        from mtlstruct.training.methods import method_spec
 
-        row = recipe(self.method)
+        row = method_spec(self.method)
         unsaid = self.gap is None and self.epsilon is None
         eta = row.eta if self.eta is None and unsaid else self.eta
         passes = self.max_iter or row.epochs or MAX_PASSES

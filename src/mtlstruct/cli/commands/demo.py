@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
-from mtlstruct.cli.training_run import TrainingRun, log_beside
+from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.errors import MtlError
+from mtlstruct.training.run_log import RunLog, log_beside
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -174,7 +175,6 @@ def _draw(weights: list[TemplateWeight], path: Path) -> None:
 
 def _report(place: Files, model: Model) -> None:
     from mtlstruct.evaluation.error_analysis import assess
-    from mtlstruct.report import trace
     from mtlstruct.report.html_report import make_report
     from mtlstruct.tasks import base as scoring
 
@@ -183,7 +183,7 @@ def _report(place: Files, model: Model) -> None:
         model,
         name=place.model.name,
         size=place.model.stat().st_size,
-        trace=trace.read(log_beside(place.model)),
+        trace=RunLog.read(log_beside(place.model)),
         assessment=assess(model, scoring.read_for(model, place.test, "utf-8"), str(place.test)),
     )
     page.save(place.report)

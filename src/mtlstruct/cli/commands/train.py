@@ -20,8 +20,9 @@ from mtlstruct.cli.common import (
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.training_run import LOG_SUFFIX, TrainingRun, log_beside
+from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.training.options import Options
+from mtlstruct.training.run_log import LOG_SUFFIX, log_beside
 
 
 @with_options()

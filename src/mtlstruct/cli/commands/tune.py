@@ -12,9 +12,10 @@ from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, print_
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.training_run import TrainingRun, log_beside
+from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
+from mtlstruct.training.run_log import log_beside
 
 HELD_OUT = 0.2
 """The share that is held out if nothing else is said."""
