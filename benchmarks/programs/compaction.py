@@ -19,7 +19,7 @@ from mtlstruct.features.pruning import compact
 from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.blocks import blocks_of, stacked
+from mtlstruct.training.build_model import blocks_of, stacked
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of, train
 

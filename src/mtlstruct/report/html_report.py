@@ -16,7 +16,7 @@ from mtlstruct import __version__, web
 from mtlstruct._system.digest import finite
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.error_analysis import Assessment, assess
-from mtlstruct.explain.top_features import telling
+from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report.tables import dropped
 from mtlstruct.training.run_log import RunLog
@@ -212,7 +212,7 @@ def _features(model: Model) -> list[dict[str, Any]]:
     return [
         {
             "index": weight.index,
-            "list": [[f.text, f.part, f.weight] for f in telling(model, weight.index, count)],
+            "list": [[f.text, f.part, f.weight] for f in top_features(model, weight.index, count)],
         }
         for weight in heaviest
     ]
