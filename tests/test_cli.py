@@ -7,14 +7,13 @@ import io
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from commands import TRAIN, WORDS, Ran, Run
 
 from mtlstruct import cli
 from mtlstruct._system.atomic_write import replacing
-from mtlstruct.cli import common
 
 TEMPLATES = "# words and tags\nU0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
 CHARACTERS = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,0]/%x[1,0]\nB\n"
@@ -140,17 +139,20 @@ def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_words_of_options_are_those_of_the_tables() -> None:
+    from mtlstruct.cli.commands import templates
     from mtlstruct.formats.normalization import NORMALIZERS
     from mtlstruct.formats.segmented import TAGS
     from mtlstruct.solvers import LEARNERS
     from mtlstruct.templates import PRESETS
     from mtlstruct.training.methods import METHODS
+    from mtlstruct.training.options import TYPES
 
-    assert set(common.Method) == set(METHODS)
-    assert set(common.Solver) == set(LEARNERS)
-    assert set(common.Normalize) == set(NORMALIZERS)
-    assert set(common.Tags) == set(TAGS)
-    assert ", ".join(PRESETS) == cli.templates.PRESETS
+    words = {name: get_args(kind) for name, kind in TYPES.items()}
+    assert set(words["method"]) == set(METHODS)
+    assert set(get_args(words["solver"][0])) == set(LEARNERS)
+    assert set(words["normalize"]) == set(NORMALIZERS)
+    assert set(words["tags"]) == set(TAGS)
+    assert ", ".join(PRESETS) == templates.PRESETS
 
 
 def test_defaults_are_those_of_training(run: Run, place: Path) -> None:
@@ -342,7 +344,7 @@ def test_evaluate_prints_what_conlleval_prints(run: Run, tagger: Path) -> None:
     assert got.out.startswith("processed 16 tokens with 7 phrases; found: 7 phrases; correct: 7.\n")
     assert "tokens in" in got.out.splitlines()[-1]
     got = run("evaluate", tagger, "train.txt", "--json", "--threads", 2)
-    assert set(got.json) == {*SEQUENCE_KEYS, *WORTH_KEYS, "seconds", "tokens_per_second"}
+    assert set(got.json) == {*SEQUENCE_KEYS, *WORTH_KEYS, "calibrated", "seconds", "tokens_per_second"}
     assert got.json["f1"] == 100
     assert set(got.json["per_type"]) == {"LOC", "PER"}
 
@@ -534,7 +536,7 @@ def test_warns_of_characters_that_a_segmenter_does_not_know(run: Run, segmenter:
     options = ("--task", "segmentation", "-q", "--valid", "es.txt")
     assert warning in run("train", "c.tpl", "words.txt", "new.mtl", *options).err
     for arguments in (("predict", segmenter, "words.txt", "--raw"), ("evaluate", segmenter, "words.txt")):
-        assert "warning" not in run(*arguments).err
+        assert "unknown to the model" not in run(*arguments).err
     many = run("predict", segmenter, "--raw", stdin=(SPANISH * 500).encode())  # judged before the end, once
     assert many.err.count("are unknown to the model") == 1
 
@@ -708,7 +710,7 @@ BAD_OPTIONS = {
     "--max-iter 0": "--max-iter must be at least 1, got 0",
     "--min-count 0": "--min-count must be at least 1, got 0",
     "--threads 0": "Invalid value for '--threads'",
-    "--seed -1": "Invalid value for '--seed'",
+    "--seed -1": "--seed must be at least 0, got -1",
     "--line-search": "--line-search is for --solver cutting-plane",
     "--encoding utf-16": "train.txt: expected an encoding with one-byte line ends, got 'utf-16'",
     "--encoding klingon": "train.txt: expected the name of a text encoding, got 'klingon'",

@@ -33,7 +33,6 @@ def test_crfpp_reads_numbers_as_it_does(macro: str, term: Term) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("X:%x[0,0]", "column 1: expected U or B"),
         ("U:%x[9,0]", "column 3: row offset beyond ±8, got %x[9,0]"),
         ("U:%lower[0,0]", "column 3: unknown macro '%l': expected %x[row,column]"),
         ("U:%x[@1,0]", "column 3: expected %x[row,column]"),

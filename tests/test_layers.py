@@ -63,11 +63,9 @@ def test_every_part_of_the_package_has_a_layer() -> None:
 
 PENDING = {
     "objective/oracle.py imports solvers",
-    "solvers/coordinate_ascent/solver.py imports distributed",
     "structures/multiclass.py imports solvers",
     "structures/sequence.py imports solvers",
     "structures/tree.py imports solvers",
-    "training/train.py imports distributed",
 }
 
 

@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from mtlstruct.estimators.sentences import aligned
 
 from mtlstruct.corpus import ABSENT, Column
 from mtlstruct.explain.top_features import NOTHING, spelled
@@ -22,6 +21,7 @@ from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.formats import columns, conll, items, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.normalization import NORMALIZERS
+from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.arc_terms import Arc, expand_arc
@@ -302,7 +302,7 @@ def test_trees_are_predicted_from_the_features_they_were_learned_from(name, norm
     case = CASES[name]
     corpus, batches = prepared(case, tmp_path)
     templates = templates_of(case.lines)
-    options = Options(task="dependency", normalize=normalize, all_arcs=name == "conll-u", max_iter=3)
+    options = Options(task="dependency", normalize=normalize, max_iter=3)
     material = encode(corpus, templates, options)
     model = loaded(train(corpus, templates, options, silent, dataset=material).model, tmp_path)
     assert_same(material.index, material.encoded, model, batches(model))

@@ -91,9 +91,7 @@ def test_models_do_not_depend_on_where_arcs_are_kept(tmp_path, monkeypatch, meth
         monkeypatch.setattr("mtlstruct.training.train.IN_MEMORY", share)
         kept = []
         options = Options(task="dependency", method=method)
-        training = train(
-            corpus, ARCS, options, lambda record: False, lambda ready, kept=kept: kept.append(ready.folder)
-        )
+        training = train(corpus, ARCS, options, on_encoded=lambda ready, kept=kept: kept.append(ready.folder))
         training.model.save(tmp_path / "model.mtl")
         files.append((tmp_path / "model.mtl").read_bytes())
         assert (kept == [None]) == (share == 1.0)

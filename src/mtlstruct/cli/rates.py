@@ -101,7 +101,7 @@ def _training(
     corpus: Corpus, templates: TemplateSet, options: Options, material: EncodedDataset
 ) -> Iterator[Figure]:
     began = time.perf_counter()
-    trained = train(corpus, templates, options, lambda record: False, material=material)
+    trained = train(corpus, templates, options, lambda record: False, dataset=material)
     seconds = time.perf_counter() - began
     fit, model = trained.fit, trained.model
     live = sum(weight.mu > 1e-5 for weight in model.template_weights())

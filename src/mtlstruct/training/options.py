@@ -78,6 +78,12 @@ def _labels(options: Options) -> bool:
     return options.task in LABELLED
 
 
+def _seen_labels(options: Options) -> bool:
+    from mtlstruct.training.methods import recipe
+
+    return _labels(options) and recipe(options.method).epochs is None
+
+
 def _likelihood(options: Options) -> bool:
     from mtlstruct.training.methods import method_spec
 
@@ -157,8 +163,8 @@ class Options:
     label_support: Literal["all", "seen"] = _option(
         "all",
         "Combine attributes with all labels, or only with labels seen together in training.",
-        users=f"the tasks {', '.join(LABELLED)}",
-        used=_labels,
+        users=f"the tasks {', '.join(LABELLED)}, not for mira and online-mkl",
+        used=_seen_labels,
     )
     share_identical: bool = _option(
         False,
@@ -277,13 +283,15 @@ def flag(name: str) -> str:
 
 def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
+    from mtlstruct.training.methods import RECIPES
+
     known, allowed = declaration(row), TYPES[row.name]
     kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
     if row.name in ("task", "loss_weights"):
         return
     if value is None and type(None) in get_args(allowed):
         return
-    words = _words(allowed)
+    words = tuple(RECIPES) if row.name == "method" else _words(allowed)
     if words:
         if not isinstance(value, str) or value not in words:
             raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
