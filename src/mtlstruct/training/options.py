@@ -79,9 +79,9 @@ def _labels(options: Options) -> bool:
 
 
 def _seen_labels(options: Options) -> bool:
-    from mtlstruct.training.methods import recipe
+    from mtlstruct.training.methods import method_spec
 
-    return _labels(options) and recipe(options.method).epochs is None
+    return _labels(options) and method_spec(options.method).epochs is None
 
 
 def _likelihood(options: Options) -> bool:
@@ -283,7 +283,7 @@ def flag(name: str) -> str:
 
 def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
-    from mtlstruct.training.methods import RECIPES
+    from mtlstruct.training.methods import METHODS
 
     known, allowed = declaration(row), TYPES[row.name]
     kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
@@ -291,7 +291,7 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
         return
     if value is None and type(None) in get_args(allowed):
         return
-    words = tuple(RECIPES) if row.name == "method" else _words(allowed)
+    words = tuple(METHODS) if row.name == "method" else _words(allowed)
     if words:
         if not isinstance(value, str) or value not in words:
             raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
