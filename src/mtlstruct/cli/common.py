@@ -1,4 +1,4 @@
-"""What several commands share: the words an option may take, the options themselves, and small manners."""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
@@ -37,15 +37,23 @@ WordsOption = Annotated[
 ]
 
 
+LOG_SUFFIX = ".log.jsonl"
+
+
+def log_beside(model: Path) -> Path:
+    """Return where the log of a model is written unless another path is given."""
+    return Path(f"{model}{LOG_SUFFIX}")
+
+
 def use_threads(count: int | None) -> None:
-    """Sets how many threads all that follows may use."""
+    """Set how many threads the work may use."""
     from mtlstruct._system.threads import set_threads
 
     set_threads(count)
 
 
 def use_memory(limit: float | None) -> None:
-    """Sets how many gigabytes all that follows may use."""
+    """Set how many gigabytes the work may use."""
     from mtlstruct._system.memory import set_limit
 
     if limit is not None and not (math.isfinite(limit) and limit > 0):
@@ -63,5 +71,5 @@ def warn_uncalibrated(model: Model, path: Path) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One value on stdout, on one line."""
+    """Print a value on one line of stdout."""
     print(to_json(value))

@@ -26,17 +26,11 @@ from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 
-LOG_SUFFIX = ".log.jsonl"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S%z"
 PASS, LABEL_PASS = "pass", "label-pass"
 """Events of passes: of the training, and of the training of arc labels."""
 
 Line = dict[str, Any]
-
-
-def log_beside(model: Path) -> Path:
-    """Return where the log of a model is written unless another path is given."""
-    return Path(f"{model}{LOG_SUFFIX}")
 
 
 @dataclass

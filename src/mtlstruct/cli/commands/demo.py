@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mtlstruct.cli.common import log_beside
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.errors import MtlError
-from mtlstruct.training.run_log import RunLog, log_beside
+from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus

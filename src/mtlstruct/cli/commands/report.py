@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import (
+    LOG_SUFFIX,
+    EncodingOption,
+    ThreadsOption,
+    log_beside,
+    use_threads,
+    warn_uncalibrated,
+)
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.training.run_log import LOG_SUFFIX, RunLog, log_beside
+from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model

@@ -8,14 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, print_json
+from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, log_beside, print_json
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
-from mtlstruct.training.run_log import log_beside
 
 HELD_OUT = 0.2
 """The share that is held out if nothing else is said."""
@@ -79,6 +77,7 @@ def tune(
     result is a JSON file in DIR: the same command goes on where an earlier one was interrupted. Exit code 1 if
     a training failed; the others are not lost.
     """
+    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
     from mtlstruct.cli.tuning_run import Trials
     from mtlstruct.tuning.result_store import combinations
     from mtlstruct.tuning.study import settled
