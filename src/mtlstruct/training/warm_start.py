@@ -1,6 +1,8 @@
-"""Warm start: the weights of a model, found again in new data by template line and feature text.
+"""Warm start: the weights of a model, found again in new data by template line and feature value.
 
-Features that the new data do not have are dropped; features that the model does not have start at zero.
+The new index numbers values anew. Those of the model are translated along its chain of joins: strings by their text,
+pairs by the translations of their two sides. No Python object is made per feature. Features that the new data do not
+have are dropped; features that the model does not have start at zero.
 """
 
 from __future__ import annotations
@@ -11,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.explain.top_features import spelled
 from mtlstruct.features.index import FeatureIndex
+from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Start
 from mtlstruct.templates import TemplateSet
 
-Ints = NDArray[np.int64]
+Int32 = NDArray[np.int32]
 
 
 def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ...]) -> Start:
@@ -31,13 +33,13 @@ def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ..
             f"the model to begin from is for {model.structure.name}, the data are for {oracle.structure.name}"
         )
     number = {key: j for j, key in enumerate(_keys(index.templates))}
-    parts = _common_parts(model, labels)
+    parts, translations = _common_parts(model, labels), _translations(model.index, index)
     weights, mu, carried = oracle.zeros(), np.zeros(oracle.templates), 0
     for place, key in enumerate(_keys(model.index.templates)):
         if key not in number:
             continue
         j = number[key]
-        old, new = _common_attributes(model.index, place, index, j)
+        old, new = _common_attributes(model.index, place, index, j, translations)
         kind = oracle.encoded.kinds.index(index.kinds[j])
         design, width = oracle.encoded.designs[kind], oracle.structure.widths()[kind]
         ours, theirs = parts[width]
@@ -65,20 +67,45 @@ def _keys(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
     return out
 
 
-def _common_attributes(old: FeatureIndex, place: int, new: FeatureIndex, j: int) -> tuple[Ints, Ints]:
-    """Return attributes of a template of the old index, and those of the new one with the same text."""
-    known = {text: a for a, text in enumerate(spelled(old, place, np.arange(old.sizes[place])))}
-    texts = spelled(new, j, np.arange(new.sizes[j]))
-    pairs = [(known[text], a) for a, text in enumerate(texts) if text in known]
-    before, after = np.array(pairs, np.int64).reshape(-1, 2).T
-    return before, after
+def _translations(old: FeatureIndex, new: FeatureIndex) -> list[Int32]:
+    """Return for each node of the old plan the numbers of its values in the new index, ABSENT for none."""
+    there = {new.plan.signature(node): node for node in range(new.plan.nodes)}
+    out: list[Int32] = []
+    for node in range(old.plan.nodes):
+        target, join = there.get(old.plan.signature(node)), node - len(old.plan.streams)
+        size = len(old.vocabularies[node] if join < 0 else old.tables[join])
+        if target is None:
+            found = np.full(size, ABSENT, np.int32)
+        elif join < 0:
+            found = new.vocabularies[target].lookup([old.vocabularies[node][i] for i in range(size)])
+        else:
+            table, sides = old.tables[join], old.plan.joins[join]
+            left, right = out[sides.left][table.left()], out[sides.stream][table.right()]
+            found = new.tables[target - len(new.plan.streams)].lookup(left, right)
+        out.append(found)
+    return out
 
 
-def _common_parts(model: Model, labels: tuple[str, ...]) -> dict[int, tuple[Ints, Ints]]:
+def _common_attributes(
+    old: FeatureIndex, place: int, new: FeatureIndex, j: int, translations: list[Int32]
+) -> tuple[Int32, Int32]:
+    """Return attributes of a template of the old index, and those of the new one for the same values."""
+    before, after = [], []
+    for r, s in zip(old.plan.readings(place), new.plan.readings(j), strict=True):
+        attributes, node = old.maps[r][:-1], old.plan.uses[r].node
+        values = np.flatnonzero(attributes != ABSENT)
+        became = np.zeros(len(values), np.int32) if node == ABSENT else translations[node][values]
+        found = new.maps[s][became]  # ABSENT = -1 is the last entry, which stands for unknown values
+        before.append(attributes[values[found != ABSENT]])
+        after.append(found[found != ABSENT])
+    return np.concatenate(before), np.concatenate(after)
+
+
+def _common_parts(model: Model, labels: tuple[str, ...]) -> dict[int, tuple[Int32, Int32]]:
     """Return by the number of parts the parts of the model and those of the data for the same labels."""
     common = [label for label in model.labels if label in labels]
     ours, theirs = (
-        np.array([some.index(label) for label in common], np.int64) for some in (model.labels, labels)
+        np.array([some.index(label) for label in common], np.int32) for some in (model.labels, labels)
     )
     pairs = [
         (some[:, None] * size + some).ravel()
