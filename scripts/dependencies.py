@@ -11,6 +11,8 @@ ROOTS = (
     "numba",
     "scikit-learn",
     "threadpoolctl",
+    "psutil",
+    "filelock",
     "typer",
     "rich",
     "matplotlib",

@@ -38,16 +38,17 @@ def test_the_module_runs(place: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, b"a\tX\nb\tY\n\n", b"")
 
 
-def test_leaving_waits_for_threads_and_says_goodbye() -> None:
+def test_exit_waits_for_threads_and_calls_exit_handlers() -> None:
     script = (
-        "import atexit, threading, time\n"
-        "from mtlstruct.cli.errors import leave\n"
+        "import atexit, sys, threading, time\n"
+        "from mtlstruct import cli\n"
         "atexit.register(print, 'goodbye', end='')\n"
         "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()\n"
-        "leave(3)\n"
+        "sys.argv[1:] = ['nothing']\n"
+        "cli.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.split(), done.stderr) == (3, [b"done", b"goodbye"], b"")
+    assert (done.returncode, done.stdout.split()) == (2, [b"done", b"goodbye"])
 
 
 def test_help_is_quick_and_predict_loads_no_learner(place: Path) -> None:

@@ -1,7 +1,8 @@
-"""Where compiled kernels are kept when the package's folder cannot be written, and that they are one and the same."""
+"""Compiled kernels: where they are cached, when the cache is stale, and that a cached one gives the same bits."""
 
 import ast
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -11,81 +12,172 @@ import pytest
 
 import mtlstruct
 from mtlstruct._numba import decorators as _kernels
-from mtlstruct._numba import kernel_cache as _kernel_cache
 from mtlstruct.samples import recipes as demo
 from mtlstruct.templates import generate
 
-FAST = {"fast_kernel", "lean_fast_kernel"}
+FAST = {"fast_kernel"}
+PACKAGE = Path(mtlstruct.__file__).parent
+
+compiled = pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A home and a temporary folder, and no NUMBA_CACHE_DIR; what a test sets is put back."""
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    """Put the user's cache and the temporary folder below tmp_path, without NUMBA_CACHE_DIR."""
+    from numba import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", "")
+    monkeypatch.setattr(_kernels, "_users", lambda: tmp_path / "user")
     monkeypatch.setattr(_kernels.tempfile, "gettempdir", lambda: str(tmp_path))
     return tmp_path
 
 
-def writable(monkeypatch, *folders):
-    monkeypatch.setattr(_kernels, "_can_write", lambda folder: any(folder == one for one in folders))
+def unwritable(folder):
+    """Let a file stand where the folder should be made."""
+    folder.write_text("no folder")
+    return folder
 
 
-def test_a_home_that_can_be_written_is_left_to_numba(place, monkeypatch):
-    writable(monkeypatch, place / "home")
-    _kernels._choose()
-    assert "NUMBA_CACHE_DIR" not in os.environ
+find = _kernels.cache_folder.__wrapped__
 
 
-def test_without_a_home_they_go_to_a_private_folder(place, monkeypatch):
-    writable(monkeypatch)
-    _kernels._choose()
-    private = Path(os.environ["NUMBA_CACHE_DIR"])
-    assert private.parent == place
+def test_kernels_are_cached_in_the_users_cache_folder(place):
+    folder = find()
+    assert folder.is_dir()
+    assert folder.parent == place / "user" / "mtlstruct"
+
+
+def test_numba_cache_dir_is_respected(place, monkeypatch):
+    from numba import config
+
+    monkeypatch.setattr(config, "CACHE_DIR", str(place / "mine"))
+    assert find().parent == place / "mine" / "mtlstruct"
+    assert not (place / "user").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
+def test_without_a_writable_home_they_go_to_a_private_temporary_folder(place):
+    unwritable(place / "user")
+    private = find().parent.parent
+    assert private == place / f"mtlstruct-{os.getuid()}"
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
-def test_a_folder_of_somebody_else_is_not_used(place, monkeypatch):
-    writable(monkeypatch)
-    mine = os.getuid()
-    calls = iter([mine, mine + 1])  # its name is ours, its owner is not
-    monkeypatch.setattr(_kernels.os, "getuid", lambda: next(calls))
-    _kernels._choose()
-    assert "NUMBA_CACHE_DIR" not in os.environ
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="files have no owners")
+@pytest.mark.parametrize("fault", ["open to others", "of another owner"])
+def test_a_temporary_folder_that_others_can_write_is_not_used(place, monkeypatch, fault):
+    unwritable(place / "user")
+    private = place / f"mtlstruct-{os.getuid()}"
+    private.mkdir()
+    private.chmod(0o777 if fault == "open to others" else 0o700)
+    if fault == "of another owner":
+        calls = iter([os.getuid(), os.getuid() + 1])  # named after this user, owned by another
+        monkeypatch.setattr(_kernels.os, "getuid", lambda: next(calls))
+    assert find() is None
 
 
-def test_what_the_user_has_set_is_respected(place, monkeypatch):
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "mine")
-    writable(monkeypatch)
-    _kernels._choose()
-    assert os.environ["NUMBA_CACHE_DIR"] == "mine"
+@compiled
+def test_kernels_run_where_no_folder_can_be_written(monkeypatch):
+    monkeypatch.setattr(_kernels, "cache_folder", lambda: None)
+    made = _kernels.kernel(_same)
+    assert made(3) == 3
+    assert not made.stats.cache_path
 
 
-@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled here")
-def test_a_run_that_compiles_and_one_that_finds_all_compiled_give_the_same_bytes(tmp_path):
+@compiled
+def test_decorating_leaves_numbas_settings_as_they_were(tmp_path, monkeypatch):
+    from numba import config
+
+    before = dict(os.environ)
+    monkeypatch.setattr(_kernels, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(config, "CACHE_DIR", "elsewhere")
+    made = _kernels.kernel(_same)
+    assert Path(made.stats.cache_path).parent == tmp_path
+    assert config.CACHE_DIR == "elsewhere"
+    assert dict(os.environ) == before
+
+
+def test_the_digest_depends_on_the_files_with_kernels(tmp_path):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "sums.py").write_text("@fast_kernel\ndef f(): pass\n")
+    (tmp_path / "other.py").write_text("def f(): pass\n")
+    first = _kernels._digest(tmp_path)
+    (tmp_path / "other.py").write_text("def f(): return 1\n")
+    assert _kernels._digest(tmp_path) == first
+    (tmp_path / "sub" / "sums.py").write_text("@fast_kernel\ndef f(): return 1\n")
+    assert _kernels._digest(tmp_path) != first
+
+
+def test_the_folders_used_last_are_kept(place):
+    versions = place / "user" / "mtlstruct"
+    for age in range(_kernels.KEPT + 3):
+        folder = versions / f"old{age}"
+        folder.mkdir(parents=True)
+        os.utime(folder, (1000 - age, 1000 - age))
+    folder = find()
+    kept = {version.name for version in versions.iterdir()}
+    assert kept == {folder.name} | {f"old{age}" for age in range(_kernels.KEPT)}
+
+
+def test_kernels_take_constants_from_files_with_kernels_only():
+    """Numba compiles constants in; a change of another file would go unnoticed by the digest."""
+    trees = {file: ast.parse(file.read_text("utf-8")) for file in PACKAGE.rglob("*.py")}
+    kernels = {file: [f for f in ast.walk(tree) if _is_kernel(f)] for file, tree in trees.items()}
+    kernels = {file: found for file, found in kernels.items() if found}
+    assert len(kernels) > 20
+    for file, functions in kernels.items():
+        names = {name.id for f in functions for name in ast.walk(f) if isinstance(name, ast.Name)}
+        for node in trees[file].body:
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = file.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+                used = {alias.asname or alias.name for alias in node.names} & names
+                sources = {folder.with_suffix(".py"), *(folder / f"{name}.py" for name in used)}
+                assert not used or sources & kernels.keys(), f"{file.name}: {', '.join(used)}"
+
+
+def _is_kernel(node):
+    return isinstance(node, ast.FunctionDef) and any(
+        ast.unparse(decorator).endswith("kernel") for decorator in node.decorator_list
+    )
+
+
+@compiled
+def test_after_warmup_nothing_is_compiled_and_a_run_that_compiles_gives_the_same_bytes(tmp_path):
     (tmp_path / "a.tpl").write_text(generate((-2, 2), range(8), bigrams=True).text())
     (tmp_path / "a.txt").write_text(demo.column_file(demo.bundled()[:200], seed=1))
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    command = [
-        sys.executable,
-        "-m",
-        "mtlstruct",
-        "train",
-        "a.tpl",
-        "a.txt",
-        "m.mtl",
-        "--quiet",
-        "--threads",
-        "2",
+
+    def start(cache, *arguments):
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / cache)}
+        command = [sys.executable, "-m", "mtlstruct", *arguments]
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+    def files():
+        return {path for path in (tmp_path / "warm").rglob("*") if path.is_file()}
+
+    train = ["train", "a.tpl", "a.txt"]
+    begun = [
+        start("cold", *train, "cold.mtl", "--quiet", "--threads", "2"),
+        start("warm", "warmup", "--task", "sequence", "--method", "mtl"),
     ]
-    models = []
-    for _ in range(2):
-        subprocess.run(command, cwd=tmp_path, env=environment, check=True, timeout=300)
-        models.append((tmp_path / "m.mtl").read_bytes())
-        for old in tmp_path.glob("m.mtl*"):
-            old.unlink()
-    assert models[0] == models[1]
+    assert [process.wait(300) for process in begun] == [0, 0]
+    compiled = files()
+    assert len(compiled) > 20
+    for arguments in ([*train, "warm.mtl", "--quiet", "--threads", "2"], ["predict", "warm.mtl", "a.txt"]):
+        assert start("warm", *arguments).wait(300) == 0
+    assert files() == compiled
+    assert (tmp_path / "cold.mtl").read_bytes() == (tmp_path / "warm.mtl").read_bytes()
+
+
+@compiled
+def test_warmup_says_where_kernels_are_kept_and_that_there_is_no_such_folder(monkeypatch, capsys):
+    from mtlstruct.cli import run
+
+    monkeypatch.setattr("mtlstruct.cli.commands.warmup._commands", lambda place, task, methods: iter([]))
+    assert run(["warmup", "--task", "dependency"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(_kernels.cache_folder())
+    monkeypatch.setattr(_kernels, "cache_folder", lambda: None)
+    assert run(["warmup"]) == 2
+    assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
 
 
 def test_fast_kernels_call_no_others_that_stand_by_themselves():
@@ -103,106 +195,55 @@ def test_fast_kernels_call_no_others_that_stand_by_themselves():
 
 
 CALLEE = """
-from mtlstruct._numba.decorators import lean_inner_kernel
+from ._kernels import inner_kernel
 
-@lean_inner_kernel
+@inner_kernel
 def one():
     return {}
 """
-BETWEEN = """
-from callee import one
-from mtlstruct._numba.decorators import lean_inner_kernel
-
-@lean_inner_kernel
-def two():
-    return 2 * one()
-"""
 CALLER = """
-from between import two
-from mtlstruct._numba.decorators import lean_fast_kernel
+from ._kernels import fast_kernel
+from .callee import one
 
-@lean_fast_kernel
-def three():
-    return 1 + two()
+@fast_kernel
+def two(x):
+    return one() + x
 
-print(three(), sum(three.stats.cache_hits.values()))
+print(two(1), two(1.5), sum(two.stats.cache_hits.values()))
 """
 
 
-@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
-def test_a_kernel_is_compiled_again_where_one_it_calls_in_another_file_has_changed(tmp_path):
-    def run(value):
-        (tmp_path / "callee.py").write_text(CALLEE.format(value))
+@pytest.fixture
+def small(tmp_path):
+    """Make a small package whose kernels call each other over two files; return a function that starts it."""
+    package = tmp_path / "small"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "caller.py").write_text(CALLER)
+    shutil.copy(_kernels.__file__, package)
+
+    def start(value):
+        (package / "callee.py").write_text(CALLEE.format(value))
         there = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "caller.py"]
-        done = subprocess.run(command, cwd=tmp_path, env=there, check=True, capture_output=True, text=True)
-        return done.stdout.split()
+        command = [sys.executable, "-m", "small.caller"]
+        return subprocess.Popen(command, cwd=tmp_path, env=there, stdout=subprocess.PIPE, text=True)
 
-    (tmp_path / "between.py").write_text(BETWEEN)
-    (tmp_path / "caller.py").write_text(CALLER)
-    assert run(1) == ["3", "0"]
-    assert run(1) == ["3", "1"]
-    assert run(5) == ["11", "0"]
-    assert run(5) == ["11", "1"]
+    return start
 
 
-@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
-def test_a_kernel_whose_cache_cannot_be_asked_is_not_kept(monkeypatch):
-    monkeypatch.setattr(_kernels, "ask_for", lambda kernel, files: False)
-    monkeypatch.setattr(_kernels, "_others", lambda function: {"elsewhere.py"})
-    made = _kernels.kernel(_same)
-    assert made(3) == 3
-    assert made._cache.cache_path is None
-    assert not _kernel_cache.ask_for(object(), ["elsewhere.py"])
+@compiled
+def test_a_kernel_is_compiled_again_where_one_it_calls_in_another_file_has_changed(small):
+    for value, hits in ((1, 0), (1, 2), (5, 0), (5, 2), (1, 2)):
+        out, _ = small(value).communicate(timeout=120)
+        assert out.split() == [f"{value + 1}", f"{value + 1.5}", f"{hits}"]
 
 
-READY = """
-import sys
-import numpy as np
-from mtlstruct._numba.decorators import kernel
-
-@kernel
-def made(size):
-    return np.full(size, 2.0)
-
-@kernel
-def total(values):
-    return values.sum()
-
-def ready():
-    return "numba.np.arraymath" in sys.modules
-
-found = made(3), ready()
-print(found[0].tolist(), found[1], *([total(found[0]), ready()] if len(sys.argv) > 1 else []))
-"""
-
-
-@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
-def test_a_kernel_from_the_cache_does_not_wait_for_the_compiler(tmp_path):
-    def run(*arguments):
-        there = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-        command = [sys.executable, "ready.py", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=there, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    (tmp_path / "ready.py").write_text(READY)
-    assert run() == "[2.0, 2.0, 2.0] True"
-    assert run() == "[2.0, 2.0, 2.0] False"
-    assert run("both") == "[2.0, 2.0, 2.0] False 6.0 True"  # one from the cache, one compiled after it
-
-
-@pytest.mark.skipif(not _kernels.COMPILED, reason="nothing is compiled")
-def test_a_cache_that_is_not_as_we_know_it_loads_as_numba_does():
-    class Cache:
-        def load_overload(self, sig, target_context):
-            return target_context.otherwise(sig)
-
-    class Made:
-        _cache = Cache()
-
-    assert not _kernel_cache.load_alone(Made, True)
-    assert "load_overload" not in vars(Made._cache)
-    assert not _kernel_cache.load_alone(object(), True)
+@compiled
+def test_processes_that_compile_at_once_do_not_disturb_each_other(small):
+    for process in [small(1) for _ in range(3)]:
+        assert process.communicate(timeout=120)[0].split()[:2] == ["2", "2.5"]
+        assert process.returncode == 0
+    assert small(1).communicate(timeout=120)[0].split()[:2] == ["2", "2.5"]
 
 
 def _same(x):

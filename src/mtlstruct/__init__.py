@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import mtlstruct._numba.decorators  # noqa: F401  must come before anything imports numba
-
 if TYPE_CHECKING:
     from mtlstruct.errors import MtlError, UncalibratedWarning
     from mtlstruct.estimators import DependencyParser, SequenceLabeler, StructuredClassifier

@@ -1,102 +1,155 @@
-"""How kernels are compiled, and where the compiled ones are kept.
+"""Decorators and intrinsics for numba kernels, and the folder where compiled kernels are cached.
 
-Numba keeps them beside the source if that folder can be written, else in the user's cache folder. Where neither
-can be (a read-only install run by a user without a home), it would refuse to import us; then they go to a folder
-of this user's in the system's temporary one. A NUMBA_CACHE_DIR that is set already is respected.
+Numba looks only at the file of a kernel to see whether its cache is stale, not at the files of the kernels it calls.
+So the folder is named by a digest of all files with kernels. After a change of any of them all is compiled again.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
-from mtlstruct._numba.compiler import inner_options, lean_options, quicken, remember
-from mtlstruct._numba.kernel_cache import ask_for, load_alone
-
 Kernel = Callable[..., Any]
-
-_FAST = {"fastmath": True, "error_model": "numpy"}
 
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; else they are plain Python, for debugging."""
 
+KEPT = 16
+"""How many cache folders of other versions are kept, those used last."""
+
+_FAST = {"fastmath": True, "error_model": "numpy"}
+_DEFINES_KERNEL = re.compile(rb"^ *@\w*kernel$", re.MULTILINE)
+
 
 def kernel(function: Kernel) -> Kernel:
-    """Compiles a kernel: cached on disk, without the GIL, IEEE arithmetic."""
-    return _compiled(function, cache=True)
+    """Compile a kernel: cached on disk, without the GIL, IEEE arithmetic."""
+    return _cached(function)
 
 
 def fast_kernel(function: Kernel) -> Kernel:
-    """The same, free to reorder sums and without checks for division by zero: for the inner loops of floats."""
-    return _compiled(function, cache=True, **_FAST)
-
-
-def lean_kernel(function: Kernel) -> Kernel:
-    """A kernel that makes no arrays and returns none: it need not count who holds them, which compiles sooner."""
-    return _compiled(function, cache=True, **_lean())
-
-
-def lean_fast_kernel(function: Kernel) -> Kernel:
-    """Both."""
-    return _compiled(function, cache=True, **_FAST, **_lean())
-
-
-def lean_inner_kernel(function: Kernel) -> Kernel:
-    """An inner kernel that makes no arrays and returns none: if it is large, its caller has it once and calls it."""
-    return _compiled(function, **_inner() | _lean("LeanInnerCompiler"))
+    """Compile a kernel that may reorder sums and does not check for division by zero."""
+    return _cached(function, **_FAST)
 
 
 def inner_kernel(function: Kernel) -> Kernel:
-    """A fast kernel that becomes part of each kernel which calls it; Python cannot call it.
+    """Compile a fast kernel that is inlined into each kernel that calls it; Python cannot call it.
 
-    A caller that is loaded from the cache has its own copy of what it calls, optimised with it; one that was
-    just compiled would use the copy which stands by itself. Both are right, and sums may differ in their last
-    bits: with no copy by itself to call, they do not. A caller in another file has it imported by name, above:
-    the cache then asks whether this file has changed, too.
+    A caller from the cache contains its own copy of what it calls, optimised together with it; a caller that was
+    just compiled may call a copy outside. Fast sums of the two may differ in their last bits. Inlining leaves no
+    copy outside, so that both give the same bits.
     """
-    return _compiled(function, **_inner())
+    return _compiled(function, forceinline=True, no_cpython_wrapper=True, **_FAST)
 
 
-def _inner() -> dict[str, Any]:
-    alone = {"forceinline": True, "no_cpython_wrapper": True}
-    return _FAST | alone | (inner_options() if COMPILED else {})
+def inlined_kernel(function: Kernel) -> Kernel:
+    """Compile a small fast kernel that numba inlines as source, so that LLVM sees it as part of its callers only.
+
+    LLVM may order a sum otherwise where it has optimised the function by itself before. Large kernels take longer to
+    compile this way than as `inner_kernel`.
+    """
+    return _compiled(function, inline="always", **_FAST)
 
 
-def _lean(compiler: str = "LeanCompiler") -> dict[str, Any]:
-    return lean_options(compiler) if COMPILED else {}
+def _cached(function: Kernel, **options: Any) -> Kernel:
+    """Compile with the cache on disk, below numba's folder only while the decorator runs."""
+    from numba import config
+
+    folder = cache_folder() if COMPILED else None
+    before, config.CACHE_DIR = config.CACHE_DIR, str(folder or "")
+    try:
+        return _compiled(function, cache=folder is not None, **options)
+    finally:
+        config.CACHE_DIR = before
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     from numba import njit
 
-    # nobody calls a kernel from C, for which numba would make a second function
-    options |= {"nogil": True, "no_cfunc_wrapper": True}
-    if not COMPILED:
-        return cast(Kernel, njit(**options)(function))
-    quicken()
-    remember()
-    made, others = njit(**options)(function), _others(function)
-    if "cache" in options:
-        if others and not ask_for(made, others):
-            made = njit(**options | {"cache": False})(function)  # rather compiled each time than out of date
-        load_alone(made, options.get("_nrt", True))
-    return cast(Kernel, made)
+    # no kernel is called from C, for which numba would compile a second wrapper
+    return cast(Kernel, njit(nogil=True, no_cfunc_wrapper=True, **options)(function))
 
 
-def _others(function: Kernel) -> set[str]:
-    """The files whose kernels a kernel may call besides those of its own, and which these may call."""
-    own = function.__code__.co_filename
-    found, new = {own}, [function]
-    while new:
-        for value in list(new.pop().__globals__.values()):
-            callee = getattr(value, "py_func", None)
-            if callee is not None and callee.__code__.co_filename not in found:
-                found.add(callee.__code__.co_filename)
-                new.append(callee)
-    return found - {own}
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder of this version's compiled kernels; None if no folder can be written.
+
+    It is below the user's NUMBA_CACHE_DIR if set, else in the user's cache folder, else in the temporary one.
+    """
+    for parent in (_given, _users, _temporary):
+        with suppress(OSError, RuntimeError):  # not writable; no home
+            folder = parent() / "mtlstruct" / _digest(Path(__file__).parents[1])
+            new = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            os.utime(folder)  # used now
+            if new:
+                _prune(folder.parent)
+            return folder
+    return None
+
+
+def nothing_compiled() -> bool:
+    """Whether the cache folder is empty: the first run on this machine is about to compile."""
+    folder = cache_folder() if COMPILED else None
+    return folder is not None and not any(folder.rglob("*.nbi"))
+
+
+def _given() -> Path:
+    from numba import config
+
+    if not config.CACHE_DIR:
+        raise FileNotFoundError("NUMBA_CACHE_DIR is not set")
+    return Path(config.CACHE_DIR)
+
+
+def _users() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def _temporary() -> Path:
+    """Return a folder that nobody else can write: what is cached is executed."""
+    if not hasattr(os, "getuid"):
+        return Path(tempfile.gettempdir())  # the user's own on Windows
+    folder = Path(tempfile.gettempdir()) / f"mtlstruct-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder}: can be written by others")
+    return folder
+
+
+def _digest(package: Path) -> str:
+    """Return a name for these kernels: their sources, and the Python, numba and processor they are compiled by."""
+    import numba
+    from llvmlite.binding import get_host_cpu_name
+
+    text = sha256(f"{sys.version} {numba.__version__} {get_host_cpu_name()}".encode())
+    for file in sorted(package.rglob("*.py")):
+        source = file.read_bytes()
+        if file == Path(__file__) or _DEFINES_KERNEL.search(source):
+            text.update(b"%d %s" % (len(source), source))
+    return text.hexdigest()[:16]
+
+
+def _prune(folder: Path) -> None:
+    """Delete cache folders of other versions except those used last."""
+    with suppress(OSError):  # another process prunes at the same time
+        versions = sorted(folder.iterdir(), key=lambda version: version.stat().st_mtime)
+        for version in versions[: -KEPT - 1]:
+            shutil.rmtree(version, ignore_errors=True)
 
 
 def make_prefetch() -> Callable[[Any, Any], None]:
@@ -195,11 +248,11 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
 
     told, known, give_way = (intrinsic(function) for function in (store, load, rest))
 
-    @lean_inner_kernel
+    @inner_kernel
     def tell(meeting, k, value):  # type: ignore[no-untyped-def]
         told(meeting, 8 * k, value)
 
-    @lean_inner_kernel
+    @inner_kernel
     def wait(meeting, k, value):  # type: ignore[no-untyped-def]
         turns = 0
         while known(meeting, 8 * k) < value:
@@ -209,27 +262,3 @@ def make_meeting() -> tuple[Callable[..., None], Callable[..., None]]:
                 give_way()
 
     return tell, wait
-
-
-def _can_write(folder: Path) -> bool:
-    """Whether files can be made in the folder, or in the nearest one above it that exists."""
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def _choose() -> None:
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    if "NUMBA_CACHE_DIR" in os.environ or _can_write(Path(__file__).parent) or _can_write(home):
-        return
-    private = Path(tempfile.gettempdir()) / f"mtlstruct-kernels-{os.getuid()}"
-    private.mkdir(mode=0o700, exist_ok=True)
-    if private.stat().st_uid == os.getuid():  # never run code that somebody else put there
-        os.environ["NUMBA_CACHE_DIR"] = str(private)
-
-
-_choose()

@@ -6,12 +6,13 @@ the folder for temporary files.
 
 from __future__ import annotations
 
-import resource
 import shutil
 import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from mtlstruct.errors import MtlError, ResourceError
 
@@ -26,31 +27,36 @@ def set_limit(count: int | None) -> None:
     _limit = count
 
 
-def available() -> int | None:
-    """Bytes that can still be had (the least of machine, control group and limit), None if not known."""
-    left = None if _limit is None else max(0, _limit - resident())
-    found = [n for n in (_machine(), _control_group(), left) if n is not None]
-    return min(found) if found else None
+def available() -> int:
+    """Return the bytes that can still be had: the least of machine, control group and limit."""
+    found = [int(psutil.virtual_memory().available)]
+    if _limit is not None:
+        found.append(max(0, _limit - resident()))
+    group = _control_group()
+    return min(found if group is None else [*found, group])
 
 
 def resident() -> int:
-    """Bytes that this process holds now, not counting files that it has mapped."""
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) * 1024
-    return peak()
+    """Return the bytes that this process holds now, without files that it has mapped where that is known."""
+    held = psutil.Process().memory_info()
+    return int(held.rss - getattr(held, "shared", 0))
 
 
 def peak() -> int:
-    """The most bytes this process has held."""
+    """Return the most bytes that this process has held."""
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:  # Windows
+        held = psutil.Process().memory_info()
+        return int(getattr(held, "peak_wset", held.rss))
     unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return getrusage(RUSAGE_SELF).ru_maxrss * unit
 
 
 def ensure(needed: int, what: str) -> None:
     """Refuses work that cannot fit, with both figures."""
     free = available()
-    if free is not None and needed > free:
+    if needed > free:
         raise ResourceError(
             f"{what} needs about {gigabytes(needed)} of memory, but only {gigabytes(free)} is free"
         )
@@ -71,13 +77,6 @@ def ensure_disk(needed: int, what: str) -> Path:
 def gigabytes(count: int) -> str:
     """A size to read."""
     return f"{count / 1e9:.2f} GB" if count >= 5e7 else f"{count / 1e6:.1f} MB"
-
-
-def _machine() -> int | None:
-    with suppress(OSError, ValueError, StopIteration):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]) * 1024
-    return None
 
 
 def _control_group() -> int | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import NoReturn, TextIO
+from typing import TextIO
 
 import typer
 
@@ -50,18 +48,6 @@ def exit_code(work: Callable[[], None], *, debug: bool) -> int:
         complain(_sentence(error))
         _forget_stdout()
         return _code(error)
-
-
-def leave(code: int) -> NoReturn:
-    """Ends as Python does, but for taking down what was imported and compiled: that may take as long as the work."""
-    try:
-        threading._shutdown()  # type: ignore[attr-defined]  # waits for threads
-        atexit._run_exitfuncs()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except (AttributeError, OSError, ValueError):
-        sys.exit(code)  # another Python, or nobody reads what we wrote: it knows what to do
-    os._exit(code)
 
 
 def complain(sentence: str) -> None:

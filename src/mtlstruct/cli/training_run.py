@@ -272,11 +272,10 @@ def _is_number(label: str) -> bool:
 
 
 def _say_encoded(say: Callable[[str], None], ready: DatasetSummary) -> None:
-    free = memory.available()
-    room = "" if free is None else f", {gigabytes(free)} is free"
     say(
         f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
-        f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}{room}"
+        f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}, "
+        f"{gigabytes(memory.available())} is free"
     )
     if ready.folder is not None:
         say(f"arcs are kept in a file in {ready.folder}: they would fill the memory")

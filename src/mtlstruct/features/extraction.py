@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_kernel
+from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.multi_valued import Entries, Found, check_alone, find, is_open, learn_strings
@@ -287,7 +287,7 @@ def values_at(use: Use, grid: Grid, values: Sequence[Node], tokens: Int64 | None
     return Plain(node, places, use.anchor)
 
 
-@lean_kernel
+@kernel
 def _recount(node, start, before, marks, old, new, counts):  # type: ignore[no-untyped-def]
     """A window moves along each sentence: what it leaves at one end, and what it comes to at the other."""
     for i in range(len(start) - 1):

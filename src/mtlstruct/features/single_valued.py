@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_kernel, make_peek
+from mtlstruct._numba.decorators import kernel, make_peek
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -85,7 +85,7 @@ class Columns:
         )
 
 
-@lean_kernel
+@kernel
 def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
     for place in places:
         value = node[place + shift]
@@ -96,7 +96,7 @@ def _count(node, places, shift, counts):  # type: ignore[no-untyped-def]
 peek = make_peek()
 
 
-@lean_kernel
+@kernel
 def _write(nodes, numbers, last, shift, where, offsets, null, places, room, table):  # type: ignore[no-untyped-def]
     """Some sites at a time: reading by reading into the room, whose rows then become columns of the table.
 

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_inner_kernel, lean_kernel
+from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.corpus import ABSENT as ABSENT
 
 
@@ -171,7 +171,7 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 # ---------------------------------------------------------------- kernels
 
 
-@lean_inner_kernel
+@inner_kernel
 def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     h = np.uint64(14695981039346656037)  # FNV-1a
     for i in range(start, stop):
@@ -179,7 +179,7 @@ def _string_hash(blob, start, stop):  # type: ignore[no-untyped-def]
     return h ^ (h >> np.uint64(29))
 
 
-@lean_inner_kernel
+@inner_kernel
 def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     if a1 - a0 != b1 - b0:
         return False
@@ -189,7 +189,7 @@ def _same_string(a, a0, a1, b, b0, b1):  # type: ignore[no-untyped-def]
     return True
 
 
-@lean_kernel
+@kernel
 def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(ptr) - 1):
@@ -199,7 +199,7 @@ def _hash_strings(blob, ptr, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@lean_kernel
+@kernel
 def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
@@ -213,14 +213,14 @@ def _find_strings(blob, ptr, known, known_ptr, slots, out):  # type: ignore[no-u
             h = (h + np.uint64(1)) & mask
 
 
-@lean_inner_kernel
+@inner_kernel
 def _pair_hash(pair):  # type: ignore[no-untyped-def]
     h = np.uint64(pair) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(16)
 
 
-@lean_kernel
+@kernel
 def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(pairs)):
@@ -230,43 +230,42 @@ def _hash_pairs(pairs, slots):  # type: ignore[no-untyped-def]
         slots[h] = i
 
 
-@lean_inner_kernel
-def _pair_at(left, right, gap, room, i):  # type: ignore[no-untyped-def]
-    """The pair at a place, -1 if a side is absent."""
-    one = left[np.uint64(i)]
-    if one < 0 or (gap > 0 and room[np.uint64(i)] < gap):
-        return np.int64(-1)
-    other = right[np.uint64(i + gap)]
-    return np.int64(one) << 32 | np.int64(other) if other >= 0 else np.int64(-1)
+# A pair stands at i where neither side is absent and the gap stays within the sentence. The kernels below look for it
+# in place: numba would count the references of arrays passed to an inner kernel in each turn, twelve times slower.
 
 
-@lean_kernel
+@kernel
 def _number_cells(left, right, gap, room, width, table, pairs, numbers):  # type: ignore[no-untyped-def]
     """table[a · width + b] becomes the number of the pair (a, b). Returns how many there are."""
     count = 0
     for i in range(len(left)):
-        pair = _pair_at(left, right, gap, room, i)
-        if pair < 0:
+        one, other = left[np.uint64(i)], np.int32(-1)
+        if one >= 0 and (gap <= 0 or room[np.uint64(i)] >= gap):
+            other = right[np.uint64(i + gap)]
+        if other < 0:
             numbers[i] = -1
             continue
-        at = np.uint64((pair >> 32) * width + (pair & 0xFFFFFFFF))
+        at = np.uint64(np.int64(one) * width + other)
         if table[at] < 0:
             table[at] = count
-            pairs[count] = pair
+            pairs[count] = np.int64(one) << 32 | np.int64(other)
             count += 1
         numbers[i] = table[at]
     return count
 
 
-@lean_kernel
+@kernel
 def _number_pairs(left, right, gap, room, first, count, pairs, slots, numbers):  # type: ignore[no-untyped-def]
     """From the first on, until there is no room. Returns where it stopped, and how many pairs there are."""
     mask = np.uint64(len(slots) - 1)
     for i in range(first, len(left)):
-        pair = _pair_at(left, right, gap, room, i)
-        if pair < 0:
+        one, other = left[np.uint64(i)], np.int32(-1)
+        if one >= 0 and (gap <= 0 or room[np.uint64(i)] >= gap):
+            other = right[np.uint64(i + gap)]
+        if other < 0:
             numbers[i] = -1
             continue
+        pair = np.int64(one) << 32 | np.int64(other)
         h = _pair_hash(pair) & mask
         while slots[h] >= 0 and pairs[np.uint64(slots[h])] != pair:
             h = (h + np.uint64(1)) & mask
@@ -280,14 +279,17 @@ def _number_pairs(left, right, gap, room, first, count, pairs, slots, numbers): 
     return len(left), count
 
 
-@lean_kernel
+@kernel
 def _find_pairs(left, right, gap, room, pairs, slots, out):  # type: ignore[no-untyped-def]
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
         out[i] = -1
-        pair = _pair_at(left, right, gap, room, i)
-        if pair < 0:
+        one, other = left[np.uint64(i)], np.int32(-1)
+        if one >= 0 and (gap <= 0 or room[np.uint64(i)] >= gap):
+            other = right[np.uint64(i + gap)]
+        if other < 0:
             continue
+        pair = np.int64(one) << 32 | np.int64(other)
         h = _pair_hash(pair) & mask
         while slots[h] >= 0:
             if pairs[np.uint64(slots[h])] == pair:
@@ -296,7 +298,7 @@ def _find_pairs(left, right, gap, room, pairs, slots, out):  # type: ignore[no-u
             h = (h + np.uint64(1)) & mask
 
 
-@lean_kernel
+@kernel
 def _rank(counts, min_count, first, ranks):  # type: ignore[no-untyped-def]
     """ranks by falling count, where counts of `top` and more are taken for equal. Returns how many are kept.
 

@@ -17,7 +17,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_kernel, make_prefetch
+from mtlstruct._numba.decorators import fast_kernel, kernel, make_prefetch
 from mtlstruct._system import threads
 from mtlstruct.corpus import entries
 from mtlstruct.linear import label_support as supported
@@ -383,7 +383,7 @@ def _row_chunks(rows: int) -> list[tuple[int, int]]:
 prefetch = make_prefetch()
 
 
-@lean_fast_kernel
+@fast_kernel
 def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out):  # type: ignore[no-untyped-def]
     width = weights.shape[1]
     real = len(values) > 0
@@ -407,7 +407,7 @@ def _score(first, last, ids, ptr, ragged, values, scales, weights, total, out): 
             out[row, y] = total[y]
 
 
-@lean_fast_kernel
+@fast_kernel
 def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
     for row in range(first, last):
         entry = ids[ptr[row] : ptr[row + 1]]
@@ -418,7 +418,7 @@ def _sum_rows(first, last, ids, ptr, w, out):  # type: ignore[no-untyped-def]
             out[row, y] = total
 
 
-@lean_fast_kernel
+@fast_kernel
 def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -442,7 +442,7 @@ def _count(first, last, ids, ptr, values, z, out, own):  # type: ignore[no-untyp
                 u[y] += x * z[row, y]
 
 
-@lean_fast_kernel
+@fast_kernel
 def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-untyped-def]
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
@@ -456,7 +456,7 @@ def _sum_rows_of(first, last, below, rows, values, z, out):  # type: ignore[no-u
                 u[y] += x * v[y]
 
 
-@lean_kernel
+@kernel
 def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: ignore[no-untyped-def]
     for row in range(len(ptr) - 1):
         for k in range(ptr[row], ptr[row + 1]):
@@ -467,7 +467,7 @@ def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: igno
                 sorted_values[place] = values[k]
 
 
-@lean_kernel
+@kernel
 def _absolutes(block):  # type: ignore[no-untyped-def]
     total = 0.0
     for a in range(block.shape[0]):
@@ -476,7 +476,7 @@ def _absolutes(block):  # type: ignore[no-untyped-def]
     return total
 
 
-@lean_kernel
+@kernel
 def _product(a, b):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(a.shape[0]):

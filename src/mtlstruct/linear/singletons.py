@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_kernel, make_prefetch
+from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct._system import threads
 
 AHEAD = 24
@@ -66,7 +66,7 @@ def squares(weights: NDArray[np.floating], number: NDArray[np.int32] | None = No
 prefetch = make_prefetch()
 
 
-@lean_kernel
+@kernel
 def _look(ids, rows, slots, low, high, times, last):  # type: ignore[no-untyped-def]
     """How often each attribute of some slots fires, up to twice, and at which row at last."""
     for row in range(rows):
@@ -75,7 +75,7 @@ def _look(ids, rows, slots, low, high, times, last):  # type: ignore[no-untyped-
             last[a] = row
 
 
-@lean_kernel
+@kernel
 def _number(times, number, own, null):  # type: ignore[no-untyped-def]
     """number, which has the row where each attribute fires, becomes its row of weights."""
     seen = 0
@@ -88,13 +88,13 @@ def _number(times, number, own, null):  # type: ignore[no-untyped-def]
     number[-1] = null
 
 
-@lean_kernel
+@kernel
 def _rename(ids, number):  # type: ignore[no-untyped-def]
     for k in range(len(ids)):
         ids[k] = number[ids[k]]
 
 
-@lean_kernel
+@kernel
 def _squares(weights, number):  # type: ignore[no-untyped-def]
     """What rounding takes from the sum of rows is summed, too: rows in another order give the same bits."""
     total, rest = 0.0, 0.0

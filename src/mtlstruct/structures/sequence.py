@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_kernel
+from mtlstruct._numba.decorators import fast_kernel, kernel
 from mtlstruct.structures.base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.forward_backward import marginals
@@ -210,7 +210,7 @@ def edge_rows(rows: Rows) -> NDArray[np.int32]:
 # ---------------------------------------------------------------- kernels
 
 
-@lean_kernel
+@kernel
 def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type: ignore[no-untyped-def]
     for i in range(len(totals)):
         for t in range(ptr[i], ptr[i + 1]):
@@ -219,7 +219,7 @@ def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type:
                 totals[i] += edges[edge_row[t - i - 1], outputs[t - 1] * labels + outputs[t]]
 
 
-@lean_fast_kernel
+@fast_kernel
 def _viterbi(  # type: ignore[no-untyped-def]
     first, last, ptr, nodes, edges, edge_row, scale, gold, cost, most, back, now, best, arg, outputs, values
 ):

@@ -334,5 +334,4 @@ def _room_for_arcs(corpus: Corpus, templates: TemplateSet) -> Path | None:
     # about every other template has seen its value on gold arcs; those of one word between fire on few arcs
     ids, what = arcs * 2 * near, f"encoding {arcs:,} arcs"
     memory.ensure(arcs * 16, what)
-    free = memory.available()
-    return memory.ensure_disk(ids, what) if free is not None and ids > IN_MEMORY * free else None
+    return memory.ensure_disk(ids, what) if ids > IN_MEMORY * memory.available() else None

@@ -8,7 +8,6 @@ business; `tuning` trains and scores.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from dataclasses import dataclass, fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from filelock import FileLock, Timeout
 
 from mtlstruct._system.atomic_write import cannot_write, replacing
 from mtlstruct._system.digest import digest
@@ -79,16 +80,15 @@ class Store:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Makes the folder if need be, and keeps other runs out of it for the time of the block."""
+        lock = FileLock(self.folder / ".lock", timeout=0)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = open(self.folder / ".lock", "ab")  # noqa: SIM115
+            held = lock.acquire()
+        except Timeout:
+            raise MtlError(f"{self.folder}: another run is at work in this folder") from None
         except OSError as error:
             raise cannot_write(self.folder, error) from None
-        with lock:  # which also lets go of it; so does the end of the process, however it comes
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise MtlError(f"{self.folder}: another run is at work in this folder") from None
+        with held:  # released by the end of the process, too, however it comes
             yield
 
 

@@ -62,7 +62,7 @@ class Runner:
         """How many trials at a time fit into memory, at most `jobs`; refuses if not even one does."""
         free, needed = memory.available(), self.memory
         memory.ensure(needed, "a trial")
-        return jobs if free is None else max(1, min(jobs, free // needed))
+        return max(1, min(jobs, free // needed))
 
     @cached_property
     def oracle(self) -> Oracle:

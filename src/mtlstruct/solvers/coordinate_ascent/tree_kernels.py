@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
+from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
 from mtlstruct.linear.design import LOOKAHEAD, prefetch
 
 FORGET = 3
@@ -90,7 +90,7 @@ def premultiply(block_ptr, templates, V, mu, product):  # type: ignore[no-untype
             product[a] = scale * V[a, 0]
 
 
-@inner_kernel
+@inlined_kernel
 def _score(ids, ptr, row, product):  # type: ignore[no-untyped-def]
     entry = ids[ptr[row] : ptr[row + 1]]
     total = np.float32(0)

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_inner_kernel, make_meeting
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel, make_meeting
 from mtlstruct._system import threads
 from mtlstruct.linear.design import LOOKAHEAD, Design, padded, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
@@ -120,7 +120,7 @@ def visit(
 # ---------------------------------------------------------------- kernels
 
 
-@lean_fast_kernel
+@fast_kernel
 def _visit(  # type: ignore[no-untyped-def]
     role, meeting, lag, spans, starts, gold, cost, flow,
     ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
@@ -169,7 +169,7 @@ def _visit(  # type: ignore[no-untyped-def]
     return loss
 
 
-@lean_inner_kernel
+@inner_kernel
 def _look_ahead(s, spans, flow, ids, ptr, V, own):  # type: ignore[no-untyped-def]
     """Asks the cache for what the next spans begin with, one stage a span: `ptr`, then `ids`, then weights and flow.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_inner_kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 
 _SHAKY = 1e-7
 """What is added to the diagonal of `gram`, as a share of it: directions may depend on each other."""
@@ -33,7 +33,7 @@ def best_in_box(
 # ---------------------------------------------------------------- kernels
 
 
-@lean_fast_kernel
+@fast_kernel
 def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # type: ignore[no-untyped-def]
     """Newton steps on those that are free; one that meets its bound is held there, until it wants back."""
     some = len(slope)
@@ -79,7 +79,7 @@ def _climb(gram, slope, low, high, theta, step, rest, free, held, factor):  # ty
             held[wants] = False
 
 
-@lean_inner_kernel
+@inner_kernel
 def _solve(gram, rest, free, n, factor, step):  # type: ignore[no-untyped-def]
     """gram·step = rest on the first n of `free`, by Cholesky."""
     for i in range(n):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_inner_kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import Design
 
 ALIKE = 0.5
@@ -60,7 +60,7 @@ def _path(rows: NDArray[np.int32], column: int) -> NDArray[np.uint64]:
 # ---------------------------------------------------------------- kernels
 
 
-@lean_fast_kernel
+@fast_kernel
 def _match(rows, order, keys, turned, ids, slots, null, scales, pairs):  # type: ignore[no-untyped-def]
     """Pairs rows with equal keys and opposite ways, the first with the first; how many pairs there are."""
     found = 0
@@ -87,7 +87,7 @@ def _match(rows, order, keys, turned, ids, slots, null, scales, pairs):  # type:
     return found
 
 
-@lean_inner_kernel
+@inner_kernel
 def _alike(row, other, ids, slots, null, scales):  # type: ignore[no-untyped-def]
     """Whether the first tokens of two segments share enough; segments with an edge in common do not count."""
     if row[0] + row[1] >= other[0] and other[0] + other[1] >= row[0]:

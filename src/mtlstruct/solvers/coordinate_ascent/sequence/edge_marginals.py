@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_inner_kernel, lean_kernel
+from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct._system import threads
 
 TINY = np.float32(1e-6)
@@ -118,7 +118,7 @@ class Flow:
 # ---------------------------------------------------------------- kernels
 
 
-@lean_kernel
+@kernel
 def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, share):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         own = count[t]
@@ -137,7 +137,7 @@ def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, shar
             mass[t, at] += share * mass_to[t, e]
 
 
-@lean_kernel
+@kernel
 def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
     for t in range(len(count)):
         off = np.float32(0)
@@ -147,7 +147,7 @@ def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
         out[t] = off > TINY
 
 
-@lean_kernel
+@kernel
 def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
     """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
     L = node.shape[1]
@@ -164,7 +164,7 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
                 edge[row, right] -= mass[t, k]
 
 
-@lean_kernel
+@kernel
 def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
     """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
 
@@ -203,7 +203,7 @@ def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # 
                 arrived[y] /= total
 
 
-@lean_inner_kernel
+@inner_kernel
 def find(flow, t, z, y):  # type: ignore[no-untyped-def]
     """The entry of edge z to y at token t, or -1; z below 0 stands for label 0, from which a sentence is entered."""
     count, tail, head, _ = flow
@@ -213,7 +213,7 @@ def find(flow, t, z, y):  # type: ignore[no-untyped-def]
     return -1
 
 
-@lean_inner_kernel
+@inner_kernel
 def add_mass(flow, t, z, y, step):  # type: ignore[no-untyped-def]
     """Adds mass to edge z to y at token t, for which there must be room; an edge without mass is forgotten."""
     count, tail, head, mass = flow

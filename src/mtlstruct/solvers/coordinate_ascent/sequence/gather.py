@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import lean_inner_kernel
+from mtlstruct._numba.decorators import inlined_kernel, inner_kernel
 from mtlstruct.linear.design import LOOKAHEAD, prefetch
 from mtlstruct.linear.label_support import NEAR
 
@@ -16,7 +16,7 @@ DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
 
-@lean_inner_kernel
+@inner_kernel
 def gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em):  # type: ignore[no-untyped-def]
     """em of a span."""
     if own is not None:
@@ -25,7 +25,7 @@ def gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, 
         _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost, em):  # type: ignore[no-untyped-def]
     """em[t] = cost − Σ_j mu_j v_j, the weights fetched LOOKAHEAD entries before they are needed."""
     W = V.shape[1]
@@ -52,7 +52,7 @@ def _load_nodes(start, n, ids, ptr, ragged, values, scales, ahead, V, gold, cost
             total[y] += cost[gold[start + t], y]
 
 
-@lean_inner_kernel
+@inner_kernel
 def _load_listed(  # type: ignore[no-untyped-def]
     start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em
 ):
@@ -82,7 +82,7 @@ def _load_listed(  # type: ignore[no-untyped-def]
             total[y] += cost[gold[start + t], y]
 
 
-@lean_inner_kernel
+@inner_kernel
 def edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
     """tr[z, y] of an edge row, and most[y], the largest of each column."""
     _, ids, ptr, blocks, _, null, V = edges
@@ -104,7 +104,7 @@ def edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
             most[y] = max(most[y], tr[z, y])
 
 
-@lean_inner_kernel
+@inner_kernel
 def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
     """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
 
@@ -132,7 +132,7 @@ def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: 
     return rows
 
 
-@lean_inner_kernel
+@inlined_kernel
 def catch_up(start, n, before, delta, ids, slots, scales, null, mine, em):  # type: ignore[no-untyped-def]
     """em of a span, gathered before V had the changes of an earlier one, whose tokens begin at `before`."""
     for t in range(len(delta)):

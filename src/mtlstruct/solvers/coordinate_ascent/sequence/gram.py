@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import lean_inner_kernel
+from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.solvers.coordinate_ascent.sequence.gather import DEAD
 
 
-@lean_inner_kernel
+@inner_kernel
 def edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
     """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
     _, ids, ptr, blocks, slotwise, null, _ = edges
@@ -30,7 +30,7 @@ def edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
             K[k, q] = K[q, k] = np.float32(total)
 
 
-@lean_inner_kernel
+@inner_kernel
 def transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
     """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
     for t in range(n):
@@ -39,7 +39,7 @@ def transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
             out[k, t] = row[k]
 
 
-@lean_inner_kernel
+@inner_kernel
 def kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label, out):  # type: ignore[no-untyped-def]
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, of features with one label."""
     for u in range(n):
@@ -60,7 +60,7 @@ def kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, label,
                 out[u] += s if row[u] == here else np.float32(0)
 
 
-@lean_inner_kernel
+@inner_kernel
 def ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, label, room, out):  # type: ignore[no-untyped-def]
     """The same where an attribute may stand anywhere in a row, and more than once.
 
@@ -83,7 +83,7 @@ def ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, lab
         room[np.uint64(ids[k])] = 0
 
 
-@lean_inner_kernel
+@inner_kernel
 def has(own, of, a, y):  # type: ignore[no-untyped-def]
     """Whether attribute a has a feature with label y; its labels rise."""
     if own is None:
@@ -98,13 +98,13 @@ def has(own, of, a, y):  # type: ignore[no-untyped-def]
     return low < own[a + 1, 0] and of[low, 0] == y
 
 
-@lean_inner_kernel
+@inner_kernel
 def seat_of(place, t, y):  # type: ignore[no-untyped-def]
     """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
     return t, min(y, place.shape[1] - 1)
 
 
-@lean_inner_kernel
+@inner_kernel
 def curvature(a, e, high, low, K, place, count, moved, edge_K):  # type: ignore[no-untyped-def]
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     quad = 0.0

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import lean_fast_kernel, lean_inner_kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import Design
 from mtlstruct.solvers.coordinate_ascent.sequence.box_qp import best_in_box
 from mtlstruct.solvers.coordinate_ascent.sequence.conflicts import opposed
@@ -142,7 +142,7 @@ def _together(
 # ---------------------------------------------------------------- kernels
 
 
-@lean_fast_kernel
+@fast_kernel
 def _choose(rows, found):  # type: ignore[no-untyped-def]
     """Takes rows in order, if they share no edge with those before. Returns how many were found."""
     kept = 0
@@ -161,7 +161,7 @@ def _choose(rows, found):  # type: ignore[no-untyped-def]
     return kept
 
 
-@lean_inner_kernel
+@inner_kernel
 def _edges(row, t):  # type: ignore[no-untyped-def]
     """The edges of the high and of the low path into position t of a segment, or out of it behind the last."""
     up, down = (row[2], row[2]) if t == 0 else (row[2 + 2 * t], row[3 + 2 * t])
@@ -169,13 +169,13 @@ def _edges(row, t):  # type: ignore[no-untyped-def]
     return up, y, down, z
 
 
-@lean_inner_kernel
+@inner_kernel
 def _outside(row, t):  # type: ignore[no-untyped-def]
     """Whether there is no edge into position t: the sentence begins or ends there."""
     return (t == 0 and row[2] < 0) or (t == row[1] and row[3] < 0)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _on_path(row, side, flow):  # type: ignore[no-untyped-def]
     """The mass that flows along the high or the low path of a segment."""
     least = np.float32(2)
@@ -188,7 +188,7 @@ def _on_path(row, side, flow):  # type: ignore[no-untyped-def]
     return least if least > TINY else np.float32(0)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _promise(row, nodes, values, edges, mu):  # type: ignore[no-untyped-def]
     """The slope of the dual along a segment over c, and the change of the loss."""
     slope = 0.0
@@ -216,7 +216,7 @@ def _promise(row, nodes, values, edges, mu):  # type: ignore[no-untyped-def]
     return slope + loss, loss
 
 
-@lean_inner_kernel
+@inner_kernel
 def _product(row, other, nodes, values, edges, mu):  # type: ignore[no-untyped-def]
     """The product of what two segments change, for mass one on each."""
     total = 0.0
@@ -241,7 +241,7 @@ def _product(row, other, nodes, values, edges, mu):  # type: ignore[no-untyped-d
     return total + _edge_product(row, other, edges, mu)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _edge_product(row, other, edges, mu):  # type: ignore[no-untyped-def]
     """The part of it that edges have."""
     total = 0.0
@@ -269,7 +269,7 @@ def _edge_product(row, other, edges, mu):  # type: ignore[no-untyped-def]
     return total
 
 
-@lean_fast_kernel
+@fast_kernel
 def _weigh(rows, flow, nodes, values, edges, mu, c, low, high, slope, loss, gram):  # type: ignore[no-untyped-def]
     """Of each segment the bounds of its step, the slope of the dual, the change of the loss; and all products."""
     for s in range(len(rows)):
@@ -280,7 +280,7 @@ def _weigh(rows, flow, nodes, values, edges, mu, c, low, high, slope, loss, gram
             gram[s, r] = gram[r, s] = c * c * _product(rows[s], rows[r], nodes, values, edges, mu)
 
 
-@lean_fast_kernel
+@fast_kernel
 def _move(rows, theta, loss, flow, nodes, values, edges, N, c):  # type: ignore[no-untyped-def]
     """Moves mass along the segments in turn, as far as there is some. Returns the change of the loss."""
     change = 0.0
@@ -289,7 +289,7 @@ def _move(rows, theta, loss, flow, nodes, values, edges, N, c):  # type: ignore[
     return change
 
 
-@lean_fast_kernel
+@fast_kernel
 def _by_pairs(rows, pairs, flow, nodes, values, edges, mu, N, c):  # type: ignore[no-untyped-def]
     """The best step of each pair in turn. Returns the change of the loss."""
     change = 0.0
@@ -315,7 +315,7 @@ def _by_pairs(rows, pairs, flow, nodes, values, edges, mu, N, c):  # type: ignor
     return change
 
 
-@lean_inner_kernel
+@inner_kernel
 def _has_room(row, flow):  # type: ignore[no-untyped-def]
     """Whether every token of a segment can have two edges more."""
     most = 0
@@ -324,7 +324,7 @@ def _has_room(row, flow):  # type: ignore[no-untyped-def]
     return most + 2 <= flow.mass.shape[1]
 
 
-@lean_inner_kernel
+@inner_kernel
 def _best_two(s, r, ss, sr, rr, low, high, lower, higher):  # type: ignore[no-untyped-def]
     """The best (θ, η) of sθ + rη − ½(ss·θ² + 2sr·θη + rr·η²) in a box that has (0, 0): inside it, or on a side."""
     theta, eta, most = 0.0, 0.0, 0.0
@@ -348,7 +348,7 @@ def _best_two(s, r, ss, sr, rr, low, high, lower, higher):  # type: ignore[no-un
     return theta, eta
 
 
-@lean_inner_kernel
+@inner_kernel
 def _shift(row, theta, flow, nodes, values, edges, N, c):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one, as far as there is some; V and N follow. What was moved."""
     most = _on_path(row, _LOW if theta > 0 else _HIGH, flow)
@@ -363,7 +363,7 @@ def _shift(row, theta, flow, nodes, values, edges, N, c):  # type: ignore[no-unt
     return step
 
 
-@lean_inner_kernel
+@inner_kernel
 def _commit(row, d, nodes, values, edges, N):  # type: ignore[no-untyped-def]
     """Adds to V what a move by d/c changes, and follows N by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖²."""
     ids, slots, null, alone, blocks, _, V, _, cost = nodes

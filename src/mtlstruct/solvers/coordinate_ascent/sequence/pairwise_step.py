@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import lean_inner_kernel
+from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
 from mtlstruct.solvers.coordinate_ascent.sequence.gather import load_edges
 from mtlstruct.solvers.coordinate_ascent.sequence.gram import (
@@ -29,7 +29,7 @@ from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
 from mtlstruct.solvers.coordinate_ascent.sequence.scatter import add_edge
 
 
-@lean_inner_kernel
+@inner_kernel
 def improve(  # type: ignore[no-untyped-def]
     start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
     mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
@@ -124,7 +124,7 @@ def improve(  # type: ignore[no-untyped-def]
     return gap, gained, _settle(start, n, c, gold, cost, delta)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
     """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
     mass = flow.mass
@@ -154,7 +154,7 @@ def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  #
     return df, bottleneck, edges
 
 
-@lean_inner_kernel
+@inner_kernel
 def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type: ignore[no-untyped-def]
     """Writes a segment down, as sequence_segments.py has them, if there is room."""
     size = e - a + 1
@@ -169,7 +169,7 @@ def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type
     gains[0] += 1
 
 
-@lean_inner_kernel
+@inner_kernel
 def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     up = before
@@ -186,7 +186,7 @@ def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ig
         up, down = y, z
 
 
-@lean_inner_kernel
+@inner_kernel
 def _shift_scores(  # type: ignore[no-untyped-def]
     a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, most, delta, edge_delta, touched,
     many,
@@ -218,7 +218,7 @@ def _shift_scores(  # type: ignore[no-untyped-def]
     return many
 
 
-@lean_inner_kernel
+@inner_kernel
 def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
     """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0

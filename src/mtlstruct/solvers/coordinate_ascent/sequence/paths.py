@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import lean_inner_kernel
+from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import TINY
 from mtlstruct.structures.sequence import CROWD
 
@@ -12,7 +12,7 @@ FAR = np.float32(1e30)
 """Further than any score."""
 
 
-@lean_inner_kernel
+@inner_kernel
 def held_label(flow, t, now):  # type: ignore[no-untyped-def]
     """The label that carries most mass at token t."""
     count, _, head, mass = flow
@@ -27,7 +27,7 @@ def held_label(flow, t, now):  # type: ignore[no-untyped-def]
     return np.int64(best)
 
 
-@lean_inner_kernel
+@inner_kernel
 def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
     """The best path and its score. With many labels, those are passed over from which no edge can be the best."""
     W = em.shape[1]
@@ -76,7 +76,7 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path): 
     return top
 
 
-@lean_inner_kernel
+@inner_kernel
 def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
     """The lowest-scoring path whose edges all carry flow; FAR if there is none."""
     count, tail, head, mass = flow
@@ -126,7 +126,7 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
     return low
 
 
-@lean_inner_kernel
+@inner_kernel
 def expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyped-def]
     """The score of the flow inside the span, and the mass that enters it."""
     count, tail, head, mass = flow

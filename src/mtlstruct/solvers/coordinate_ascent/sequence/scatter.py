@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mtlstruct._numba.decorators import lean_inner_kernel
+from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.linear.design import LOOKAHEAD, prefetch
 from mtlstruct.linear.label_support import NEAR
 
 
-@lean_inner_kernel
+@inner_kernel
 def commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N):  # type: ignore[no-untyped-def]
     """Adds delta to V, and follows N."""
     for t in range(n):
@@ -25,7 +25,7 @@ def commit(start, n, delta, ids, ptr, ragged, blocks, values, V, null, alone, ow
             _add_row(ids, values, blocks, ragged, null, alone, start + t, first, last, delta[t], V, N)
 
 
-@lean_inner_kernel
+@inner_kernel
 def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # type: ignore[no-untyped-def]
     """_add_row where attributes have features with some labels only."""
     entry = ids[start : stop + LOOKAHEAD]
@@ -44,7 +44,7 @@ def _add_listed(ids, values, blocks, ragged, start, stop, d, V, own, of, N):  # 
         N[blocks[start + k] if ragged else blocks[k]] += change
 
 
-@lean_inner_kernel
+@inner_kernel
 def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N):  # type: ignore[no-untyped-def]
     """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
@@ -72,7 +72,7 @@ def _add_row(ids, values, blocks, ragged, null, alone, row, start, stop, d, V, N
             V[alone + row, y] += d[y]
 
 
-@lean_inner_kernel
+@inner_kernel
 def add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
     """The same for one pair of an edge row; edge weights are few and heavy, so they are doubles."""
     _, ids, ptr, blocks, _, null, V = edges

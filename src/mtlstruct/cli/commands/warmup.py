@@ -1,0 +1,114 @@
+"""`warmup`: compile the kernels before they are needed."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from mtlstruct.errors import MtlError
+from mtlstruct.training.options import Method, Task
+
+LINES = 20
+"""How many lines of the demo's corpus are trained on."""
+
+PASSES = {"coordinate": "30"}
+"""The most passes of a solver, if not 3: this one is quick, and has kernels that only its last passes call."""
+
+
+def warmup(
+    task: Annotated[
+        list[Task] | None, typer.Option("--task", help="Only these tasks.", show_default="all")
+    ] = None,
+    method: Annotated[
+        list[Method] | None, typer.Option("--method", help="Only these methods.", show_default="all")
+    ] = None,
+) -> None:
+    """Compile the kernels of training and prediction, for images and CI.
+
+    Small models are trained and used with each task and method. What is compiled is kept in the cache folder, whose
+    name is printed at the end; NUMBA_CACHE_DIR sets another one.
+    """
+    from mtlstruct._numba.decorators import COMPILED, cache_folder
+
+    folder = cache_folder() if COMPILED else None
+    if folder is None:
+        raise MtlError(
+            "there is no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable one"
+        )
+    with tempfile.TemporaryDirectory() as place:
+        for one in task or get_args(Task):
+            begin = time.perf_counter()
+            for command in _commands(Path(place), one, method or get_args(Method)):
+                _run(command)
+            print(f"{one}: {time.perf_counter() - begin:.1f} s", flush=True)
+    print(folder)
+
+
+def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
+    """Return command lines that use the kernels of a task, with their small files."""
+    from mtlstruct.training.methods import METHODS
+
+    data, templates = place / f"{task}.txt", place / f"{task}.tpl"
+    data.write_text(_corpus(task), "utf-8")
+    templates.write_text(_templates(task), "utf-8")
+    trees = task == "dependency"
+    for method in methods:
+        model = place / f"{task}-{method}.mtl"
+        for solver in reversed(METHODS[method].solvers):  # the model of the default solver is used below
+            kinds = [["--projective"], ["--labels"]] if trees else [[]]
+            options = ["--task", task, "--method", method, "--solver", solver, "--quiet", "--no-log"]
+            few = ["--max-iter", PASSES.get(solver, "3")]
+            for kind in kinds:
+                yield ["train", *map(str, (templates, data, model)), *options, *few, *kind]
+        yield ["predict", str(model), str(data)]
+        yield ["predict", str(model), str(data), "--scores", *([] if trees else ["--nbest", "2"])]
+        yield ["evaluate", str(model), str(data)]
+        yield ["weights", str(model)]
+
+
+def _run(command: Sequence[str]) -> None:
+    """Run a command line; raise what it raises."""
+    from mtlstruct.cli import invoke
+
+    with io.TextIOWrapper(io.BytesIO()) as sink, redirect_stdout(sink), redirect_stderr(sink):
+        invoke(command)
+
+
+def _corpus(task: str) -> str:
+    from mtlstruct.samples import recipes as demo
+
+    lines = demo.bundled()[:LINES]
+    if task == "segmentation":
+        return "".join("  ".join(line.tokens) + "\n" for line in lines)
+    if task == "dependency":
+        return "".join(_tree(line.tokens) + "\n" for line in lines)
+    return demo.column_file(lines, seed=0)
+
+
+def _tree(tokens: Sequence[str]) -> str:
+    """Return tokens that depend on the one before, as CoNLL-X."""
+    rows = (
+        [number, token, "_", token[:1], token[:1], "_", number - 1, f"r{number % 3}", "_", "_"]
+        for number, token in enumerate(tokens, 1)
+    )
+    return "".join("\t".join(map(str, row)) + "\n" for row in rows)
+
+
+def _templates(task: str) -> str:
+    from mtlstruct.templates import generate
+    from mtlstruct.templates.presets import preset
+
+    if task == "dependency":
+        return preset("dependency").text()
+    if task == "segmentation":
+        return preset("cws-tp2").text()
+    if task == "multiclass":
+        return "".join(f"U{k}:%x[0,{k}]\n" for k in range(4))
+    return generate((-1, 1), range(4), bigrams=True).text()
