@@ -175,9 +175,11 @@ def test_warmup_says_where_kernels_are_kept_and_that_there_is_no_such_folder(mon
     monkeypatch.setattr("mtlstruct.cli.commands.warmup._commands", lambda place, task, methods: iter([]))
     assert run(["warmup", "--task", "dependency"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == str(_kernels.cache_folder())
-    monkeypatch.setattr(_kernels, "cache_folder", lambda: None)
+    monkeypatch.setattr("mtlstruct.cli.commands.warmup.cache_folder", lambda: None)
     assert run(["warmup"]) == 2
     assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
+    assert run(["warmup", "--task", "trees"]) == 2
+    assert "--task must be one of sequence, " in capsys.readouterr().err
 
 
 def test_fast_kernels_call_no_others_that_stand_by_themselves():

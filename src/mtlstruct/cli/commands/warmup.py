@@ -12,7 +12,12 @@ from typing import Annotated, get_args
 
 import typer
 
+from mtlstruct._numba.decorators import COMPILED, cache_folder
 from mtlstruct.errors import MtlError
+from mtlstruct.samples import recipes as demo
+from mtlstruct.templates import generate
+from mtlstruct.templates.presets import preset
+from mtlstruct.training.methods import METHODS
 from mtlstruct.training.options import Method, Task
 
 LINES = 20
@@ -24,10 +29,12 @@ PASSES = {"coordinate": "30"}
 
 def warmup(
     task: Annotated[
-        list[Task] | None, typer.Option("--task", help="Only these tasks.", show_default="all")
+        list[str] | None,
+        typer.Option("--task", metavar="TASK", help="Only these tasks.", show_default="all"),
     ] = None,
     method: Annotated[
-        list[Method] | None, typer.Option("--method", help="Only these methods.", show_default="all")
+        list[str] | None,
+        typer.Option("--method", metavar="METHOD", help="Only these methods.", show_default="all"),
     ] = None,
 ) -> None:
     """Compile the kernels of training and prediction, for images and CI.
@@ -35,26 +42,31 @@ def warmup(
     Small models are trained and used with each task and method. What is compiled is kept in the cache folder, whose
     name is printed at the end; NUMBA_CACHE_DIR sets another one.
     """
-    from mtlstruct._numba.decorators import COMPILED, cache_folder
-
+    tasks, methods = _known("--task", task, get_args(Task)), _known("--method", method, get_args(Method))
     folder = cache_folder() if COMPILED else None
     if folder is None:
         raise MtlError(
             "there is no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable one"
         )
     with tempfile.TemporaryDirectory() as place:
-        for one in task or get_args(Task):
+        for one in tasks:
             begin = time.perf_counter()
-            for command in _commands(Path(place), one, method or get_args(Method)):
+            for command in _commands(Path(place), one, methods):
                 _run(command)
             print(f"{one}: {time.perf_counter() - begin:.1f} s", flush=True)
     print(folder)
 
 
+def _known(option: str, given: Sequence[str] | None, words: Sequence[str]) -> Sequence[str]:
+    """Return the values of an option, or all that it can have; raise an error for others."""
+    for one in given or ():
+        if one not in words:
+            raise MtlError(f"{option} must be one of {', '.join(words)}, got {one!r}")
+    return given or words
+
+
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
     """Return command lines that use the kernels of a task, with their small files."""
-    from mtlstruct.training.methods import METHODS
-
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
     templates.write_text(_templates(task), "utf-8")
@@ -82,8 +94,6 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _corpus(task: str) -> str:
-    from mtlstruct.samples import recipes as demo
-
     lines = demo.bundled()[:LINES]
     if task == "segmentation":
         return "".join("  ".join(line.tokens) + "\n" for line in lines)
@@ -102,9 +112,6 @@ def _tree(tokens: Sequence[str]) -> str:
 
 
 def _templates(task: str) -> str:
-    from mtlstruct.templates import generate
-    from mtlstruct.templates.presets import preset
-
     if task == "dependency":
         return preset("dependency").text()
     if task == "segmentation":
