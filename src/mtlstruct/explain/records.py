@@ -7,18 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mtlstruct.corpus import Corpus
-from mtlstruct.explain.sequences import Explanation
+from mtlstruct.explain.sequences import Explanation, one_sentence
 from mtlstruct.explain.trees import explain_relations
 from mtlstruct.model.model import Model
-
-
-def one_sentence(corpus: Corpus, span: slice) -> Corpus:
-    """Return the tokens of one sentence as a corpus."""
-    columns = tuple(column.take(np.arange(span.start, span.stop)) for column in corpus.columns)
-    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
 def sentence_record(

@@ -81,6 +81,12 @@ def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
     return total / (total.sum() or 1.0)
 
 
+def one_sentence(corpus: Corpus, span: slice) -> Corpus:
+    """Return the tokens of one sentence as a corpus."""
+    columns = tuple(column.take(np.arange(span.start, span.stop)) for column in corpus.columns)
+    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
+
+
 def of_arcs(model: Model) -> bool:
     """Return whether the outputs of a model are trees."""
     return isinstance(model.index, ArcIndex)

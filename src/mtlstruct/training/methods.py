@@ -1,4 +1,4 @@
-"""The table of methods: a method of the paper is a row (learner, regularizer, loss), and what c means to each.
+"""The table of methods: a row has a regularizer, a loss, and the solvers that can minimise their sum.
 
 c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i ξ_i.
 """
@@ -16,11 +16,16 @@ from mtlstruct.solvers import LEARNERS, Coordinate, CuttingPlane, Learner, Mira,
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method: what it minimises, and the solvers that can, the first by default.
+    """What a method minimises, and the solvers that can, the first by default.
 
-    p        where -p has a meaning, its default
-    epochs   of an online method, how many passes it makes unless told otherwise
-    eta      where it stops by CRF++'s rule unless told otherwise, the share of it
+    Attributes
+    ----------
+    p : float or None
+        The default of -p; None for methods without p.
+    epochs : int or None
+        The default number of passes of an online method; None for others.
+    eta : float or None
+        The default threshold of CRF++'s stopping rule; None for methods that stop by the gap.
     """
 
     regularizer: Callable[..., Regularizer]
@@ -37,7 +42,7 @@ class MethodSpec:
 
 
 def _p_block(p: float) -> Regularizer:
-    """p = 1 is the limit that mtl is: a row of a table over p may begin there."""
+    """Return the p-block norm, whose limit p = 1 is the regularizer of mtl."""
     return BlockL1Squared() if p == 1 else PBlock(p)
 
 
@@ -57,18 +62,18 @@ METHODS: dict[str, MethodSpec] = {
 }
 
 ONLINE = ("mira",)
-"""Solvers that make a number of epochs and prove nothing."""
+"""Solvers that make a fixed number of epochs and give no certificate."""
 
 
 def method_spec(method: str) -> MethodSpec:
-    """The row of a method."""
+    """Return the row of a method."""
     if method not in METHODS:
         raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
     return METHODS[method]
 
 
 def exponent(method: str, p: float | None) -> float | None:
-    """The p in force: the one given, or the method's own; refuses one that the method would not use."""
+    """Return p as given or the default; raise an error for a method without p."""
     default = method_spec(method).p
     if p is not None and default is None:
         having = ", ".join(name for name, row in METHODS.items() if row.p is not None)
@@ -77,13 +82,13 @@ def exponent(method: str, p: float | None) -> float | None:
 
 
 def regularizer(method: str, p: float | None = None) -> Regularizer:
-    """The regularizer of a method."""
+    """Return the regularizer of a method."""
     p = exponent(method, p)
     return method_spec(method).regularizer() if p is None else method_spec(method).regularizer(p)
 
 
 def solver_of(method: str, solver: str | None) -> str:
-    """The solver in force: the one given, or the method's first; refuses one that cannot minimise its objective."""
+    """Return the solver as given or the first; raise an error for one that cannot minimise the objective."""
     known = method_spec(method).solvers
     if solver is not None and solver not in known:
         raise IncompatibleError(
@@ -101,7 +106,7 @@ def learner(
     line_search: bool = False,
     dense: bool = False,
 ) -> Learner:
-    """The learner of a method."""
+    """Return the solver object of a method."""
     name = solver_of(method, solver)
     if name == "coordinate":
         return Coordinate(stop, seed)
