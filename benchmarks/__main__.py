@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from benchmarks import (
+    ablation,
     bound,
     crfpp,
     crfsuite,
@@ -61,6 +62,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
 """Measured as one."""
 
 STUDIES: dict[str, Callable[[Book], None]] = {
+    "ablation": ablation.measure_all,
     "peers": peers.measure_all,
     "predict": predict.measure_all,
     "roofline": roofline.measure_all,
@@ -86,7 +88,9 @@ def main(arguments: list[str]) -> None:
         os.environ["MTLSTRUCT_PEERS"] = str(given.peers.resolve())
     if given.trial is not None:  # its models are kept apart, too
         os.environ["MTLSTRUCT_BENCH_WORK"] = str(work() / f"trial-{given.trial}")
-    ask = Ask(given.repeat, given.limit, tuple(given.only), given.again, given.trial)
+    against = None if given.against is None else given.against.resolve()
+    chosen = (tuple(given.case), tuple(given.off), against)
+    ask = Ask(given.repeat, given.limit, tuple(given.only), given.again, given.trial, *chosen)
     for name in given.names or NAMES:
         if name != "report":
             _run(name, ask)
@@ -113,6 +117,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a trial of {', '.join(STUDIES)} on N sentences; figures go to the working folder",
     )
     parser.add_argument("--peers", type=Path, metavar="DIR", help="where the programs of peers are")
+    parser.add_argument("--case", action="append", default=[], metavar="WORD", help="cases of ablation")
+    parser.add_argument("--off", action="append", default=[], metavar="WORD", help="mechanisms of ablation")
+    parser.add_argument(
+        "--against", type=Path, metavar="DIR", help="ablation: compare with this checkout of another commit"
+    )
     return parser
 
 

@@ -29,6 +29,8 @@ class Ask:
     only        words of which a row's key must have one, if there are any
     again       whether rows are measured again that are known
     sentences   a trial on so many sentences of each training text, whose figures are kept apart
+    case, off   parts of the names of the cases and mechanisms of `ablation` to measure, all if empty
+    against     the checkout that `ablation` compares with, in place of mechanisms
     """
 
     repeat: int = 3
@@ -36,10 +38,18 @@ class Ask:
     only: tuple[str, ...] = ()
     again: bool = False
     sentences: int | None = None
+    case: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
+    against: Path | None = None
 
     def chosen(self, key: Mapping[str, str]) -> bool:
         """Whether a row is asked for."""
-        return not self.only or any(word in value for word in self.only for value in key.values())
+        named = (
+            (self.only, " ".join(key.values())),
+            (self.case, key.get("case", "")),
+            (self.off, key.get("off", "")),
+        )
+        return all(not words or any(word in text for word in words) for words, text in named)
 
     def options(self) -> str:
         """As on the command line, without what only says which rows to measure."""

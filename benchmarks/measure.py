@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Timer
 from typing import Any
 
@@ -53,17 +54,18 @@ def run(
     stop: signal.Signals = signal.SIGKILL,
     together: bool = False,
     environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
 ) -> Run:
     """A command, measured; its stderr is passed on, or kept together with what it prints. Raises if it fails.
 
-    After `limit` seconds it is sent the signal `stop`; what it does then is no failure.
+    After `limit` seconds it is sent the signal `stop`; what it does then is no failure. It runs in `folder`.
     """
     limits = dict.fromkeys(_ONE_THREAD, "1") if one_thread else {}
     errors = subprocess.STDOUT if together else None
     given = os.environ | limits | dict(environment or {})
     given.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=given)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=given, cwd=folder)
     assert process.stdout is not None
     timers = _timers(process, limit, stop)
     with process.stdout:

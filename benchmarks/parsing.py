@@ -40,7 +40,7 @@ class Parser:
     def arguments(self) -> list[str]:
         """The arguments of `mtlstruct train`; there are as many places between as the longest arc has."""
         templates = work() / f"{self.data[0].replace('/', '_')}.tpl"
-        made = ["templates", "generate", "--preset", "dependency", "--data", str(self.part("train"))]
+        made = ["templates", "generate", "--preset", "dependency", "--reach", str(self.part("train"))]
         measure.run([sys.executable, "-m", "mtlstruct", *made, "-o", str(templates)])
         files = [str(path) for path in (templates, self.part("train"), self.model)]
         return [*files, *self._options()]

@@ -41,6 +41,7 @@ TABLES: dict[str, tuple[str, Callable[[tables.Rows], str]]] = {
     "text": ("predict", tables_peers.text),
     "start_up": ("predict", tables_peers.start_up),
     "gaps": ("gaps", tables_scale.gaps),
+    "ablation": ("ablation", tables_scale.ablation),
     "growth": ("growth", tables_scale.growth),
     "exponents": ("growth", tables_scale.exponents),
     "large": ("large", tables_scale.large),

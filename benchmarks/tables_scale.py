@@ -32,6 +32,42 @@ def _goal(row: dict[str, Any] | None, times: dict[str, gap.Cost]) -> str:
     return f"{row['learning']:.1f} s{text}" + ("" if row["converged"] else f" (gap {100 * row['gap']:.2f} %)")
 
 
+def ablation(rows: Rows) -> str:
+    """A line for each case and mechanism: figures of the full program, then of the other."""
+    titles = (
+        "",
+        "clock",
+        "off",
+        "times",
+        "CPU",
+        "off",
+        "times",
+        "passes",
+        "off",
+        "gap",
+        "off",
+        "memory",
+        "off",
+    )
+    named = [row | {"name": ", ".join(row["key"].values())} for row in rows]
+    return markdown(titles, (or_missing(row, "name", _ablated, len(titles)) for row in named))
+
+
+def _ablated(row: dict[str, Any]) -> list[str]:
+    full, off = row["full"], row["without"]
+    times = [
+        text
+        for name in ("clock", "cpu")
+        for text in (f"{full[name]:.1f} s", f"{off[name]:.1f} s", f"{off[name] / full[name]:.2f}")
+    ]
+    pairs = [
+        form.format(side[name])
+        for name, form in (("passes", "{:.0f}"), ("gap", "{:.2%}"), ("memory", "{:,.0f} MB"))
+        for side in (full, off)
+    ]
+    return times + pairs
+
+
 def growth(rows: Rows) -> str:
     """What was measured."""
     titles = ("", "count", "start-up, reading, encoding", "learning", "passes", "peak memory", "attributes")

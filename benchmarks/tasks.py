@@ -79,13 +79,16 @@ GENERATED = {"words-and-pos": ["--window", "-3:3", "--columns", "0,1"]}
 """Template files that are no presets: the options of `templates generate`."""
 
 
-def preset(name: str) -> Path:
-    """The template file of a preset, or of one of GENERATED, or one that was written for these benchmarks."""
+def preset(name: str, data: Path | None = None) -> Path:
+    """The template file of a preset, or of one of GENERATED, or one that was written for these benchmarks.
+
+    The presets of trees are made for the longest arc of the data.
+    """
     written = Path(__file__).with_name("templates") / f"{name}.tpl"
     if written.is_file():
         return written
     target = work() / f"{name}.tpl"
-    how = GENERATED.get(name, ["--preset", name])
+    how = [*GENERATED.get(name, ["--preset", name]), *([] if data is None else ["--data", str(data)])]
     measure.run([sys.executable, "-m", "mtlstruct", "templates", "generate", *how, "-o", str(target)])
     return target
 

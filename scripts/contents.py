@@ -8,7 +8,12 @@ import tarfile
 import zipfile
 from pathlib import Path
 
-MUST = ("py.typed", "samples/ingredients.txt", "templates/library/dependency.tpl", "web/assets/shell.html")
+MUST = (
+    "py.typed",
+    "samples/ingredients.txt",
+    "templates/library/dependency.tpl",
+    "report/web/assets/shell.html",
+)
 
 
 def main(folder: Path) -> None:

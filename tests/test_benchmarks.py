@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from benchmarks import gaps, growth, measure, predict, targets
+from benchmarks import ablation, gaps, growth, measure, predict, tables_scale, targets
 from benchmarks.book import Ask, Book
 from benchmarks.peers.base import digest
 from benchmarks.peers.cases import laid_out
 from benchmarks.peers.parsers import with_heads
 from benchmarks.places import Missing, head
+from benchmarks.programs import ablation as switches
 from benchmarks.programs import attribute_file, columns, peer_score, resample
 
 
@@ -232,3 +233,21 @@ def test_a_digest_tells_files_apart(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     assert digest(tmp_path / "a") != digest(tmp_path / "b")
+
+
+def test_every_mechanism_has_a_switch():
+    assert tuple(switches.OFF) == ablation.MECHANISMS
+
+
+def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():
+    key = {"case": "Spanish ner", "c": "c = 1", "off": "gap-sampled passes"}
+    assert Ask(case=("Spanish",), off=("gap",), only=("c = 1",)).chosen(key)
+    assert not Ask(case=("Dutch",)).chosen(key)
+    assert not Ask(case=("Spanish",), off=("shrinking",)).chosen(key)
+
+
+def test_ablation_is_a_table_of_both_sides():
+    figures = {"clock": 2.0, "cpu": 1.0, "passes": 4, "gap": 0.0078, "memory": 617.2}
+    row = {"key": {"case": "Spanish ner"}, "full": figures, "without": figures | {"cpu": 1.5, "passes": 6}}
+    *_, line = tables_scale.ablation([row]).splitlines()
+    assert line.split(" | ")[4:9] == ["1.0 s", "1.5 s", "1.50", "4", "6"]

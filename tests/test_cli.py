@@ -637,7 +637,7 @@ def test_generate_by_rule(run: Run) -> None:
     wide = ["--columns", "0,1", "--bigrams", "--trigrams", "1", "--cross"]
     got, paper = run("templates", "generate", *wide), run("templates", "generate", "--preset", "ner-134")
     assert got == paper
-    less = ["--no-unigrams", "--no-transitions", "--bigrams", "--window", "0:1"]
+    less = ["--ngrams", "2", "--no-transitions", "--window", "0:1"]
     assert run("templates", "generate", *less).out == "U000:%x[0,0]/%x[1,0]\n"
 
 

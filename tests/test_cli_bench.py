@@ -3,20 +3,15 @@
 import numpy as np
 import pytest
 
-from mtlstruct.cli import rates
+from mtlstruct.cli.commands import bench
 
-STEPS = [
-    *("threads", "memory, latency", "memory, bandwidth", "encode", "gather", "decode", "scatter"),
-    *("train", "load", "predict", "memory, peak"),
-]
+STEPS = ["threads", "encode", "pass", "train", "predict", "memory"]
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(rates, "COPIES", 1)
-    monkeypatch.setattr(rates, "REPEAT", 1)
-    monkeypatch.setattr(rates, "HOPS", 1000)
-    monkeypatch.setattr(rates, "CELLS", 1 << 12)
+    monkeypatch.setattr(bench, "COPIES", 1)
+    monkeypatch.setattr(bench, "REPEAT", 1)
 
 
 def test_all_steps_are_measured(run):

@@ -157,9 +157,7 @@ def test_explain_names_the_templates(run, place):
 def test_weights_and_selection_work_as_for_labels(run, place):
     rows = json.loads(run("weights", "m.mtl", "--json", "--data", "train.txt")[1])
     assert sum(row["share"] for row in rows) == pytest.approx(1)
-    code, _, err = run("templates", "select", "m.mtl", "--budget", "50", "--valid", "train.txt")
-    assert code == 0
-    assert "accuracy" in err
+    assert run("templates", "select", "m.mtl", "--top", "1")[0] == 0
 
 
 @pytest.mark.parametrize(

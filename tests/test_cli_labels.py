@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_cli_trees import SENTENCES, TEMPLATES, Run, conll, run
@@ -83,19 +84,24 @@ def test_explain_tells_why_a_label(folder: Path, run: Run) -> None:
     assert "as det, not " in out
 
 
+def sentences_of(page: Path) -> list[dict[str, Any]]:
+    text = page.read_text().partition('type="application/json">')[2].partition("</script>")[0]
+    return list(json.loads(text)["sentences"])
+
+
 def test_a_page_with_drawings(folder: Path, run: Run) -> None:
     wrong = folder / "wrong.conll"
     wrong.write_text(GOLD.replace("\t3\tsubj\t", "\t0\tsubj\t").replace("\tobj\t", "\t<obj>\t"))
     page = folder / "page.html"
     assert run("explain", folder / "model.mtl", wrong, "--html", page) == ""
-    text = page.read_text()
-    assert text.count("<svg") == len(SENTENCES)
-    assert text.count('<g class="missed">') == 3
-    assert "(&lt;obj&gt;)" in text
+    drawings = "".join(sentence["tree"]["drawing"] for sentence in sentences_of(page))
+    assert drawings.count("<svg") == len(SENTENCES)
+    assert drawings.count('<g class="missed">') == 3
+    assert "(&lt;obj&gt;)" in drawings
     run("explain", folder / "model.mtl", folder / "blind.conll", "--html", page, "--sentence", 2)
-    assert page.read_text().count("<svg") == 1
-    assert "sentence 2" in page.read_text()
-    assert 'class="missed"' not in page.read_text()
+    (sentence,) = sentences_of(page)
+    assert sentence["sentence"] == 2
+    assert 'class="missed"' not in sentence["tree"]["drawing"]
     both = run("explain", folder / "model.mtl", wrong, "--html", page, "--json", code=2)
     assert "--json and --html" in both
     run("explain", folder / "model.mtl", wrong, "--html", wrong, code=2)

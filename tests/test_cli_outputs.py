@@ -49,12 +49,12 @@ INPUTS = {
     ("predict", "MODEL"), ("predict", "INPUT"), ("predict", "--forbid-file"), ("evaluate", "MODEL"),
     ("evaluate", "GOLD"), ("evaluate", "--words"), ("evaluate", "--forbid-file"), ("score", "GOLD"),
     ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
-    ("weights", "MODEL"), ("weights", "--data"), ("weights", "--compare"), ("explain", "MODEL"),
+    ("weights", "MODEL"), ("weights", "--data"), ("explain", "MODEL"),
     ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),
     ("serve", "--token-file"), ("serve", "--examples"), ("export", "MODEL"), ("import", "FILE"),
-    ("import", "--templates"), ("templates generate", "--data"), ("templates convert", "TEMPLATES"),
+    ("import", "--templates"), ("templates convert", "TEMPLATES"),
     ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
-    ("templates select", "--valid"), ("templates select", "--templates"), ("bench", "TEMPLATES"), ("bench", "DATA"),
+    ("templates select", "--templates"), ("bench", "TEMPLATES"), ("bench", "DATA"),
 }  # fmt: skip
 """Files and folders that commands only read."""
 

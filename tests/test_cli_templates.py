@@ -141,48 +141,25 @@ def test_generate_with_functions_and_observed_transitions(run: Run) -> None:
     ]
 
 
-def test_generate_orders_across_and_gap(run: Run) -> None:
-    options = [
-        "--window",
-        "0:2",
-        "--columns",
-        "0,1",
-        "--no-unigrams",
-        "--orders",
-        "3",
-        "--across",
-        "2",
-        "--gap",
-        "1",
+def test_generate_orders_and_gap(run: Run) -> None:
+    options = ["--window", "0:2", "--columns", "0,1", "--ngrams", "2,3", "--gap", "1"]
+    assert run("templates", "generate", *options)[1].splitlines() == [
+        *("U000:%x[0,0]/%x[1,0]", "U001:%x[1,0]/%x[2,0]", "U002:%x[0,1]/%x[1,1]", "U003:%x[1,1]/%x[2,1]"),
+        *("U004:%x[0,0]/%x[1,0]/%x[2,0]", "U005:%x[0,1]/%x[1,1]/%x[2,1]", "B"),
     ]
-    lines = run("templates", "generate", *options)[1].splitlines()
-    assert lines[:3] == [
-        "U000:%x[0,0]/%x[1,0]/%x[2,0]",
-        "U001:%x[0,1]/%x[1,1]/%x[2,1]",
-        "U002:%x[0,0]/%x[0,1]",
-    ]
-    assert len(lines) == 2 + 7 + 1
 
 
-def test_thousands_are_refused_unless_meant(run: Run, place: Path) -> None:
-    wide = ["templates", "generate", "--window", "-10:10", "--orders", "3", "-o", "big.tpl"]
-    code, out, err = run(*wide)
-    assert (code, out) == (2, "")
-    assert "this makes 1,352 templates, more than --limit 1000" in err
-    assert not (place / "big.tpl").exists()
-    assert run(*wide, "--limit", "1352") == (0, "", "")
-    assert len((place / "big.tpl").read_text().splitlines()) == 1352
-
-
-@pytest.mark.parametrize(("answer", "code"), [(True, 0), (False, 2)])
-def test_a_person_is_asked(run: Run, monkeypatch: pytest.MonkeyPatch, answer: bool, code: int) -> None:
-    asked: list[str] = []
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.setattr("typer.confirm", lambda text, err: asked.append(text) or answer)
-    got = run("templates", "generate", "--limit", "3")
-    assert (got[0], asked) == (code, ["Write 8 templates?"])
-    assert bool(got[1]) == answer
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (["--unigrams"], []),
+        (["--bigrams"], ["--ngrams", "1,2"]),
+        (["--unigrams", "--bigrams", "--trigrams", "0"], ["--ngrams", "1,2,3"]),
+        (["--ngrams", "3", "--bigrams"], ["--ngrams", "3,2,1"]),
+    ],
+)
+def test_short_options_of_generate_add_to_the_orders(run: Run, short: list[str], long: list[str]) -> None:
+    assert run("templates", "generate", *short) == run("templates", "generate", *long)
 
 
 def test_rich_presets_come_with_headings(run: Run) -> None:

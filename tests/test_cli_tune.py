@@ -205,11 +205,10 @@ def test_a_grid_over_p(run: Run, place: Path, inline: Inline) -> None:
     assert found == [("svm", None), ("mtl", None), ("pmtl", 4 / 3), ("pmtl", 4.0)]
     table = run(*arguments, "--method", "svm,pmtl", "-q").out.splitlines()
     assert table[0].split()[:3] == ["method", "p", "c"]
-    (path,) = run("weights", "--path", "t", "--json", "--plot", "p.svg").json
-    assert (path["method"], path["c"], path["along"]) == ("pmtl", 1.0, "p")
-    assert path["values"] == [1.0, 4 / 3, 2.0, 4.0]
-    for row in path["templates"]:
-        assert row["relative"][2] == pytest.approx(1.0)
+    rows = run("weights", "--path", "t", "--json", "--plot", "p.svg").json
+    assert {(row["method"], row["c"]) for row in rows} == {("pmtl", 1.0)}
+    assert sorted({row["p"] for row in rows}) == [1.0, 4 / 3, 2.0, 4.0]
+    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
 
 
 def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inline) -> None:
@@ -244,8 +243,8 @@ def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inl
     alone = ["--method", best["method"], "-c", best["c"], "--valid", "valid.txt", "-q"]
     assert run("train", "s.tpl", "train.txt", "n.mtl", *options, *alone).code == 0
     assert Path("m.mtl").read_bytes() == Path("n.mtl").read_bytes()
-    (path,) = run("weights", "--path", "tune", "--json").json
-    assert "U:%x[0,0] + U:%x[-1,0]" in [row["text"] for row in path["templates"]]
+    rows = run("weights", "--path", "tune", "--json").json
+    assert "U:%x[0,0] + U:%x[-1,0]" in [row["text"] for row in rows]
 
 
 def test_items(run: Run, place: Path, inline: Inline) -> None:
@@ -362,12 +361,11 @@ def tuned(run: Run, place: Path, inline: Inline) -> Path:
 def test_a_path_from_cells(run: Run, tuned: Path) -> None:
     got = run("weights", "--path", tuned, "--json", "--plot", "p.png")
     assert got.code == 0, got.err
-    (path,) = got.json  # all templates weigh the same for svm, which makes no path
-    assert (path["method"], path["along"], path["values"]) == ("mtl", "c", [0.1, 1.0])
-    assert {row["text"] for row in path["templates"]} == set(TEMPLATES.split())
-    for k in range(2):
-        assert sum(row["relative"][k] for row in path["templates"]) == pytest.approx(6)
-        assert sum(row["mu"][k] for row in path["templates"]) == pytest.approx(1)
+    rows = got.json
+    assert {row["method"] for row in rows} == {"mtl"}  # all templates weigh the same for svm
+    assert {row["text"] for row in rows} == set(TEMPLATES.split())
+    for c in (0.1, 1.0):
+        assert sum(row["relative"] for row in rows if row["c"] == c) == pytest.approx(6)
     assert Path("p.png").stat().st_size > 1000
 
 
@@ -376,7 +374,7 @@ def test_a_path_from_models_is_the_same(run: Run, tuned: Path) -> None:
         assert run("train", "a.tpl", "train.txt", f"{c}.mtl", "-c", c, "-q").code == 0
     rows = [run("weights", "--path", *sources, "--csv").out for sources in ([tuned], ["1.mtl", "0.1.mtl"])]
     assert rows[0] == rows[1]
-    assert rows[0].splitlines()[0] == "method,p,c,index,text,mu,relative"
+    assert rows[0].splitlines()[0] == "method,c,index,text,relative"
     assert len(rows[0].splitlines()) == 1 + 2 * 6
 
 
@@ -390,11 +388,11 @@ def test_the_table_of_a_path(run: Run, tuned: Path) -> None:
 
 def test_folds_become_their_mean(run: Run, place: Path, inline: Inline) -> None:
     run("tune", "a.tpl", "train.txt", "--folds", 2, "-c", "0.1,1", "-q", "--out", "f")
-    (path,) = run("weights", "--path", "f", "--json").json
+    rows = run("weights", "--path", "f", "--json").json
     cells = [json.loads(file.read_text()) for file in Path("f").glob("*.json")]
     one = [cell["result"]["mu"][0] for cell in cells if cell["facts"]["options"]["c"] == 0.1]
-    row = next(row for row in path["templates"] if row["index"] == 0)
-    assert row["mu"][0] == pytest.approx(sum(one) / 2)
+    (row,) = [row for row in rows if row["index"] == 0 and row["c"] == 0.1]
+    assert row["relative"] == pytest.approx(6 * sum(one) / 2)
 
 
 def test_paths_that_cannot_be_shown(run: Run, tuned: Path) -> None:
@@ -409,26 +407,23 @@ def test_paths_that_cannot_be_shown(run: Run, tuned: Path) -> None:
     refused(run("weights", "m.mtl", "other.mtl"), "expected one model")
     refused(run("weights", "m.mtl", "--along", "c"), "expected one model")
     refused(run("weights", "--path", "m.mtl", "other.mtl"), "other.mtl has other templates than m.mtl")
-    refused(run("weights", "--path", "m.mtl"), "expected trainings that differ in p alone, got none among 1")
-    refused(run("weights", "--path", "s1.mtl", "s2.mtl"), "all templates weigh the same")
-    refused(run("weights", "--path", "m.mtl", "--data", "train.txt"), "--path goes with none of")
+    refused(run("weights", "--path", "m.mtl"), "differ in p alone, got none among 1")
+    refused(run("weights", "--path", "s1.mtl", "s2.mtl"), "differ in c alone, got none among 2")
+    refused(run("weights", "--path", "m.mtl", "--data", "train.txt"), "--path goes with neither")
     Path("empty").mkdir()
-    refused(run("weights", "--path", "empty"), "empty: expected cells that `mtlstruct tune` has kept")
+    refused(
+        run("weights", "--path", "empty"), "empty: expected the results of one `mtlstruct tune`, got none"
+    )
     assert run(*GRID, "--gap", "0.05", "-q").code == 0
-    refused(run("weights", "--path", "t"), "t: expected the cells of one study, got those of 2")
+    refused(run("weights", "--path", "t"), "t: expected the results of one `mtlstruct tune`, got 2")
 
 
-def test_along_p_the_family_is_one_path(tuned: Path) -> None:
-    """mtl is p = 1 and svm is p = 2, whatever else there is."""
-    from mtlstruct.report.weight_path import read_points, weight_paths
-
-    points = read_points([tuned])
-    paths = weight_paths(points, "p")
-    assert [(path.held, path.values) for path in paths] == [
-        ({"method": "pmtl", "c": 0.1}, (1.0, 2.0)),
-        ({"method": "pmtl", "c": 1.0}, (1.0, 2.0)),
-    ]
-    assert paths[0].relative[1].tolist() == pytest.approx([1.0] * 6)
+def test_along_p_the_family_is_one_path(run: Run, tuned: Path) -> None:
+    """mtl is p = 1 and svm is p = 2."""
+    rows = run("weights", "--path", tuned, "--along", "p", "--json").json
+    found = {(row["method"], row["c"], row["p"]) for row in rows}
+    assert found == {("pmtl", c, p) for c in (0.1, 1.0) for p in (1.0, 2.0)}
+    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
 
 
 def test_help_says_where_to_go_on(run: Run) -> None:

@@ -11,9 +11,9 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers.coordinate_ascent import cached_kernels as cached_visit
+from mtlstruct.solvers.coordinate_ascent.sequence import block_update as sequence_visit
 from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
-from mtlstruct.solvers.coordinate_ascent.sequence import gram as sequence_products
+from mtlstruct.solvers.coordinate_ascent.sequence import pairwise_step as sequence_steps
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -95,33 +95,13 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     dense = np.zeros((design.rows, design.attributes + 1))
     np.add.at(dense, (np.arange(design.rows)[:, None], rows), np.sqrt(mu)[design.blocks])
     naive = dense[:, :-1] @ dense[:, :-1].T
-    scales, null = design.scales(mu), design.attributes
-    room, found = np.zeros(design.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
-    row = from_python(sequence_products.ragged_row)
+    mark, found = np.zeros(design.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
+    node = sequence_visit._node(design, oracle.zeros()[0], mu)
+    row = from_python(sequence_steps.ragged_row)
     for r in range(0, design.rows, 3):
-        row(
-            0,
-            design.rows,
-            r,
-            design.ids,
-            design.ptr,
-            design.ragged,
-            None,
-            scales,
-            null,
-            None,
-            None,
-            0,
-            room,
-            found,
-        )
+        row(0, design.rows, r, 0, node, None, None, mark, found)
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
-        assert not room.any()
-    product = from_python(cached_visit._inner_product)
-    for r, q in itertools.product(range(0, design.rows, 3), repeat=2):
-        ends = (*design.ptr[r : r + 2], *design.ptr[q : q + 2])
-        other = product(design.ids, design.ragged, design.values, null, scales, *ends)
-        assert other == pytest.approx(naive[r, q], rel=1e-5)
+        assert not mark.any()
 
 
 def test_active_spans_cover_what_has_left_gold():

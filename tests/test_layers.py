@@ -16,7 +16,7 @@ LAYERS = [
     {"errors"},
     {"_numba"},
     {"_system"},
-    {"corpus", "web"},
+    {"corpus"},
     {"linear", "templates", "formats"},
     {"structures"},
     {"features"},
@@ -61,6 +61,7 @@ def test_every_part_of_the_package_has_a_layer() -> None:
     assert parts - {"__init__", "py.typed"} == set(LAYER)
 
 
+ALLOWED = {"model/model.py imports report"}  # Model.report loads it when it is called
 PENDING = {
     "objective/oracle.py imports solvers",
     "structures/multiclass.py imports solvers",
@@ -70,7 +71,7 @@ PENDING = {
 
 
 def test_imports_point_to_lower_layers() -> None:
-    assert set(upward_imports()) == PENDING
+    assert set(upward_imports()) == ALLOWED | PENDING
 
 
 @pytest.mark.parametrize("module", ["mtlstruct", "mtlstruct.model.model", "mtlstruct.cli.commands.predict"])

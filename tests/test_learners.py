@@ -16,8 +16,14 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.samples import recipes as demo
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
-from mtlstruct.solvers.coordinate_ascent.run import FARTHEST, NEAREST, minimise_over_scale
-from mtlstruct.solvers.coordinate_ascent.template_weights import TemplateWeights
+from mtlstruct.solvers.coordinate_ascent.run import (
+    FARTHEST,
+    FASTEST,
+    NEAREST,
+    SLOWEST,
+    TemplateWeights,
+    minimise_over_scale,
+)
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet, generate
 
@@ -226,37 +232,28 @@ def objective_small(oracle, fit):
     return BlockL1Squared().value(norms) + oracle.hinge(parts).total
 
 
-def test_rates_of_mu_fall_while_the_gap_grows():
+def test_mu_moves_by_a_power_of_the_ratio_and_keeps_its_total():
     weights = TemplateWeights(BlockL1Squared(), 3)
-    weights.calm(0.9)
-    weights.calm(1.0)
-    assert weights.fastest == TemplateWeights.FASTEST  # the warm-up is left alone
-    weights.adaptive = True
-    for gap in (0.3, 0.1, 0.12):
-        weights.calm(gap)
-    assert weights.fastest == TemplateWeights.FASTEST  # 0.12 is still near the best
+    weights.follow(np.array([4.0, 1.0, 0.0]))
+    np.testing.assert_allclose(weights.mu, [0.8, 0.2, 0.0], atol=1e-6)  # ∝ mu·N
+    assert weights.mu.min() > 0
+    weights.follow(np.array([1.0, 1.0, 1.0]))
+    assert weights.mu.sum() == pytest.approx(1)
+
+
+def test_the_rate_of_mu_falls_while_the_gap_grows_and_rises_again():
+    weights = TemplateWeights(BlockL1Squared(), 3)
+    for gap in (0.3, 0.1, 0.12, 0.12, 0.12):
+        weights.adapt(gap)
+    assert weights.rate == FASTEST  # 0.12 is still near the least
     for gap in (0.2, 0.4):
-        weights.calm(gap)
-    assert weights.fastest == TemplateWeights.FASTEST / 4
-    weights.follow(np.array([4.0, 1.0, 1.0]))
-    assert weights.rate.max() <= weights.fastest
+        weights.adapt(gap)
+    assert weights.rate == FASTEST / 4
+    weights.adapt(0.4)  # four times the least that ever was, but it grows no more
+    assert weights.rate > FASTEST / 4
     for turn in range(1, 20):
-        weights.calm(0.4 * 2.0**turn)
-    assert weights.fastest == TemplateWeights.SLOWEST
-
-
-def test_rates_of_mu_rise_again_while_the_gap_stays():
-    weights = TemplateWeights(BlockL1Squared(), 3)
-    weights.adaptive = True
-    for gap in (0.1, 0.2, 0.4):
-        weights.calm(gap)
-    low = weights.fastest
-    assert low < TemplateWeights.FASTEST
-    weights.calm(0.4)  # four times the best that ever was, but it grows no more
-    assert weights.fastest > low
-    for _ in range(20):
-        weights.calm(0.4)
-    assert weights.fastest == TemplateWeights.FASTEST
+        weights.adapt(0.4 * 2.0**turn)
+    assert weights.rate == SLOWEST
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-3]))

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from duals import from_python, keep_books, ragged
+from duals import keep_books, ragged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import objective, random_corpus, random_items
@@ -14,7 +14,6 @@ from mtlstruct.objective.losses import Hamming, WeightedHamming
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
-from mtlstruct.solvers.coordinate_ascent.multiclass_dual import _project
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -89,25 +88,6 @@ def test_probabilities_and_n_best_are_those_of_sequences_of_length_one():
             found.append((shares.count, log_z, values, best * there))
         for ours, theirs in zip(*found, strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-9)
-
-
-project = from_python(_project)
-
-
-@pytest.mark.jitless
-@settings(max_examples=80)
-@given(st.integers(0, 10**6), st.integers(2, 30), st.sampled_from([1e-3, 0.1, 1.0, 10.0, 1e9]))
-def test_the_projection_is_the_nearest_point_of_the_simplex(seed, L, step):
-    rng = np.random.default_rng(seed)
-    alpha = rng.dirichlet(np.full(L, 0.3)).astype(np.float32)
-    e = rng.normal(size=L).astype(np.float32)
-    fresh, support = np.ones(L, np.float32), np.zeros(L, np.int64)
-    project(alpha, e, step, fresh, support)
-    assert fresh.min() >= 0
-    assert fresh.sum() == pytest.approx(1, abs=1e-5)
-    # Optimality: ⟨z − fresh, y − fresh⟩ ≤ 0 for every corner y.
-    pull = (alpha.astype(float) - fresh) / step + e
-    assert pull.max() - pull @ fresh <= 1e-5 * (1 + 1 / step)
 
 
 @pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)

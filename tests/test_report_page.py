@@ -273,6 +273,10 @@ def test_explanations_are_never_wider_than_the_window(driver: Any, trained: Trai
     files = [str(folder / file) for file in ("m.mtl", "train.txt", "explanations.html")]
     assert cli.run(["explain", *files[:2], "--html", files[2]]) == 0
     show(driver, folder / "explanations.html", 400)
+    tokens = sum(len(sentence["tokens"]) for sentence in embedded(folder / "explanations.html")["sentences"])
+    choices = driver.execute_script("return document.querySelectorAll('details').length")
+    assert choices == tokens * (2 if name == "labels" else 1)
+    assert chromium.complaints(driver) == []
     driver.execute_script("document.querySelectorAll('details').forEach(choice => { choice.open = true })")
     chromium.check_widths(driver)
 

@@ -1,14 +1,11 @@
-"""Choosing templates: the heaviest, the heavy enough, the fewest that will do; and what is left of a model."""
+"""Choosing templates: the heaviest, those above a weight, and the lines of the user's file."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from naive import random_corpus
 
 from mtlstruct.errors import MtlError, TemplateError
-from mtlstruct.explain.selection import Trial, above, heaviest, lines_kept, top, within, without
-from mtlstruct.model.model import Model
+from mtlstruct.explain.selection import above, heaviest, lines_kept, top
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -20,11 +17,6 @@ TEMPLATES = TemplateSet.parse(SOURCE)
 def model(request):
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
     return train(data, TEMPLATES, Options(method=request.param), lambda record: False).model
-
-
-@pytest.fixture(scope="module")
-def text():
-    return random_corpus(np.random.default_rng(4), 25, 6, 12)
 
 
 def test_the_heaviest_come_first_and_keep_their_order(model):
@@ -44,34 +36,6 @@ def test_above_is_a_threshold_on_the_weight(model):
     assert above(model, 0) == list(model.live)
     with pytest.raises(MtlError, match="the heaviest has"):
         above(model, 1e9)
-
-
-def test_removed_templates_leave_a_model_that_predicts_like_a_trial(model, text, tmp_path):
-    trial = Trial.of(model, text)
-    assert np.array_equal(trial.predict(model.live), model.predict(text))
-    for count in range(1, len(model.live) + 1):
-        kept = top(model, count)
-        small = without(model, kept)
-        assert list(small.live) == kept
-        assert np.array_equal(small.predict(text), trial.predict(kept))
-        assert small.features.sum() == model.features[kept].sum()
-        small.save(tmp_path / "s.mtl")
-        loaded = Model.load(tmp_path / "s.mtl")
-        assert np.array_equal(loaded.predict(text), small.predict(text))
-    small.save(tmp_path / "s.mtl")
-    model.save(tmp_path / "m.mtl")
-    assert (tmp_path / "s.mtl").read_bytes() == (tmp_path / "m.mtl").read_bytes()
-
-
-@given(st.data())
-def test_within_finds_the_fewest_where_scores_rise(model, data):
-    size = len(model.live)
-    scores = sorted(data.draw(st.lists(st.floats(0, 100), min_size=size, max_size=size)))
-    loss = data.draw(st.floats(0, 50))
-    kept, score = within(model, lambda chosen: scores[len(chosen) - 1], loss)
-    fewest = next(n for n in range(1, size + 1) if scores[n - 1] >= scores[-1] - loss)
-    assert kept == top(model, fewest)
-    assert score == scores[fewest - 1]
 
 
 def test_the_users_lines_survive():

@@ -21,7 +21,6 @@ from typing import Any
 
 import browser as chromium
 import pytest
-from commands import sigint_ignored
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
 from test_cli_labels import GOLD
@@ -34,10 +33,9 @@ from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 from mtlstruct.serve import server as server_module
 from mtlstruct.serve.app import make_app
-from mtlstruct.serve.limits import Limits
-from mtlstruct.serve.requests import Question, Reader, Sentence
+from mtlstruct.serve.requests import Limits, Reader
+from mtlstruct.serve.responses import answer
 from mtlstruct.serve.server import bound, checked_token, is_loopback, make_server
-from mtlstruct.serve.worker import Busy, Worker
 
 WORDS = (
     "Ann/B-PER lives/O in/O Oslo/B-LOC ./O|Bo/B-PER Smith/I-PER sees/O Ann/B-PER in/O Rome/B-LOC|"
@@ -304,7 +302,7 @@ def test_limits_are_kept_and_named(client: Client) -> None:
     assert "200 bytes" in tag(one, 413, text="a" * 300)["error"]
     assert "a request may have 8 tokens, got 9" in tag(one, 413, text="a b c\na b c\na b c")["error"]
     assert "a sentence may have 5 tokens, got 6" in tag(one, 413, text="a b c d e f")["error"]
-    assert "explained may have 3 tokens, got 4" in tag(one, 413, text="a b c d", explain=1)["error"]
+    assert "with explain may have 3 tokens, got 4" in tag(one, 413, text="a b c d", explain=1)["error"]
     assert tag(one, text="a b c d e")["sentences"]
     assert one.get("/v1/model").json()["limits"]["bytes"] == 200
 
@@ -314,7 +312,6 @@ def test_only_json_is_taken(client: Client) -> None:
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         response = one.post("/v1/tag", body=b'{"text": "a"}', headers={"Content-Type": kind})
         assert response.status == 415
-    assert one.post("/v1/batch", body={"text": "a"}).status == 415
 
 
 def test_pages_of_other_sites_are_kept_out(client: Client) -> None:
@@ -332,7 +329,7 @@ def test_pages_of_other_sites_are_kept_out(client: Client) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8377", "127.0.0.1.evil.example", ""])
 def test_names_that_point_here_are_not_answered_on_loopback(client: Client, host: str) -> None:
-    assert client("text").get("/v1/model", headers={"Host": host}).status == 421
+    assert client("text").get("/v1/model", headers={"Host": host}).status == 400
 
 
 @pytest.mark.parametrize("host", ["localhost:8377", "127.0.0.1", "[::1]:80", "LOCALHOST"])
@@ -349,7 +346,7 @@ def test_a_token_is_asked_for_and_compared(client: Client) -> None:
         {"Authorization": "Basic 0123456789abcdef"},
         {"Authorization": "Bearer \xff"},
     ):
-        for path in ("/v1/model", "/v1/tag", "/v1/batch", "/nothing"):
+        for path in ("/v1/model", "/v1/tag", "/nothing"):
             response = one.get(path, headers)
             assert (response.status, response.headers["www-authenticate"]) == (401, "Bearer")
     right = {"Authorization": "Bearer 0123456789abcdef", "Host": "example.org"}
@@ -392,59 +389,10 @@ def test_other_methods_and_paths(client: Client) -> None:
 
 def test_a_fault_of_ours_is_said_without_its_insides(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     one = client("text")
-    monkeypatch.setattr("mtlstruct.serve.worker.answers", lambda model, questions: 1 / 0)
-    assert "fault" in tag(one, 500, text="a")["error"]
+    monkeypatch.setattr("mtlstruct.serve.app.answer", lambda model, question: 1 / 0)
+    assert "internal error" in tag(one, 500, text="a")["error"]
     monkeypatch.undo()
     assert tag(one, text="a")["sentences"]
-
-
-# Batches -------------------------------------------------------------------------------------------------------
-
-
-def batch(one: Local, lines: list[str]) -> list[dict[str, Any]]:
-    body = "".join(line + "\n" for line in lines).encode()
-    response = one.post("/v1/batch", body=body, headers={"Content-Type": "application/x-ndjson"})
-    assert response.status == 200
-    return [json.loads(line) for line in response.text.splitlines()]
-
-
-def test_a_batch_is_answered_line_by_line_in_order(client: Client) -> None:
-    one = client("text")
-    texts = [f"Ann lives in Oslo {number}" for number in range(150)]
-    lines = [json.dumps({"text": text}) for text in texts]
-    lines[70] = "{bad"
-    lines[71] = '{"text": ""}'
-    lines.insert(3, "   ")
-    found = batch(one, lines)
-    assert len(found) == 150
-    assert found[70] == {"error": "expected JSON in UTF-8"}
-    assert "no sentences" in found[71]["error"]
-    for number, answer in enumerate(found):
-        if number not in (70, 71):
-            assert answer["sentences"][0]["tokens"][4]["cells"] == [str(number)]
-    assert batch(one, []) == []
-
-
-def test_a_line_beyond_the_limits_ends_a_batch(client: Client) -> None:
-    one = client("text", limits=Limits(bytes=300))
-    for rest in ("x" * 2000, "x" * 2000 + "\n" + json.dumps({"text": "Bo"})):
-        body = f"{json.dumps({'text': 'Ann'})}\n{rest}".encode()
-        response = one.post("/v1/batch", body=body, headers={"Content-Type": "application/x-ndjson"})
-        first, second = map(json.loads, response.text.splitlines())
-        assert first["sentences"]
-        assert second == {"error": "a line may have 300 bytes"}
-
-
-def test_a_line_may_come_in_any_pieces(client: Client) -> None:
-    one = client("text")
-    body = b'\n{"text": "Ann"}\n\n{"text": "Bo"}'
-    with socket.create_connection(("localhost", one.port), timeout=30) as connection:
-        head = "POST /v1/batch HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-ndjson\r\n"
-        connection.sendall(f"{head}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode())
-        for byte in body:
-            connection.sendall(bytes([byte]))
-        answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    assert answer.count(b'"label"') == 2
 
 
 # Strangers -------------------------------------------------------------------------------------------------------
@@ -456,7 +404,7 @@ def test_a_line_may_come_in_any_pieces(client: Client) -> None:
 def test_who_does_not_say_what_is_wanted_is_hung_up_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
-    monkeypatch.setattr(server_module, "PATIENCE", 0.2)
+    monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.2)
     one = Local(make_app(load(folder / "text.mtl")))
     try:
         with socket.create_connection(("localhost", one.port), timeout=30) as connection:
@@ -488,87 +436,39 @@ def test_what_strangers_send_is_not_logged(
     assert not caplog.records
 
 
-# The worker ----------------------------------------------------------------------------------------------------
+# Waiting -------------------------------------------------------------------------------------------------------
 
 
-def question(text: str) -> Question:
-    return Question((Sentence(tuple((word,) for word in text.split())),))
+def test_too_many_requests_are_rejected_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = client("text", limits=Limits(waiting=1))
+    started, go = threading.Event(), threading.Event()
 
-
-def test_what_waits_is_answered_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mtlstruct.serve import worker as module
-
-    sizes, first, go = [], threading.Event(), threading.Event()
-    real = module.answers
-
-    def slow(model: Model, questions: Any) -> Any:
-        sizes.append(len(questions))
-        first.set()
+    def slow(model: Model, question: Any) -> Any:
+        started.set()
         assert go.wait(30)
-        return real(model, questions)
+        return answer(model, question)
 
-    monkeypatch.setattr(module, "answers", slow)
-    worker = Worker(load(folder / "text.mtl"), Limits(waiting=5))
-    worker.start()
-    waiting = [worker.ask(question("Ann sees Oslo"))]
-    assert first.wait(30)
-    waiting += [worker.ask(question(f"Bo {number}")) for number in range(5)]
-    with pytest.raises(Busy):
-        worker.ask(question("Ann"))
-    assert waiting[2].cancel()
-    go.set()
-    worker.stop()
-    assert sizes == [1, 4]
-    assert [f.result()["sentences"][0]["tokens"][1]["cells"][0] for f in waiting if not f.cancelled()] == [
-        "sees", "0", "2", "3", "4",
-    ]  # fmt: skip
-    with pytest.raises(Busy):
-        worker.ask(question("Ann"))
-
-
-def test_one_bad_question_does_not_spoil_the_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mtlstruct.serve import worker as module
-
-    real = module.answers
-
-    def picky(model: Model, questions: Any) -> Any:
-        if any(q.sentences[0].rows[0] == ("bad",) for q in questions):
-            raise MtlError("bad")
-        return real(model, questions)
-
-    monkeypatch.setattr(module, "answers", picky)
-    worker = Worker(load(folder / "text.mtl"), Limits())
-    asked = [worker.ask(question(text)) for text in ("Ann", "bad", "Bo")]
-    worker.start()
-    assert asked[0].result(30)["sentences"]
-    with pytest.raises(MtlError):
-        asked[1].result(30)
-    assert asked[2].result(30)["sentences"]
-    worker.stop()
+    monkeypatch.setattr("mtlstruct.serve.app.answer", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(tag, one, text="Ann")
+        assert started.wait(30)
+        assert "1 requests wait already" in tag(one, 503, text="Bo")["error"]
+        go.set()
+        assert first.result()["sentences"]
 
 
 def test_an_answer_that_takes_too_long_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     one = client("text", limits=Limits(seconds=0.2))
-    monkeypatch.setattr(
-        "mtlstruct.serve.worker.answers", lambda model, questions: time.sleep(0.5) or [{}] * len(questions)
-    )
+    monkeypatch.setattr("mtlstruct.serve.app.answer", lambda model, question: time.sleep(0.5))
     assert "no answer within 0.2 s" in tag(one, 503, text="Ann")["error"]
 
 
-def test_questions_asked_together_are_answered_as_alone(folder: Path) -> None:
-    from mtlstruct.serve.responses import answers
-
-    model = load(folder / "text.mtl")
-    reader = Reader(model, Limits())
-    asked = [
-        reader.read({"text": "Ann lives in Oslo"}),
-        reader.read({"text": "Bo sees\nRome", "probabilities": True}),
-        reader.read({"text": "it rains", "explain": 3}),
-    ]
-    together = answers(model, asked)
-    assert together == [answers(model, [one])[0] for one in asked]
-    assert "probability" not in together[0]["sentences"][0]["tokens"][0]
-    assert "probability" in together[1]["sentences"][0]["tokens"][0]
+def test_a_body_that_comes_too_slowly_is_given_up(client: Client) -> None:
+    one = client("text", limits=Limits(seconds=0.2))
+    head = "POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(("localhost", one.port), timeout=30) as connection:
+        connection.sendall(head.encode() + b"{")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 408")
 
 
 # The process ---------------------------------------------------------------------------------------------------
@@ -637,26 +537,13 @@ def test_signals_end_it_well(server: Callable[..., Any], tmp_path: Path, number:
     assert process.stderr.read().endswith("\nstopped\n")
 
 
-def test_a_server_that_was_started_with_sigint_ignored_ignores_it(folder: Path) -> None:
-    server = make_server(make_app(load(folder / "text.mtl")))
-    with sigint_ignored():
-        with server.capture_signals():
-            signal.raise_signal(signal.SIGINT)
-            assert not server.should_exit
-            signal.raise_signal(signal.SIGTERM)
-            assert server.should_exit
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-
-
 def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
     """A dozen clients at once, each with a connection of its own, against what the model says alone."""
     port = client("text").port
     model = load(folder / "text.mtl")
     reader = Reader(model, Limits())
-    from mtlstruct.serve.responses import answers
-
     texts = [f"Ann {n} lives in Oslo " * (1 + n % 7) for n in range(24)]
-    expected = [answers(model, [reader.read({"text": text})])[0] for text in texts]
+    expected = [answer(model, reader.read({"text": text})) for text in texts]
 
     def ask(number: int) -> int:
         connection = HTTPConnection("127.0.0.1", port, timeout=30)
@@ -672,30 +559,6 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
 
     with ThreadPoolExecutor(12) as pool:
         assert sum(pool.map(ask, range(12))) == 240
-
-
-def test_a_batch_streams_both_ways(client: Client) -> None:
-    """The first answers come back while the rest of the request has not been sent."""
-    port = client("text").port
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.putrequest("POST", "/v1/batch")
-    connection.putheader("Content-Type", "application/x-ndjson")
-    connection.putheader("Transfer-Encoding", "chunked")
-    connection.endheaders()
-
-    def send(lines: bytes) -> None:
-        connection.send(f"{len(lines):x}\r\n".encode() + lines + b"\r\n")
-
-    line = b'{"text": "Ann lives in Oslo"}\n'
-    send(line * 100)
-    response = connection.getresponse()
-    first = [json.loads(response.readline()) for _ in range(30)]
-    send(line * 50)
-    connection.send(b"0\r\n\r\n")
-    rest = [json.loads(found) for found in response.read().splitlines()]
-    connection.close()
-    assert len(first) + len(rest) == 150
-    assert all(answer == first[0] for answer in first + rest)
 
 
 def test_a_port_that_is_taken_and_a_missing_library(

@@ -9,7 +9,6 @@ from naive import random_corpus
 
 from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.explain.selection import Trial, top, without
 from mtlstruct.explain.sequences import explain, shares
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.interop import crfpp, wapiti
@@ -152,17 +151,6 @@ def test_exports_write_zeros_where_a_program_wants_them(model, tmp_path):
     for found, expected in ((ours.unigrams, theirs.unigrams), (ours.bigrams, theirs.bigrams)):
         assert list(found) == list(expected)
         assert all(np.array_equal(found[text], expected[text]) for text in found)
-
-
-@pytest.mark.parametrize("count", [1, 2, 4])
-def test_removed_templates_leave_a_model_that_predicts_like_a_trial(model, count, tmp_path):
-    kept = top(model, count)
-    small = without(model, kept)
-    expected = Trial.of(model, TEXT).predict(kept)
-    np.testing.assert_array_equal(small.predict(TEXT), expected)
-    np.testing.assert_array_equal(without(written_out(model), kept).predict(TEXT), expected)
-    small.save(tmp_path / "small.mtl")
-    np.testing.assert_array_equal(Model.load(tmp_path / "small.mtl").predict(TEXT), expected)
 
 
 @pytest.mark.parametrize("method", ["mtl", "svm", "pmtl", "group-lasso", "crf-l2", "crf-l1", "irw-crf"])

@@ -13,7 +13,7 @@ from mtlstruct.evaluation.error_analysis import assess
 from mtlstruct.model.calibration import trust
 from mtlstruct.samples.recipes import bundled, column_file
 from mtlstruct.serve.requests import Question, Sentence
-from mtlstruct.serve.responses import answers
+from mtlstruct.serve.responses import answer
 from mtlstruct.tasks import base as scoring
 
 X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
@@ -181,7 +181,7 @@ def test_serve_says_it_when_it_starts_and_in_each_answer(place, capsys, monkeypa
         assert len(SAID.findall(capsys.readouterr().err)) == 1 - state
         model = load(name)
         sentence = Sentence((("a",) * model.columns,))
-        asked, plain = answers(model, [Question((sentence,), probabilities=p) for p in (True, False)])
+        asked, plain = (answer(model, Question((sentence,), probabilities=p)) for p in (True, False))
         assert asked["calibrated"] is state
         assert "probability" in asked["sentences"][0]["tokens"][0]
         assert "calibrated" not in plain

@@ -58,7 +58,7 @@ class Trees(Case):
 
     def _templates(self, train: Path) -> Path:
         target = work() / f"{train.stem}.arcs.tpl"
-        made = ["templates", "generate", "--preset", self.templates, "--data", train, "-o", target]
+        made = ["templates", "generate", "--preset", self.templates, "--reach", train, "-o", target]
         measure.python("mtlstruct", *made)
         return target
 

@@ -39,11 +39,16 @@ def _timed_pass(ascent: Any) -> Any:
     return bounds
 
 
-if __name__ == "__main__":
+def main(arguments: list[str]) -> int:
+    """Trains and prints; the exit code."""
     mtlstruct.training.train.learn = _timed  # type: ignore[assignment]
     Ascent._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        code = cli.run(["train", *sys.argv[1:], "--quiet", "--json"])
+        code = cli.run(["train", *arguments, "--quiet", "--json"])
     if code == 0:
         print(json.dumps(json.loads(printed.getvalue()) | {"cpu": _seconds}))
-    sys.exit(code)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -68,11 +68,6 @@ class Requests:
         asked = {"columns": self.noise().decode("latin-1"), "explain": self.random.choice([-1, 1e9, None])}
         return http(json.dumps(asked).encode())
 
-    def strange_batch(self) -> bytes:
-        """Lines of which none is a request."""
-        lines = [self.noise().replace(b"\n", b""), b"{}", b'{"columns": 1}'] * 5
-        return http(b"\n".join(lines), "/v1/batch", "application/x-ndjson")
-
 
 BAD: tuple[Callable[[Requests], bytes], ...] = (
     Requests.cut,
@@ -92,7 +87,6 @@ BAD: tuple[Callable[[Requests], bytes], ...] = (
     lambda r: http(b"{}", more="".join(f"X-{n}: {'y' * 100}\r\n" for n in range(r.random.randint(1, 400)))),
     lambda r: b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
     lambda r: b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    Requests.strange_batch,
 )  # fmt: skip
 
 

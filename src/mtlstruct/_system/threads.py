@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -16,8 +15,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from mtlstruct._numba.decorators import COMPILED
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -28,12 +25,6 @@ CHUNKS = 64
 LEAST = 1000
 """Tokens below which a piece is not worth a thread's attention."""
 
-BOTH, FIRST, SECOND = 0, 1, 2
-"""Who a kernel is in work that two threads can share: one thread that does all of it in turn, or one of two."""
-
-NO_MEETING = np.zeros(9, np.int64)
-"""Where one thread would meet another, if there were one."""
-
 
 def cores() -> int:
     """How many cores this process may use."""
@@ -42,18 +33,8 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-OWN = 0.8
-"""Two threads in step wait for each other all the time. If one of them has its core for less than this share of its
-time, others want the cores too, and a pair would mostly wait for the one that is not running (on a machine with as
-many other programs as cores: 26 s in place of 1). Then one thread does the work by itself for a while."""
-
-LONGEST = 256
-"""The longest while, in calls; the first is two, and each that ends in a crowd is followed by one twice as long."""
-
 _threads = cores()
-_alone, _while = 0, 1
 _pool: ThreadPoolExecutor | None = None
-_partner: ThreadPoolExecutor | None = None
 
 
 def set_threads(count: int | None) -> int:
@@ -68,8 +49,8 @@ def set_threads(count: int | None) -> int:
 
 def _forget() -> None:
     """A copy of this process that was forked has none of its threads."""
-    global _pool, _partner
-    _pool = _partner = None
+    global _pool
+    _pool = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -135,32 +116,3 @@ def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Resu
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
     """Calls kernel(first, last) on each fixed chunk of sentences; results in order."""
     return in_order(lambda span: kernel(*span), chunks(ptr))
-
-
-def in_step(work: Callable[[int, NDArray[np.int64]], Result]) -> Result:
-    """work(role, meeting) by two threads that wait for each other there, or by one; what the first of them returns.
-
-    Threads that wait keep their cores, so there is one such pair: the main thread has it.
-    """
-    global _partner, _alone, _while
-    first = _threads > 1 and threading.current_thread() is threading.main_thread()
-    if not first or not COMPILED or os.name != "posix":
-        return work(BOTH, NO_MEETING)
-    if _alone > 0:
-        _alone -= 1
-        return work(BOTH, NO_MEETING)
-    if _partner is None:
-        _partner = ThreadPoolExecutor(1, "partner")
-    meeting = np.zeros_like(NO_MEETING)
-    began, used = time.perf_counter(), time.thread_time()
-    second = _partner.submit(work, SECOND, meeting)
-    try:
-        return work(FIRST, meeting)
-    except BaseException:
-        meeting[:] = np.iinfo(np.int64).max  # nobody waits for what will not come
-        raise
-    finally:
-        second.result()
-        crowded = time.thread_time() - used < OWN * (time.perf_counter() - began) - 1e-3
-        _while = min(2 * _while, LONGEST) if crowded else 1
-        _alone = _while if crowded else 0

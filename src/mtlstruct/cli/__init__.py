@@ -40,8 +40,8 @@ COMMANDS = {
     "serve": ("serve:serve", "Serve a model on this machine: a page to try it on, and a JSON API."),
     "export": ("convert:export", "Write a model for another program."),
     "import": ("convert:import_", "Read a model of another program, for `predict`, `weights` and `explain`."),
-    "templates": ("templates:app", "Make, check and convert template files."),
-    "bench": ("bench:bench", "Measure this machine: memory, encoding, a pass, training, prediction."),
+    "templates": ("templates:app", "Make, check, convert and select template files."),
+    "bench": ("bench:bench", "Measure this machine: encoding, a pass, training, prediction, memory."),
     "demo": ("demo:demo", "Try it all on a small corpus, in under a minute."),
     "warmup": ("warmup:warmup", "Compile the kernels of training and prediction, for images and CI."),
 }

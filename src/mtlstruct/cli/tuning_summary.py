@@ -82,7 +82,7 @@ class Summary:
 
     def print_table(self) -> None:
         """The settings, and the choice."""
-        from mtlstruct.report.grids import print_settings
+        from mtlstruct.report.tables import print_settings
 
         print_settings(self.found, self.best, self.score)
         figure = f"{self.score} {self.best.mean(self.score):.2f}"

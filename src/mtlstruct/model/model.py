@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,9 @@ from mtlstruct.model.lattice import Lattice, Marginals, Ranked
 from mtlstruct.structures import STRUCTURES, Structure, structures_of
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
-from mtlstruct.web import Page
+
+if TYPE_CHECKING:
+    from mtlstruct.report.web import Page
 
 FORMAT = "mtlstruct model"
 VERSION = 2
@@ -282,13 +284,10 @@ class Model:
         log      what training has left beside the model, for convergence and the command
         data     labelled data, called `source` in the page, for scores, confusions and calibration
         """
-        # The one step upwards: reports know models, not the other way round, and predicting must not load them.
-        from importlib import import_module
+        # The one import upwards: reports know models, and predicting must not load them.
+        from mtlstruct.report.html_report import report_of
 
-        found: Page = import_module("mtlstruct.report.html_report").report_of(
-            self, name=name, log=log, data=data, source=source
-        )
-        return found
+        return report_of(self, name=name, log=log, data=data, source=source)
 
     def save(self, path: str | Path) -> None:
         """Writes the model file: whole, or not at all."""

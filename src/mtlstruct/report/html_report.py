@@ -1,4 +1,4 @@
-"""The report: one page that says what a model has learned, how, and how well it does. No network, no other file.
+"""The report: one page that says what a model has learned, how, and how well it does.
 
 All figures are those of the model file, of the log that training left, and of labelled data where some are given; the
 scripts of the page only draw them. What is not known (no log, no data) is left out, and the page says how to get it.
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlstruct import __version__, web
-from mtlstruct._system.digest import finite
+from mtlstruct import __version__
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.error_analysis import Assessment, assess
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
+from mtlstruct.report import web
 from mtlstruct.report.tables import dropped
 from mtlstruct.training.run_log import RunLog
 
@@ -41,7 +41,7 @@ CONFUSED = 24
 def report_of(
     model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
 ) -> web.Page:
-    """What Model.report does: reads the log, looks at the data."""
+    """Return the report of a model with its log and scores on data: see `Model.report`."""
     trace = None if log is None else RunLog.read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
@@ -57,28 +57,10 @@ def make_report(
     trace: RunLog | None = None,
     assessment: Assessment | None = None,
 ) -> web.Page:
-    """The report of a model. `name` and `size` (in bytes) are those of its file."""
-    data = contents(model, name=name, size=size, trace=trace, assessment=assessment)
-    return web.page(
-        f"{name} · mtlstruct",
-        data,
-        styles=["base.css", "report.css"],
-        scripts=["base.js", "charts.js", "tables.js", "report.js"],
-    )
-
-
-def contents(
-    model: Model,
-    *,
-    name: str,
-    size: int | None = None,
-    trace: RunLog | None = None,
-    assessment: Assessment | None = None,
-) -> dict[str, Any]:
-    """All that the page knows, as JSON."""
+    """Return the report of a model. `name` and `size` (in bytes) are those of its file."""
     stored = trace.assessment if trace is not None else None
     assessed = stored if assessment is None else assessment.as_dict()
-    found: dict[str, Any] = {
+    data: dict[str, Any] = {
         "version": __version__,
         "name": name,
         "task": model.task,
@@ -89,8 +71,9 @@ def contents(
         "stages": [_stage(model, [] if trace is None else trace.passes)],
     }
     if model.relations is not None:
-        found["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    return {key: finite(value) for key, value in found.items()}
+        data["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
+    styles, scripts = ["base.css", "report.css"], ["base.js", "charts.js", "tables.js", "report.js"]
+    return web.page(f"{name} · mtlstruct", data, styles=styles, scripts=scripts)
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:

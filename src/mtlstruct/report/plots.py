@@ -1,10 +1,12 @@
-"""Pictures of a model. matplotlib is imported only when one is asked for, and draws only into files."""
+"""Pictures of template weights, and what all pictures share.
+
+matplotlib is imported only when a picture is drawn, and writes only into files.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +19,11 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 
-LABELLED = 14
-"""How many of the heaviest templates are named in a picture that cannot name all."""
+LABELLED = 10
+"""How many of the heaviest templates a picture names if it cannot name all."""
 
 NAMED_ALL = 40
-"""Up to here every template has its name on the axis."""
+"""The largest number of templates that all have their names on the axis."""
 
 FLOOR = 1e-4
 """Relative weights below this are drawn as if they were this."""
@@ -31,7 +33,7 @@ SHADES = {"one cell": "#2a6f97", "two cells": "#61a5c2", "three or more": "#a9d6
 
 
 def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
-    """Bars of relative weights in template order, on a log scale, with a line at the average.
+    """Draw bars of relative weights in template order, on a log scale, with a line at the average.
 
     Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn instead.
     """
@@ -41,36 +43,39 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
     axes = figure.add_subplot()
     _bars(axes, ordered, heights)
     _frame(axes, len(ordered), heights, learned)
-    _names(axes, ordered, heights)
-    _captions(axes, heights)
+    kept = sum(height > 0 for height in heights)
+    title(figure, f"{kept} of {len(heights)} templates have a weight")
+    legend(figure, "outside lower right", ncols=5, handles=[*axes.containers, *axes.collections])
+    (_name_all if len(ordered) <= NAMED_ALL else _name_heaviest)(axes, ordered, heights)
     save(figure, path)
 
 
 def new_figure(path: Path, inches: tuple[float, float]) -> Any:
-    """An empty figure for a file; refuses, before any work, a file that it could not be saved to."""
+    """Return an empty figure; raise, before any work, if it could not be saved to the file."""
     check_picture(path)
     return _matplotlib()(figsize=inches, layout="constrained")
 
 
 def check_picture(path: Path) -> None:
-    """Refuses a file name whose ending is no picture format of ours."""
+    """Raise if a file name does not end in a picture format."""
     if path.suffix.lower() not in FORMATS:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
 
 
 def check_drawing() -> None:
-    """Refuses, before any work, to draw where there is nothing to draw with."""
+    """Raise if matplotlib is missing."""
     _matplotlib()
 
 
 def save(figure: Any, path: Path) -> None:
-    """Writes a figure: the same bytes for the same picture."""
+    """Write a figure: equal pictures give equal bytes."""
+    no_clock = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower(), {})
     with replacing(path) as out:
-        figure.savefig(out, format=path.suffix[1:].lower(), dpi=160, metadata=_metadata(path))
+        figure.savefig(out, format=path.suffix[1:].lower(), dpi=160, metadata=no_clock)
 
 
 def quiet(axes: Any, grid: str) -> None:
-    """Pale axes, without those on top and on the right, and a grid along one direction."""
+    """Make the axes pale, hide those on top and on the right, and draw a grid along one direction."""
     axes.grid(axis=grid, color="#eef1f3", zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
@@ -78,12 +83,26 @@ def quiet(axes: Any, grid: str) -> None:
 
 
 def title(figure: Any, text: str) -> None:
-    """What a picture says, above it on the left."""
+    """Write a title above a figure, on the left."""
     figure.suptitle(text, x=0.01, ha="left", fontsize=11, color=INK)
 
 
+def legend(owner: Any, place: str, **options: Any) -> None:
+    """Add a legend without a frame to a figure or to axes."""
+    style = {"frameon": False, "fontsize": 8, "labelcolor": INK, "handlelength": 1.5}
+    owner.legend(loc=place, **style | options)
+
+
+def short_label(text: str) -> str:
+    """Shorten a template for a picture: U025:%x[-1,0]/%x[0,0] becomes U025 [-1,0]/[0,0]."""
+    first, *others = text.split(" + ")
+    short = first.replace("%x", "").replace(":", " ", 1)
+    more = f" +{len(others)}" if others else ""
+    return (short if len(short) <= 30 else short[:29] + "…") + more
+
+
 def _matplotlib() -> Any:
-    """The figure class with its own canvas, away from pyplot and its global state."""
+    """Return the figure class with its own canvas, away from pyplot and its global state."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -94,13 +113,8 @@ def _matplotlib() -> Any:
     return Figure
 
 
-def _metadata(path: Path) -> dict[str, None]:
-    """No clock reading in the file, where the format would have one."""
-    return {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower(), {})
-
-
 def _heights(weights: Sequence[TemplateWeight], learned: bool) -> list[float]:
-    """1 is the average; 0 for dropped templates."""
+    """Return relative weights or norms: 1 is the average, 0 a dropped template."""
     values = [weight.relative if learned else weight.norm for weight in weights]
     mean = 1.0 if learned else sum(values) / len(values) or 1.0
     return [0.0 if dropped(w) else value / mean for w, value in zip(weights, values, strict=True)]
@@ -114,7 +128,7 @@ def _shade(text: str) -> str:
 
 
 def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """A bar for each template that was kept, a mark under the axis for each that was not."""
+    """Draw a bar for each template that was kept, a mark under the axis for each that was not."""
     low = _low(heights)
     for shade, colour in SHADES.items():
         places = [i for i, w in enumerate(weights) if heights[i] > 0 and _shade(w.text) == shade]
@@ -123,14 +137,12 @@ def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]
             axes.bar(places, tops, bottom=low, width=0.82, color=colour, label=shade, zorder=2)
     gone = [i for i, height in enumerate(heights) if height == 0]
     if gone:
-        label = f"dropped ({len(gone)})"
-        axes.plot(
-            gone, [low] * len(gone), "|", color=PALE, ms=7, mew=1.2, label=label, clip_on=False, zorder=3
-        )
+        mark = {"marker": "|", "s": 49, "lw": 1.2, "color": PALE, "clip_on": False, "zorder": 3}
+        axes.scatter(gone, [low] * len(gone), label=f"dropped ({len(gone)})", **mark)
 
 
 def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> None:
-    """The log scale, the line at the average, and as little else as possible."""
+    """Set the log scale and draw the line at the average."""
     axes.set_yscale("log")
     low, high = _low(heights), max([*heights, 1.0]) * 1.6
     marked = (2, 5) if high < 1000 * low else ()  # a few decades leave room for numbers between them
@@ -141,36 +153,23 @@ def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> No
     axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
     axes.set_xlabel("template, in the order of the file", color=INK)
     quiet(axes, "y")
+    mark_average(axes)
+
+
+def mark_average(axes: Any) -> None:
+    """Draw and name the line at 1, the average."""
     axes.axhline(1.0, color=LINE, lw=0.9, zorder=4)
-    axes.text(
-        1.005, 1.0, "average", color=LINE, va="center", fontsize=8, transform=axes.get_yaxis_transform()
-    )
-
-
-def _captions(axes: Any, heights: Sequence[float]) -> None:
-    """What the picture says, and what its colours mean."""
-    kept = sum(height > 0 for height in heights)
-    title(axes.figure, f"{kept} of {len(heights)} templates have a weight")
-    handles, labels = axes.get_legend_handles_labels()
-    order = sorted(range(len(labels)), key=lambda i: labels[i].startswith("dropped"))  # dropped ones last
-    axes.figure.legend(
-        [handles[i] for i in order],
-        [labels[i] for i in order],
-        loc="outside lower right",
-        ncols=5,
-        frameon=False,
-        fontsize=8,
-        labelcolor=INK,
-    )
+    beside = {"color": LINE, "va": "center", "fontsize": 8, "transform": axes.get_yaxis_transform()}
+    axes.text(1.005, 1.0, "average", **beside)
 
 
 def _digit(value: float) -> int:
-    """The first digit of a tick: 5 of 0.05."""
+    """Return the first digit of a tick: 5 of 0.05."""
     return round(value / 10.0 ** math.floor(math.log10(value)))
 
 
 def _low(heights: Sequence[float]) -> float:
-    """The foot of the bars: the power of ten below the lightest template that was kept."""
+    """Return the foot of the bars: the power of ten below the lightest template that was kept."""
     least = min((height for height in heights if height > 0), default=0.1)
     low = 0.1
     while low > FLOOR and low > least:
@@ -178,86 +177,32 @@ def _low(heights: Sequence[float]) -> float:
     return low
 
 
-def _names(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """All templates by name under the axis if they fit, else the heaviest above it."""
-    if len(weights) > NAMED_ALL:
-        return _name_heaviest(axes, weights, heights)
+def _name_all(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
+    """Write the name of each template under its bar."""
     labels = [short_label(weight.text) for weight in weights]
     axes.set_xticks(range(len(labels)), labels=labels, rotation=55, ha="right", rotation_mode="anchor")
     for tick, height in zip(axes.get_xticklabels(), heights, strict=True):
         tick.set_color(INK if height > 0 else "#9aa7b1")
     axes.set_xlabel("")
-    return None
 
 
 def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """Names in a row above the bars, moved apart where they would touch, each with a line to its bar."""
-    places = _heaviest(weights, heights)
-    inches = axes.figure.get_figwidth() - 1.0
-    spots = spread(places, least=0.17 * len(weights) / inches, low=0, high=len(weights) - 1)
-    for place, spot in zip(places, spots, strict=True):
-        axes.annotate(
-            short_label(weights[place].text),
-            xy=(place, heights[place]),
-            xytext=(spot, 1.03),
-            textcoords=axes.get_xaxis_transform(),
-            rotation=90,
-            ha="center",
-            va="bottom",
-            fontsize=7.5,
-            color=INK,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": "#9aa7b1",
-                "lw": 0.6,
-                "shrinkA": 1,
-                "shrinkB": 1,
-                "relpos": (0.5, 0),
-            },
-        )
+    """Write ranks above the heaviest bars, and the templates of these ranks in a legend."""
+    from matplotlib.patches import Patch
 
-
-def _heaviest(weights: Sequence[TemplateWeight], heights: Sequence[float]) -> list[int]:
-    """The heaviest templates of all, and the heaviest of each shade, in template order."""
-    falling = sorted((i for i, height in enumerate(heights) if height > 0), key=lambda i: -heights[i])
-    first_of_shade = {_shade(weights[i].text): i for i in reversed(falling)}
-    return sorted({*falling[:LABELLED], *first_of_shade.values()})
-
-
-def spread(places: Sequence[float], *, least: float, low: float, high: float) -> list[float]:
-    """Sorted places moved so that neighbours are `least` apart, inside low..high as far as they fit.
-
-    Neighbours that would touch form a group around the mean of where its members want to be; groups that
-    touch merge.
-    """
-    groups = [[float(place)] for place in places]
-    while (at := _touching(groups, least)) is not None:
-        groups[at : at + 2] = [groups[at] + groups[at + 1]]
-    spots = [_start(group, least) + least * k for group in groups for k in range(len(group))]
-    for k in range(len(spots)):
-        spots[k] = max(spots[k], low + k * least)
-    for k in range(len(spots)):
-        spots[-1 - k] = min(spots[-1 - k], high - k * least)
-    return spots
-
-
-def _touching(groups: Sequence[Sequence[float]], least: float) -> int | None:
-    """The first group that is too near to the next."""
-    gaps = (_start(b, least) - _end(a, least) for a, b in pairwise(groups))
-    return next((number for number, gap in enumerate(gaps) if gap < least), None)
-
-
-def _start(group: Sequence[float], least: float) -> float:
-    return sum(group) / len(group) - least * (len(group) - 1) / 2
-
-
-def _end(group: Sequence[float], least: float) -> float:
-    return _start(group, least) + least * (len(group) - 1)
-
-
-def short_label(text: str) -> str:
-    """A template short enough for a picture: U025:%x[-1,0]/%x[0,0] is U025 [-1,0]/[0,0]."""
-    first, *others = text.split(" + ")
-    short = first.replace("%x", "").replace(":", " ", 1)
-    more = f" +{len(others)}" if others else ""
-    return (short if len(short) <= 30 else short[:29] + "…") + more
+    kept = [i for i, height in enumerate(heights) if height > 0]
+    heaviest = sorted(kept, key=lambda i: -heights[i])[:LABELLED]
+    for rank, i in enumerate(heaviest, 1):
+        above = {
+            "xytext": (0, 2),
+            "textcoords": "offset points",
+            "ha": "center",
+            "fontsize": 7.5,
+            "color": INK,
+        }
+        axes.annotate(str(rank), (i, heights[i]), **above)
+    names = [f"{rank}  {short_label(weights[i].text)}" for rank, i in enumerate(heaviest, 1)]
+    colours = [Patch(color=SHADES[_shade(weights[i].text)]) for i in heaviest]
+    legend(
+        axes.figure, "outside right upper", handles=colours, labels=names, title="heaviest", title_fontsize=8
+    )

@@ -1,10 +1,9 @@
-"""The table of template weights. Numbers are never cut: on a narrow terminal the text is folded."""
+"""The tables of template weights and of a grid. Numbers are never cut: on a narrow terminal the text is folded."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -14,55 +13,84 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import TemplateWeight
+    from mtlstruct.tuning.study import Finding
 
 WIDE = 100_000
 """The width of a file or pipe, which has none."""
 
-
-@dataclass(frozen=True)
-class Extra:
-    """One more column of figures: a cell for each template number, and for each row that has no template here."""
-
-    title: str
-    cells: Mapping[int, str]
-    strangers: Sequence[str] = ()
+SCORES = ("precision", "recall", "f1", "uas", "accuracy")
+"""The scores that the table of a grid has, where the task has them."""
 
 
 def dropped(weight: TemplateWeight) -> bool:
-    """Whether training found no use for a template."""
+    """Return whether training left a template without features."""
     return weight.features == 0
 
 
 def print_weights(
     weights: Sequence[TemplateWeight],
     top: int | None = None,
-    extras: Sequence[Extra] = (),
-    strangers: Sequence[tuple[str, str]] = (),
+    extras: Mapping[str, Mapping[int, str]] | None = None,
     remark: str = "",
 ) -> None:
-    """The heaviest `top` templates (None: all), and a line on the rest, with a remark behind it.
+    """Print the heaviest `top` templates (None: all) and a line on the rest, with a remark behind it.
 
-    strangers: (name, text) of templates that only the other model of a comparison has.
+    extras: further columns by title; each has a cell for each template index.
     """
     shown = weights[:top]
-    table = weights_table(shown, extras)
-    for row, (name, text) in enumerate(strangers):
-        figures = [extra.strangers[row] if extra.strangers else "" for extra in extras]
-        table.add_row(*map(Text, ("", name, text, "", "", "", "", *figures)), style="dim")
+    extras = extras or {}
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("rank", "name"):
+        table.add_column(title, justify="right" if title == "rank" else "left", no_wrap=True, overflow="fold")
+    table.add_column("text", overflow="fold", min_width=12)
+    for title in ("mu", "relative", "norm", "features", *extras):
+        table.add_column(title, justify="right", no_wrap=True, overflow="fold", min_width=8)
+    for weight in shown:
+        more = [cells.get(weight.index, "") for cells in extras.values()]
+        table.add_row(*map(Text, (*_cells(weight), *more)), style="dim" if dropped(weight) else "")
     show(table)
-    print(closing(weights, len(shown)) + remark)
+    gone, rest = sum(map(dropped, weights)), len(weights) - len(shown)
+    not_shown = f"{rest} more not shown; " if rest else ""
+    kept = len(weights) - gone
+    print(f"{not_shown}{kept} of {len(weights)} templates kept, {gone} dropped{remark}")
 
 
-def show(table: Table) -> None:
-    """Prints a table, wider than the terminal if it must."""
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
-    least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
-    console.width = max(console.width, least)
-    console.print(table)
+def _cells(weight: TemplateWeight) -> list[str]:
+    figures = ["dropped", "", "", ""]
+    if not dropped(weight):
+        figures = [f"{weight.mu:.4g}", f"{weight.relative:.4g}", f"{weight.norm:.4g}", f"{weight.features:,}"]
+    return [str(weight.rank), weight.name, weight.text, *figures]
+
+
+def print_settings(found: Sequence[Finding], best: Finding, score: str) -> None:
+    """Print a row for each setting, the best in bold with a star, those with missing trials dim with dots."""
+    scores = [name for name in SCORES if name in best.results[0]["scores"]]
+    with_p = any(finding.options.p is not None for finding in found)
+    folded = len(best.results) > 1
+    spread = ["±"] if folded else []
+    titles = ["c", *scores, *spread, "gap", "passes", "templates", "seconds"]
+    table = plain_table(["", "method"], ["p", *titles] if with_p else titles)
+    for finding in found:
+        chosen = finding is best
+        p = finding.options.p
+        cells = [
+            "*" if chosen else "" if finding.complete else "…",
+            finding.options.method,
+            *([] if not with_p else ["" if p is None else f"{p:.4g}"]),
+            f"{finding.options.c:g}",
+            *(f"{finding.mean(name):.2f}" for name in scores),
+            *([f"{finding.deviation(score):.2f}"] if folded else []),
+            f"{finding.mean('gap'):.2%}",
+            f"{finding.mean('passes'):.3g}",
+            f"{finding.mean('active_templates'):.4g}",
+            f"{finding.mean('seconds'):.1f}",
+        ]
+        table.add_row(*cells, style="bold" if chosen else "" if finding.complete else "dim")
+    show(table)
 
 
 def plain_table(words: Sequence[str], figures: Sequence[str]) -> Table:
-    """A table without lines: columns of words, then columns of figures, none of which is ever cut."""
+    """Return a table without lines: columns of words, then columns of figures, none of which is ever cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in words:
         table.add_column(title, no_wrap=True, overflow="fold")
@@ -71,32 +99,9 @@ def plain_table(words: Sequence[str], figures: Sequence[str]) -> Table:
     return table
 
 
-def weights_table(weights: Sequence[TemplateWeight], extras: Sequence[Extra] = ()) -> Table:
-    """Rank, name, text, mu, relative, norm, features, extras; a dropped template has no figures of its own."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("rank", "name"):
-        table.add_column(title, justify="right" if title == "rank" else "left", no_wrap=True, overflow="fold")
-    table.add_column("text", overflow="fold", min_width=12)
-    for title in ("mu", "relative", "norm", "features", *(extra.title for extra in extras)):
-        table.add_column(title, justify="right", no_wrap=True, overflow="fold", min_width=8)
-    for weight in weights:
-        more = [Text(extra.cells.get(weight.index, "")) for extra in extras]
-        table.add_row(*_cells(weight), *more, style="dim" if dropped(weight) else "")
-    return table
-
-
-def closing(weights: Sequence[TemplateWeight], shown: int) -> str:
-    """How many templates there are, and how many are left."""
-    gone = sum(map(dropped, weights))
-    rest = len(weights) - shown
-    more = f"{rest} more not shown; " if rest else ""
-    kept = len(weights) - gone
-    return f"{more}{kept} of {len(weights)} templates kept, {gone} dropped"
-
-
-def _cells(weight: TemplateWeight) -> list[Text]:
-    """User text goes in as Text, which rich does not read for markup."""
-    figures = ["dropped", "", "", ""]
-    if not dropped(weight):
-        figures = [f"{weight.mu:.4g}", f"{weight.relative:.4g}", f"{weight.norm:.4g}", f"{weight.features:,}"]
-    return [Text(cell) for cell in (str(weight.rank), weight.name, weight.text, *figures)]
+def show(table: Table) -> None:
+    """Print a table, wider than the terminal if necessary."""
+    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
+    least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
+    console.width = max(console.width, least)
+    console.print(table)

@@ -1,16 +1,16 @@
-"""How template weights move along c or p: from models, or from the cells that `tune` keeps.
+"""Template weights along c or p: of models, or of the trainings that `tune` keeps, as rows and as a picture.
 
-Weights are set side by side after each mu is divided by its mean (the paper's normalisation by the l1 norm): 1 is the
-average, for every method and every p. Several cells with equal options (folds) become their mean. Along p the methods
-that are members of the family stand in their place: mtl is p = 1, svm is p = 2.
+Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for every method and
+every p. Trainings with equal options (folds) become their mean. Along p, mtl is p = 1 and svm is p = 2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,26 @@ from numpy.typing import NDArray
 from mtlstruct._system.digest import digest
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.model import Model
+from mtlstruct.report.plots import (
+    FLOOR,
+    INK,
+    LABELLED,
+    legend,
+    mark_average,
+    new_figure,
+    quiet,
+    save,
+    short_label,
+)
+from mtlstruct.report.tuning_plot import COLOURS
 from mtlstruct.tuning.result_store import Store
 
 FAMILY = {"mtl": 1.0, "svm": 2.0}
 """The methods that are a p-block norm of a fixed p."""
 
 
-@dataclass(frozen=True)
-class Point:
-    """The weights of one training, and the options that a path can run along."""
+class Training(NamedTuple):
+    """The template weights of one training, and the options that a path can run along."""
 
     source: str
     method: str
@@ -35,133 +46,129 @@ class Point:
     texts: tuple[str, ...]
     mu: NDArray[np.float64]
 
-    @property
-    def exponent(self) -> float | None:
-        """p, or the p that the method stands for."""
-        return FAMILY.get(self.method, self.p)
-
 
 @dataclass(frozen=True)
 class WeightPath:
-    """Weights along one option, all others held. mu, relative: float64[values, m]."""
+    """Relative weights, float64[values, m], along one option; `fixed` are the other options."""
 
-    held: dict[str, Any]
+    fixed: dict[str, Any]
     along: str
     values: tuple[float, ...]
     texts: tuple[str, ...]
-    mu: NDArray[np.float64]
-
-    @property
-    def relative(self) -> NDArray[np.float64]:
-        """1 is the average."""
-        total = self.mu.sum(axis=1, keepdims=True)
-        found: NDArray[np.float64] = self.mu * self.mu.shape[1] / np.where(total > 0, total, 1.0)
-        return found
-
-    def heaviest(self) -> list[int]:
-        """Template numbers by the largest weight they have anywhere, falling."""
-        order: list[int] = np.argsort(-self.relative.max(axis=0), kind="stable").tolist()
-        return order
+    relative: NDArray[np.float64]
 
     @property
     def title(self) -> str:
-        """What is held, in words."""
-        given = {name: value for name, value in self.held.items() if value is not None}
-        return ", ".join(
-            f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-            for name, value in given.items()
-        )
+        """The fixed options in words."""
+        return ", ".join(f"{k} {f'{v:.4g}' if isinstance(v, float) else v}" for k, v in self.fixed.items())
+
+    def heaviest(self, count: int | None = None) -> list[int]:
+        """Return template indices by the largest weight they have anywhere, falling."""
+        order: list[int] = np.argsort(-self.relative.max(axis=0), kind="stable").tolist()
+        return order[:count]
+
+    def rows(self, top: int | None) -> list[dict[str, Any]]:
+        """Return one row for each training and template."""
+        return [
+            {
+                **self.fixed,
+                self.along: value,
+                "index": j,
+                "text": self.texts[j],
+                "relative": float(weights[j]),
+            }
+            for value, weights in zip(self.values, self.relative, strict=True)
+            for j in self.heaviest(top)
+        ]
 
 
-def read_points(paths: Iterable[Path]) -> list[Point]:
-    """The trainings in model files and in folders of cells."""
-    return [point for path in paths for point in (_cells(path) if path.is_dir() else [_model(path)])]
+def weight_paths(trainings: Sequence[Training], along: str | None = None) -> list[WeightPath]:
+    """Return the paths along c or p (None: c if it varies, else p) on which weights are learned."""
+    for other in trainings[1:]:
+        if other.texts != trainings[0].texts:
+            raise IncompatibleError(f"{other.source} has other templates than {trainings[0].source}")
+    along = along or ("c" if len({training.c for training in trainings}) > 1 else "p")
+    groups: dict[tuple[Any, ...], dict[float, list[Any]]] = {}
+    for training in trainings:
+        fixed, value = _place(training, along)
+        if value is not None:
+            relative = training.mu * len(training.mu) / (training.mu.sum() or 1.0)
+            groups.setdefault(tuple(fixed.items()), {}).setdefault(value, []).append(relative)
+    paths = []
+    for held, at in sorted(groups.items(), key=repr):
+        values = tuple(sorted(at))
+        means = np.stack([np.mean(at[value], axis=0) for value in values])
+        if len(values) > 1 and not np.allclose(means, 1.0):
+            paths.append(WeightPath(dict(held), along, values, trainings[0].texts, means))
+    if not paths:
+        what = f"trainings that learn template weights and differ in {along} alone"
+        raise IncompatibleError(f"expected {what}, got none among {len(trainings)}")
+    return paths
 
 
-def weight_paths(points: Sequence[Point], along: str | None = None) -> list[WeightPath]:
-    """The paths that these trainings make; None takes the option that varies, c before p.
-
-    Refused: trainings with different templates, and those that make no path because nothing varies. A path on which
-    all templates weigh the same throughout (svm) is left out.
-    """
-    for point in points[1:]:
-        if point.texts != points[0].texts:
-            raise IncompatibleError(
-                f"{point.source} has other templates than {points[0].source}: their weights make no path"
-            )
-    if along is None:
-        along = "c" if len({point.c for point in points}) > 1 else "p"
-    groups: dict[tuple[Any, ...], list[Point]] = {}
-    for point in points:
-        if getattr(point, _coordinate(along)) is not None:
-            groups.setdefault(tuple(_held(point, along).items()), []).append(point)
-    found = [_path(dict(held), along, group) for held, group in sorted(groups.items(), key=repr)]
-    longer = [path for path in found if len(path.values) > 1]
-    if not longer:
-        raise IncompatibleError(
-            f"expected trainings that differ in {along} alone, got none among {len(points)}"
-        )
-    learned = [path for path in longer if not np.allclose(path.relative, 1.0)]
-    if not learned:
-        raise IncompatibleError(f"{longer[0].title}: all templates weigh the same, there is no path to show")
-    return learned
-
-
-def _coordinate(along: str) -> str:
-    return "exponent" if along == "p" else along
-
-
-def _held(point: Point, along: str) -> dict[str, Any]:
-    """What must agree on one path. Along p the family is one; other methods with a p stay apart."""
+def _place(training: Training, along: str) -> tuple[dict[str, Any], float | None]:
+    """Return the fixed options of a training and its place along the other one."""
     if along == "c":
-        return {"method": point.method, "p": point.p}
-    return {"method": "pmtl" if point.method in (*FAMILY, "pmtl") else point.method, "c": point.c}
+        p = {} if training.p is None else {"p": training.p}
+        return {"method": training.method, **p}, training.c
+    method = "pmtl" if training.method in FAMILY else training.method
+    return {"method": method, "c": training.c}, FAMILY.get(training.method, training.p)
 
 
-def _path(held: dict[str, Any], along: str, points: Sequence[Point]) -> WeightPath:
-    at: dict[float, list[NDArray[np.float64]]] = {}
-    for point in points:
-        at.setdefault(getattr(point, _coordinate(along)), []).append(point.mu)
-    values = tuple(sorted(at))
-    mu = np.stack([np.mean([_unit(mu) for mu in at[value]], axis=0) for value in values])
-    return WeightPath(held, along, values, points[0].texts, mu)
+def read_trainings(path: Path) -> list[Training]:
+    """Read a model file, or the results that `tune` keeps in a folder."""
+    if not path.is_dir():
+        model = Model.load(path)
+        method, p, c = (model.facts.get(name) for name in ("method", "p", "c"))
+        if not isinstance(c, float | int):
+            raise IncompatibleError(f"{path}: the model does not say its c (method {method!r})")
+        texts = tuple(template.title for template in model.templates)
+        return [Training(str(path), str(method), p, float(c), texts, model.mu)]
+    found, studies = [], set()
+    for facts, result in Store(path):
+        if "mu" in result and "options" in facts:
+            options, texts = facts["options"], tuple(facts["templates"])
+            shared = {name: value for name, value in options.items() if name not in ("method", "p", "c")}
+            split = {name: value for name, value in facts.get("split", {}).items() if name != "fold"}
+            studies.add(digest({**facts, "options": shared, "split": split}))
+            mu = np.array(result["mu"], np.float64)
+            found.append(Training(str(path), options["method"], options.get("p"), options["c"], texts, mu))
+    if len(studies) != 1:
+        got = f"{len(studies)} (other data, templates, options or folds)" if found else "none"
+        raise IncompatibleError(f"{path}: expected the results of one `mtlstruct tune`, got {got}")
+    return found
 
 
-def _unit(mu: NDArray[np.float64]) -> NDArray[np.float64]:
-    total = float(mu.sum())
-    return mu / total if total > 0 else mu
+def plot_paths(paths: Sequence[WeightPath], file: Path) -> None:
+    """Draw a panel for each path: a line for each template, the heaviest in colour and named in a legend."""
+    figure = new_figure(file, (8.6, 0.4 + 4.4 * len(paths)))
+    for axes, path in zip(figure.subplots(len(paths), 1, squeeze=False)[:, 0], paths, strict=True):
+        _panel(axes, path)
+    save(figure, file)
 
 
-def _model(path: Path) -> Point:
-    model = Model.load(path)
-    facts = model.facts
-    if not isinstance(facts.get("c"), float | int):
-        raise IncompatibleError(f"{path}: the model does not say its c (method {facts.get('method')!r})")
-    texts = tuple(template.title for template in model.templates)
-    return Point(str(path), facts["method"], facts.get("p"), float(facts["c"]), texts, model.mu)
-
-
-def _cells(folder: Path) -> list[Point]:
-    cells = [(facts, result) for facts, result in Store(folder) if "mu" in result and "options" in facts]
-    if not cells:
-        raise IncompatibleError(f"{folder}: expected cells that `mtlstruct tune` has kept, found none")
-    studies = {_study(facts) for facts, _ in cells}
-    if len(studies) > 1:
-        raise IncompatibleError(
-            f"{folder}: expected the cells of one study, got those of {len(studies)} (other data, templates, "
-            "options or folds): give each a folder of its own"
-        )
-    return [_cell(folder, facts, result) for facts, result in cells]
-
-
-def _study(facts: Mapping[str, Any]) -> str:
-    """What all cells of one study have in common: everything but the option varied, and which fold it is."""
-    options = {name: value for name, value in facts["options"].items() if name not in ("method", "p", "c")}
-    split = {name: value for name, value in facts.get("split", {}).items() if name != "fold"}
-    return digest({**facts, "options": options, "split": split})
-
-
-def _cell(folder: Path, facts: Mapping[str, Any], result: Mapping[str, Any]) -> Point:
-    options, mu = facts["options"], np.array(result["mu"], np.float64)
-    texts = tuple(facts["templates"])
-    return Point(f"a cell of {folder}", options["method"], options.get("p"), options["c"], texts, mu)
+def _panel(axes: Any, path: WeightPath) -> None:
+    low = max(FLOOR, 10 ** math.floor(math.log10(path.relative[path.relative > 0].min(initial=1.0))))
+    lines, named = path.relative.clip(low), path.heaviest(LABELLED)
+    places = np.log10(path.values) if path.along == "c" else np.arange(len(path.values))
+    rest = np.delete(lines, named, axis=1)
+    axes.plot(places, rest, color="#7d8f9b", lw=0.7, alpha=min(0.8, 60 / len(path.texts)), zorder=1)
+    for rank, j in sorted(enumerate(named), key=lambda item: -lines[-1, item[1]]):
+        style = {"color": COLOURS[rank % len(COLOURS)], "ls": "-" if rank < len(COLOURS) else "--"}
+        axes.plot(places, lines[:, j], lw=1.6, marker="o", ms=3, label=short_label(path.texts[j]), **style)
+    axes.set_yscale("log")
+    axes.set_ylim(low * 0.85, float(path.relative.max()) * 1.6)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value > 1.01 * low else f"≤ {value:g}")
+    axes.set_xticks(places, labels=[f"{value:.4g}" for value in path.values])
+    axes.set_xlabel(path.along, color=INK)
+    axes.set_ylabel("relative weight", color=INK)
+    first, *_, last = (path.relative > FLOOR).sum(axis=1).tolist()
+    count = f"{first} of {len(path.texts)} templates above {FLOOR:g} at {path.along} = {path.values[0]:.4g}"
+    heading = f"{path.title}: {count}, {last} at {path.values[-1]:.4g}"
+    axes.set_title(heading, loc="left", fontsize=9, color=INK)
+    quiet(axes, "y")
+    axes.set_axisbelow(True)
+    mark_average(axes)
+    legend(
+        axes, "upper left", bbox_to_anchor=(1.1, 1.0), title="heaviest", title_fontsize=8, handlelength=2.5
+    )

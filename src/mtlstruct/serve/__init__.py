@@ -1,5 +1,5 @@
-"""A model behind a small page and a JSON API, for one's own machine or, with a token, for a network.
+"""A model behind a page and a JSON API, for one's own machine or, with a token, for a network.
 
-`questions` reads requests, `answers` makes responses, `worker` is the one thread that answers, `app` the routes and
-what guards them, `server` the process. Starlette and uvicorn are imported here and nowhere else (the extra `serve`).
+`requests` reads requests, `responses` makes answers, `app` has the routes and the access rules, `server` the
+process. May import: `report` and the layers below. Starlette and uvicorn (the extra `serve`) are imported here only.
 """

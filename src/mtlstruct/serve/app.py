@@ -1,18 +1,10 @@
-"""Routes, and what guards them.
+"""Routes and access rules: docs/serve.md lists both.
 
-    GET  /            the page
-    GET  /v1/model    what the model is, which columns it expects, limits
-    POST /v1/tag      one request (see questions.py) -> one response
-    POST /v1/batch    a request a line (NDJSON) -> a response a line, in order, as they are ready
-    GET  /healthz     204 while the server answers
+Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong, 403 another site's
+page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time.
 
-Errors are {"error": sentence}: 400 bad request, 401 token missing or wrong, 403 another site's page, 408 too slow in
-sending, 413 too large, 415 not JSON, 421 another host's name, 503 busy or no answer in time. In a batch they take the
-place of the line's response, and the batch goes on.
-
-What keeps other sites' pages out: bodies must be sent as JSON, which a page of another origin may not do without
-leave, and no leave is ever given (no CORS headers); an Origin other than the server's is refused; on loopback so is
-any Host that is not a name of it, which stops names that were made to point here.
+A page of another origin may send JSON only with CORS headers, and none are ever sent; its Origin is rejected, too. On
+loopback so is a Host that is not a name of this machine, which stops DNS rebinding.
 """
 
 from __future__ import annotations
@@ -20,31 +12,27 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, DispatchFunction, RequestResponseEndpoint
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mtlstruct import __version__, web
+from mtlstruct import __version__
 from mtlstruct.errors import MtlError
 from mtlstruct.model.model import Model
-from mtlstruct.serve.limits import Limits, default_limits
-from mtlstruct.serve.requests import Reader, TooLarge
-from mtlstruct.serve.responses import warm_up
-from mtlstruct.serve.worker import Busy, Worker
+from mtlstruct.report import web
+from mtlstruct.serve.requests import Limits, Question, Reader, TooLarge, default_limits
+from mtlstruct.serve.responses import answer, warm_up
 
 JSON = "application/json"
-NDJSON = "application/x-ndjson"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-AHEAD = 64
-"""How many lines of a batch are asked before the first answer is out."""
-
 HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -63,260 +51,128 @@ def make_app(
     loopback: bool = True,
     examples: tuple[str, ...] = (),
 ) -> Starlette:
-    """The application. A `token` is asked for if there is one; on `loopback` only this machine's names are known."""
-    limits = (limits or default_limits(model.task)).checked()
+    """Return the application: with a `token`, requests must have it; on `loopback`, name this machine as Host."""
+    service = Service(model, limits or default_limits(model.task))
+    facts = {"name": name, "examples": list(examples)} | service.facts()
+    styles, scripts = ["base.css", "tree.css", "serve.css"], ["base.js", "serve.js"]
+    page = web.page("mtlstruct", {"version": __version__}, styles=styles, scripts=scripts, connect="'self'")
     warm_up(model)
-    service = Service(model, name, limits, examples)
-    app = Starlette(
+    return Starlette(
         routes=[
-            Route("/", service.page),
-            Route("/healthz", service.healthz),
-            Route("/v1/model", service.model_facts),
+            Route("/", lambda request: HTMLResponse(page.html)),
+            Route("/healthz", lambda request: Response(status_code=204)),
+            Route("/v1/model", lambda request: _json(facts)),
             Route("/v1/tag", service.tag, methods=["POST"]),
-            Route("/v1/batch", service.batch, methods=["POST"]),
         ],
-        exception_handlers={HTTPException: _refused, Exception: _fault},
-        lifespan=service.lifespan,
+        middleware=[
+            Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_NAMES if loopback else ["*"]),
+            Middleware(BaseHTTPMiddleware, dispatch=_access(token)),
+        ],
+        exception_handlers={
+            HTTPException: lambda request, error: _error(error.status_code, error.detail, error.headers),
+            Exception: lambda request, error: _error(500, "internal error: see the log of the server"),
+        },
     )
-    app.add_middleware(Guard, token=token, loopback=loopback)
-    return app
 
 
 class Service:
-    """The handlers of one model."""
+    """Answers the requests for one model, one at a time on a thread of its own."""
 
-    def __init__(self, model: Model, name: str, limits: Limits, examples: tuple[str, ...]) -> None:
-        self.model, self.name, self.limits, self.examples = model, name, limits, examples
-        self.reader = Reader(model, limits)
-        self.worker = Worker(model, limits)
+    def __init__(self, model: Model, limits: Limits) -> None:
+        self.model, self.limits, self.reader = model, limits, Reader(model, limits)
+        self.thread = ThreadPoolExecutor(1)
+        self.waiting = 0
 
-    @asynccontextmanager
-    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """The worker lives as long as the server."""
-        self.worker.start()
-        yield
-        await asyncio.to_thread(self.worker.stop)
-
-    async def page(self, request: Request) -> Response:
-        """The page. It holds nothing of the model: that it asks for, with the token."""
-        found = web.page(
-            "mtlstruct",
-            {"version": __version__},
-            styles=["base.css", "tree.css", "serve.css"],
-            scripts=["base.js", "serve.js"],
-            connect="'self'",
-        )
-        return HTMLResponse(found.html)
-
-    async def healthz(self, request: Request) -> Response:
-        """Whether there is anybody."""
-        return Response(status_code=204)
-
-    async def model_facts(self, request: Request) -> Response:
-        """What somebody who asks must know."""
-        reader = self.reader
-        return _json(
-            {
-                "name": self.name,
-                "version": __version__,
-                "task": self.model.task,
-                "labels": list(self.model.labels),
-                "method": self.model.facts.get("method"),
-                "templates": len(self.model.live),
-                "probabilities": hasattr(self.model.structure, "marginals"),
-                "calibrated": self.model.calibrated,
-                "text": reader.takes_text,
-                "width": reader.width,
-                "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.needed],
-                "limits": vars(self.limits),
-                "examples": list(self.examples),
-            }
-        )
+    def facts(self) -> dict[str, Any]:
+        """Return what clients must know."""
+        model, reader = self.model, self.reader
+        return {
+            "version": __version__,
+            "task": model.task,
+            "labels": list(model.labels),
+            "method": model.facts.get("method"),
+            "templates": len(model.live),
+            "probabilities": hasattr(model.structure, "marginals"),
+            "calibrated": model.calibrated,
+            "text": reader.takes_text,
+            "width": reader.width,
+            "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.needed],
+            "limits": vars(self.limits),
+        }
 
     async def tag(self, request: Request) -> Response:
-        """One request, one response."""
-        _expect(request, JSON)
+        """Answer one request."""
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise HTTPException(415, f"expected Content-Type: {JSON}, got {kind or 'none'}")
+        try:
+            asked = json.loads(await self._body(request))
+        except (ValueError, RecursionError):
+            raise HTTPException(400, "expected JSON in UTF-8") from None
+        try:
+            return _json(await self._answer(self.reader.read(asked)))
+        except MtlError as error:
+            raise HTTPException(413 if isinstance(error, TooLarge) else 400, str(error)) from None
+
+    async def _body(self, request: Request) -> bytes:
+        """Read a body within the limits of bytes and of time."""
+        body = bytearray()
         try:
             async with asyncio.timeout(self.limits.seconds):
-                body = await self._body(request)
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > self.limits.bytes:
+                        raise HTTPException(413, f"a request may have {self.limits.bytes:,} bytes")
         except TimeoutError:
             raise HTTPException(408, f"the request did not come within {self.limits.seconds:g} s") from None
         except ClientDisconnect:
-            raise HTTPException(400, "the request broke off") from None  # nobody is there to be told
-        status, found = await self._answer(body)
-        return _json(found, status)
+            raise HTTPException(400, "the request broke off") from None
+        return bytes(body)
 
-    async def batch(self, request: Request) -> Response:
-        """A stream of requests, a stream of responses."""
-        _expect(request, NDJSON)
-        return _Streaming(self._stream(request))
-
-    async def _stream(self, request: Request) -> AsyncIterator[bytes]:
-        """Responses in order. Lines are asked ahead, so that the worker can answer several together."""
-        pending: list[asyncio.Task[tuple[int, Any]]] = []
+    async def _answer(self, question: Question) -> dict[str, Any]:
+        """Wait for the thread. A timeout removes a waiting request; a running one ends unheard."""
+        if self.waiting >= self.limits.waiting:
+            raise HTTPException(503, f"busy: {self.limits.waiting:,} requests wait already")
+        self.waiting += 1
         try:
-            async for line in self._lines(request):
-                pending.append(asyncio.create_task(self._answer(line)))
-                if len(pending) >= AHEAD or pending[0].done():
-                    yield _line(await pending.pop(0))
-            while pending:
-                yield _line(await pending.pop(0))
-        except (ClientDisconnect, TimeoutError):
-            return  # nobody is there to be told
-        except HTTPException as error:
-            while pending:
-                yield _line(await pending.pop(0))
-            yield _line((error.status_code, {"error": error.detail}))
-        finally:
-            for task in pending:
-                task.cancel()
-
-    async def _lines(self, request: Request) -> AsyncIterator[bytes]:
-        """The lines of a body that are not blank, as they come in, each within the limits."""
-        rest: list[bytes] = []  # joined once: a line that comes byte by byte must not cost its square
-        size = 0
-        chunks = request.stream()
-        while True:
             async with asyncio.timeout(self.limits.seconds):
-                chunk = await anext(chunks, None)
-            first, *others = (chunk or b"").split(b"\n")
-            rest.append(first)
-            size += len(first)
-            if chunk is None:
-                others = [b""]
-            for following in others:
-                self._check_line(size)
-                if (line := b"".join(rest)).strip():
-                    yield line
-                rest, size = [following], len(following)
-            self._check_line(size)
-            if chunk is None:
-                return
-
-    def _check_line(self, size: int) -> None:
-        if size > self.limits.bytes:
-            raise HTTPException(413, f"a line may have {self.limits.bytes:,} bytes")
-
-    async def _body(self, request: Request) -> bytes:
-        parts, size = [], 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size > self.limits.bytes:
-                raise HTTPException(413, f"a request may have {self.limits.bytes:,} bytes")
-            parts.append(chunk)
-        return b"".join(parts)
-
-    async def _answer(self, body: bytes) -> tuple[int, Any]:
-        """Status and content of a response."""
-        try:
-            question = self.reader.read(_parsed(body))
-            answer = asyncio.wrap_future(self.worker.ask(question))
-            return 200, await asyncio.wait_for(answer, self.limits.seconds)
-        except TooLarge as error:
-            return 413, {"error": str(error)}
-        except MtlError as error:
-            return 400, {"error": str(error)}
-        except Busy:
-            return 503, {"error": f"busy: {self.limits.waiting:,} requests wait already"}
+                loop = asyncio.get_running_loop()
+                return await loop.run_in_executor(self.thread, answer, self.model, question)
         except TimeoutError:
-            return 503, {"error": f"busy: no answer within {self.limits.seconds:g} s"}
+            raise HTTPException(503, f"busy: no answer within {self.limits.seconds:g} s") from None
+        finally:
+            self.waiting -= 1
 
 
-class _Streaming(Response):
-    """Lines as they come. Starlette's own listens for a hang-up meanwhile, and so eats the rest of the request."""
+def _access(token: str | None) -> DispatchFunction:
+    """Return a middleware that checks origin and token before the body is read, and adds headers."""
 
-    def __init__(self, lines: AsyncIterator[bytes]) -> None:
-        super().__init__(media_type=NDJSON)
-        self.lines = lines
-        del self.headers["content-length"]
+    def is_known(given: str) -> bool:
+        scheme, _, secret = given.partition(" ")
+        return scheme.lower() == "bearer" and hmac.compare_digest(
+            secret.strip().encode(), str(token).encode()
+        )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Sends the lines."""
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async for line in self.lines:
-            await send({"type": "http.response.body", "body": line, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class Guard:
-    """Turns away whoever should not be here, before anything of the body is read."""
-
-    def __init__(self, app: ASGIApp, token: str | None, loopback: bool) -> None:
-        self.app, self.loopback = app, loopback
-        self.expected = None if token is None else token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        problem = self._problem(Request(scope))
-        if problem is not None:
-            status, sentence = problem
-            more = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-            await _json({"error": sentence}, status, more)(scope, receive, send)
-            return
-        await self.app(scope, receive, _with_headers(send))
-
-    def _problem(self, request: Request) -> tuple[int, str] | None:
-        host = request.headers.get("host", "")
-        if self.loopback and _without_port(host) not in LOOPBACK_NAMES:
-            return 421, f"this server is for this machine: expected a host such as localhost, got {host!r}"
-        origin = request.headers.get("origin")
+    async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
+        origin, host = request.headers.get("origin"), request.headers.get("host", "")
+        public = token is None or request.url.path in ("/", "/healthz")
         if origin is not None and origin.partition("://")[2] != host:
-            return 403, "pages of other sites may not ask here"
-        if self.expected is not None and request.url.path not in ("/", "/healthz"):
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            right = hmac.compare_digest(given.strip().encode(), self.expected)
-            if scheme.lower() != "bearer" or not right:
-                return 401, "expected the server's token: Authorization: Bearer TOKEN"
-        return None
+            response = _error(403, "pages of other sites may not ask here")
+        elif public or is_known(request.headers.get("authorization", "")):
+            response = await call_next(request)
+        else:
+            sentence = "expected the server's token: Authorization: Bearer TOKEN"
+            response = _error(401, sentence, {"WWW-Authenticate": "Bearer"})
+        response.headers.update(HEADERS)
+        return response
+
+    return dispatch
 
 
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return (name if colon and port.isdigit() else host).lower()
+def _json(content: Any, status: int = 200, headers: Any = None) -> Response:
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    return Response(text.encode("utf-8", "replace"), status, headers, JSON)
 
 
-def _with_headers(send: Send) -> Send:
-    async def sending(message: Any) -> None:
-        if message["type"] == "http.response.start":
-            extra = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
-            message["headers"] = [*message.get("headers", ()), *extra]
-        await send(message)
-
-    return sending
-
-
-def _expect(request: Request, kind: str) -> None:
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if given != kind:
-        raise HTTPException(415, f"expected Content-Type: {kind}, got {given or 'none'}")
-
-
-def _parsed(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        raise MtlError("expected JSON in UTF-8") from None
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(_dumped(content), status, headers, JSON)
-
-
-def _line(found: tuple[int, Any]) -> bytes:
-    return _dumped(found[1]) + b"\n"
-
-
-def _dumped(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    return _json({"error": error.detail}, error.status_code, dict(error.headers or {}))
-
-
-async def _fault(request: Request, error: Exception) -> Response:
-    return _json({"error": "a fault of the server's own; its log says more"}, 500)
+def _error(status: int, sentence: str, headers: Any = None) -> Response:
+    return _json({"error": sentence}, status, headers)

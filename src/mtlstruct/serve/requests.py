@@ -1,4 +1,4 @@
-"""Requests -> sentences of rows. Refused, with the line: what does not have the columns that the model looks at.
+"""Requests -> sentences of rows, within limits. Rejected, with the line: rows without the columns of the model.
 
 A request is an object with one of
 
@@ -22,18 +22,18 @@ from typing import Any
 import numpy as np
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import FormatError, MtlError
+from mtlstruct.errors import MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
-from mtlstruct.serve.limits import Limits
 
 Row = tuple[str, ...]
 
-REQUEST = "request"
 EMPTY = "_"
 """What stands in columns that nothing looks at."""
 
-MOST_VOICES = 20
+MOST_EXPLAINED = 20
+"""How many templates a request may ask for at each token."""
+
 TOKEN = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
 """Words with inner apostrophes, points and hyphens; all other signs alone."""
 
@@ -45,6 +45,27 @@ _NO_TOKEN = re.compile(r"#|[0-9]+[-.][0-9]+\t")
 
 OBSERVED = 6
 """The cells of a CoNLL line up to the last that templates may look at; the first is a number."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may cost: `/v1/model` has these figures, and so has the error of a request beyond them.
+
+    explained: tokens of a request with explanations, each of which is a search of its own
+    waiting: requests without an answer yet; further ones are rejected at once
+    """
+
+    bytes: int = 1_000_000
+    tokens: int = 20_000
+    sentence: int = 2_000
+    explained: int = 400
+    seconds: float = 10.0
+    waiting: int = 1_000
+
+
+def default_limits(task: str) -> Limits:
+    """Return limits that keep any request short; a tree has a score for every pair of words."""
+    return Limits(sentence=500) if task == "dependency" else Limits()
 
 
 @dataclass(frozen=True)
@@ -66,12 +87,12 @@ class Question:
 
     @property
     def tokens(self) -> int:
-        """How many there are."""
+        """The number of tokens of all sentences."""
         return sum(len(sentence.rows) for sentence in self.sentences)
 
 
 def corpus_of(sentences: Sequence[Sentence], names: Sequence[str]) -> Corpus:
-    """Sentences as a corpus without labels."""
+    """Return sentences as a corpus without labels."""
     cells = list(zip(*(row for sentence in sentences for row in sentence.rows), strict=True))
     ptr = np.cumsum([0, *(len(sentence.rows) for sentence in sentences)]).astype(np.int64)
     return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
@@ -91,15 +112,15 @@ class Reader:
 
     @property
     def takes_text(self) -> bool:
-        """Whether the word is all that the model looks at."""
+        """Whether the model looks at the word only."""
         return self.task == "segmentation" or self.needed == [0]
 
     def column_name(self, number: int) -> str:
-        """A column for people."""
+        """Return the name of a column."""
         return self.names[number] if self.names else f"column {number}"
 
     def read(self, request: Any) -> Question:
-        """A request as JSON gives it."""
+        """Read a request as JSON gives it."""
         if not isinstance(request, dict):
             raise MtlError("expected a JSON object with text, columns or rows")
         given = [key for key in ("text", "columns", "rows") if key in request]
@@ -110,58 +131,54 @@ class Reader:
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
         if self.task == "segmentation" and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
+        if given[0] != "rows" and not isinstance(request[given[0]], str):
+            raise MtlError(f"expected a string as {given[0]}")
+        explain = request.get("explain", 0)
+        if type(explain) is not int or not 0 <= explain <= MOST_EXPLAINED:
+            raise MtlError(f"expected explain as a number from 0 to {MOST_EXPLAINED}")
+        flags = [request.get(name, False) for name in ("probabilities", "drawing")]
+        if not all(isinstance(flag, bool) for flag in flags):
+            raise MtlError("expected probabilities and drawing as true or false")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
-        flags = (_flag(request, name) for name in ("probabilities", "drawing"))
-        question = Question(sentences, _explain(request), *flags)
-        self._check(question)
-        return question
+        return self._checked(Question(sentences, explain, *flags))
 
-    def _check(self, question: Question) -> None:
+    def _checked(self, question: Question) -> Question:
         if not question.sentences:
             raise MtlError("no sentences: expected at least one token")
         longest = max(len(sentence.rows) for sentence in question.sentences)
         for count, most, what in (
             (question.tokens, self.limits.tokens, "a request"),
             (longest, self.limits.sentence, "a sentence"),
-            (question.tokens if question.explain else 0, self.limits.explained, "what is to be explained"),
+            (question.tokens if question.explain else 0, self.limits.explained, "a request with explain"),
         ):
             if count > most:
                 raise TooLarge(f"{what} may have {most:,} tokens, got {count:,}")
+        return question
 
-    def _text(self, given: Any) -> Iterator[Sentence]:
-        if not isinstance(given, str):
-            raise MtlError("expected a string as text")
+    def _text(self, given: str) -> Iterator[Sentence]:
         if not self.takes_text:
-            wanted = ", ".join(map(self.column_name, self.needed))
-            raise MtlError(
-                f"the model looks at more than words ({wanted}): expected columns or rows, got text"
-            )
+            looks_at = f"the model looks at more than words ({self._needed_names()})"
+            raise MtlError(f"{looks_at}: expected columns or rows, got text")
         for line in _lines(given):
-            if self.task == "segmentation":
-                stretches = line.split()
-                if stretches:
-                    yield Sentence(tuple((c,) for c in "".join(stretches)), tuple(map(len, stretches)))
-                continue
-            words = [self._padded((word,)) for word in TOKEN.findall(line)]
-            if self.task == "multiclass":
-                yield from (Sentence((word,)) for word in words)
-            elif words:
-                yield Sentence(tuple(words))
+            if self.task == "segmentation" and (runs := line.split()):
+                yield Sentence(tuple((c,) for c in "".join(runs)), tuple(map(len, runs)))
+            elif self.task != "segmentation":
+                yield from self._sentences([self._padded((word,)) for word in TOKEN.findall(line)])
 
-    def _columns(self, given: Any) -> Iterator[Sentence]:
-        if not isinstance(given, str):
-            raise MtlError("expected a string as columns")
+    def _columns(self, given: str) -> Iterator[Sentence]:
         rows: list[Row] = []
         lines = [*_lines(given), ""]
         conll = self.task == "dependency" and any(map(CONLL.match, lines))
         for number, line in enumerate(lines, 1):
             if conll and _NO_TOKEN.match(line):
                 continue
-            cells = line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else _split(line)
-            if cells:
+            cells = (
+                line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else text.tidy(line)[0].split(" ")
+            )
+            if any(cells):
                 rows.append(self._row(cells, number))
-            if rows and (not cells or self.task == "multiclass"):
-                yield Sentence(tuple(rows))
+            else:
+                yield from self._sentences(rows)
                 rows = []
 
     def _rows(self, given: Any) -> Iterator[Sentence]:
@@ -172,33 +189,31 @@ class Reader:
                 if not isinstance(row, list) or not all(isinstance(cell, str) and cell for cell in row):
                     raise MtlError(f"sentence {number}: expected rows as lists of strings that are not empty")
                 _lines("".join(row))
-            rows = [self._row(row, number, "sentence") for row in sentence]
-            if self.task == "multiclass":
-                yield from (Sentence((row,)) for row in rows)
-            elif rows:
-                yield Sentence(tuple(rows))
+            yield from self._sentences([self._row(row, number, "sentence") for row in sentence])
+
+    def _sentences(self, rows: list[Row]) -> list[Sentence]:
+        """Return rows as one sentence, or as one each where items stand alone."""
+        parts = [[row] for row in rows] if self.task == "multiclass" else [rows]
+        return [Sentence(tuple(part)) for part in parts if part]
 
     def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
         if len(cells) in (self.width, self.width + 1):
             return tuple(cells[: self.width])
         if len(cells) == len(self.needed):
             return self._padded(cells)
-        problem = f"expected {self._widths()}, got {len(cells)}"
-        if unit == "line":
-            raise FormatError(REQUEST, number, problem)
-        raise FormatError(REQUEST, None, f"{unit} {number}: {problem}")
+        short = f", or the {len(self.needed)} that the model looks at ({self._needed_names()})"
+        widths = f"{self.width} columns{short if len(self.needed) < self.width else ''}"
+        raise MtlError(f"{unit} {number}: expected {widths}, got {len(cells)}")
+
+    def _needed_names(self) -> str:
+        return ", ".join(map(self.column_name, self.needed))
 
     def _padded(self, cells: Sequence[str]) -> Row:
-        """A row of all columns, of which only those that are looked at are given."""
+        """Return a row of all columns from the cells that the model looks at."""
         row = [EMPTY] * self.width
         for place, cell in zip(self.needed, cells, strict=True):
             row[place] = cell
         return tuple(row)
-
-    def _widths(self) -> str:
-        wanted = ", ".join(map(self.column_name, self.needed))
-        short = f", or the {len(self.needed)} that the model looks at ({wanted})"
-        return f"{self.width} columns{short if len(self.needed) < self.width else ''}"
 
 
 class TooLarge(MtlError):
@@ -211,28 +226,3 @@ def _lines(given: str) -> list[str]:
     if _SURROGATE.search(given):
         raise MtlError("expected text, got half of a surrogate pair")
     return given.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-
-
-def _split(line: str) -> list[str]:
-    return [cell for cell in text.tidy(line)[0].split(" ") if cell]
-
-
-def _explain(request: dict[str, Any]) -> int:
-    wanted = request.get("explain", 0)
-    if type(wanted) is not int or not 0 <= wanted <= MOST_VOICES:
-        raise MtlError(f"expected explain as a number from 0 to {MOST_VOICES}, got {_shown(wanted)}")
-    return wanted
-
-
-def _flag(request: dict[str, Any], name: str) -> bool:
-    wanted = request.get(name, False)
-    if not isinstance(wanted, bool):
-        raise MtlError(f"expected {name} as true or false, got {_shown(wanted)}")
-    return wanted
-
-
-def _shown(value: Any) -> str:
-    """A value of a request for its error: one that has parts may be of any size and depth."""
-    if isinstance(value, dict | list):
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    return repr(value)[:60]

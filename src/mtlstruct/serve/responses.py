@@ -1,8 +1,8 @@
-"""Questions -> responses. Several questions are scored and searched as one text, each is answered on its own."""
+"""Questions -> responses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import Any
@@ -22,59 +22,36 @@ from mtlstruct.serve.requests import Question, Sentence, corpus_of
 Token = dict[str, Any]
 
 
-def answers(model: Model, questions: Sequence[Question]) -> list[dict[str, Any]]:
-    """A response for each question, in order."""
-    names = model.facts.get("names") or ()
-    whole = corpus_of([sentence for question in questions for sentence in question.sentences], names)
-    lattice = model.lattice(whole)
+def answer(model: Model, question: Question) -> dict[str, Any]:
+    """Return the response to a question."""
+    corpus = corpus_of(question.sentences, model.facts.get("names") or ())
+    lattice = model.lattice(corpus)
     outputs = lattice.best()
-    wanted = lattice.probable and any(question.probabilities for question in questions)
-    chances = lattice.marginals(model.temperature).chosen(outputs) if wanted else None
-    relations = None if model.relations is None else model.relate(whole, outputs)
-    starts = accumulate((question.tokens for question in questions), initial=0)
-    return [
-        _answer(
-            model,
-            question,
-            outputs[start:stop],
-            chances[start:stop] if chances is not None and question.probabilities else None,
-            None if relations is None else relations[start:stop],
-        )
-        for question, (start, stop) in zip(questions, pairwise(starts), strict=True)
-    ]
-
-
-def warm_up(model: Model) -> None:
-    """Answers once for nobody, so that the first who asks need not wait for kernels to be compiled or loaded."""
-    row = ("a",) * model.columns
-    sentence = Sentence((row, row) if model.task != "multiclass" else (row,))
-    for wanted in (0, 1):
-        with suppress(MtlError):  # a structure that cannot be explained
-            answers(model, [Question((sentence,), explain=wanted, probabilities=True)])
-
-
-def _answer(
-    model: Model,
-    question: Question,
-    outputs: NDArray[np.int32],
-    chances: NDArray[np.float64] | None,
-    relations: NDArray[np.int32] | None,
-) -> dict[str, Any]:
-    spoken = _explanations(model, question) if question.explain else None
-    found, start = [], 0
-    for number, sentence in enumerate(question.sentences):
-        span = slice(start, start + len(sentence.rows))
-        start = span.stop
+    chances = None
+    if question.probabilities and lattice.probable:
+        chances = lattice.marginals(model.temperature).chosen(outputs).round(6).tolist()
+    relations = None
+    if model.relations is not None:
+        relations = text.named(model.relate(corpus, outputs), model.relations.labels)
+    explained = _explanations(model, corpus, question.explain) if question.explain else None
+    found = []
+    for number, (sentence, span) in enumerate(zip(question.sentences, corpus.sentences(), strict=True)):
         tokens = _tokens(model, sentence, outputs[span])
-        if relations is not None and model.relations is not None:
-            _add(tokens, "relation", text.named(relations[span], model.relations.labels))
-        if chances is not None:
-            _add(tokens, "probability", chances[span].round(6).tolist())
-        if spoken is not None:
-            _add(tokens, "explanation", spoken[number])
+        _add(tokens, "relation", relations and relations[span])
+        _add(tokens, "probability", chances and chances[span])
+        _add(tokens, "explanation", explained and explained[number])
         found.append({"tokens": tokens} | _words(model, sentence, tokens) | _drawing(model, question, tokens))
     state = {} if chances is None else {"calibrated": model.calibrated}
     return {"task": model.task, **state, "sentences": found}
+
+
+def warm_up(model: Model) -> None:
+    """Answer once, so that the first request need not wait for kernels to be compiled or loaded."""
+    row = ("a",) * model.columns
+    sentence = Sentence((row, row) if model.task != "multiclass" else (row,))
+    for top in (0, 1):
+        with suppress(MtlError):  # a structure that cannot be explained
+            answer(model, Question((sentence,), top, probabilities=True))
 
 
 def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> list[Token]:
@@ -90,9 +67,10 @@ def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> lis
     ]
 
 
-def _add(tokens: Sequence[Token], name: str, values: Sequence[Any]) -> None:
-    for token, value in zip(tokens, values, strict=True):
-        token[name] = value
+def _add(tokens: Sequence[Token], name: str, values: Sequence[Any] | None) -> None:
+    if values is not None:
+        for token, value in zip(tokens, values, strict=True):
+            token[name] = value
 
 
 def _drawing(model: Model, question: Question, tokens: Sequence[Token]) -> dict[str, Any]:
@@ -115,12 +93,10 @@ def _words(model: Model, sentence: Sentence, tokens: Sequence[Token]) -> dict[st
     return {"words": [word for words in cut for word in words]}
 
 
-def _explanations(model: Model, question: Question) -> list[list[dict[str, Any]]]:
-    """For each token what `explain --json` says, but for its cells."""
-    corpus = corpus_of(question.sentences, model.facts.get("names") or ())
-    return [list(_said(model, corpus, found, question.explain)) for found in explain(model, corpus)]
-
-
-def _said(model: Model, corpus: Corpus, found: Any, top: int) -> Iterator[dict[str, Any]]:
-    for token in sentence_record(model, corpus, found, 1, top)["tokens"]:
-        yield {key: value for key, value in token.items() if key not in ("token", "cells")}
+def _explanations(model: Model, corpus: Corpus, top: int) -> list[list[dict[str, Any]]]:
+    """Return for each token what `explain --json` prints, without its number and cells."""
+    records = (sentence_record(model, corpus, found, 1, top)["tokens"] for found in explain(model, corpus))
+    return [
+        [{key: value for key, value in token.items() if key not in ("token", "cells")} for token in tokens]
+        for tokens in records
+    ]

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import secrets
 import signal
 import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 
 import h11
@@ -21,31 +17,28 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from mtlstruct.errors import MtlError
 
 LEAST_TOKEN = 16
-"""Characters of a token: fewer could be guessed."""
+"""The least number of characters of a token: fewer could be guessed."""
 
 GRACE = 5
 """Seconds that open requests have to end when the server is told to stop."""
 
-
-PATIENCE = 15
-"""Seconds that a connection may be silent, or take to say what it wants."""
+HEAD_SECONDS = 15
+"""Seconds that a connection may be silent, or take to send the head of a request."""
 
 CONNECTIONS = 500
-"""Open connections; more are told that the server is busy, before files run out."""
+"""The largest number of open connections; further ones are answered with 503."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
+    """Return whether only this machine can reach an address."""
     try:
-        return ipaddress.ip_address(host).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
 
 
 def checked_token(token: str | None, host: str) -> str | None:
-    """The token to ask for: the one given, a new one where the network can reach the server, or none."""
+    """Return the token to ask for: the one given, a new one where the network can reach the server, or none."""
     if token is None:
         return None if is_loopback(host) else secrets.token_urlsafe(24)
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
@@ -54,7 +47,7 @@ def checked_token(token: str | None, host: str) -> str | None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens; refuses an address or a port that cannot be had."""
+    """Return a socket that listens; raise if the address or port is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
@@ -63,98 +56,65 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def address(listening: socket.socket) -> str:
-    """Where a browser finds it."""
+    """Return the address for a browser."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
 def run(app: ASGIApp, listening: socket.socket) -> None:
-    """Serves until a signal comes; open requests are answered first."""
+    """Serve until a signal comes; open requests are answered first."""
     make_server(app).run(sockets=[listening])
 
 
 def make_server(app: ASGIApp) -> Server:
-    """A server for the application, to be run."""
-    config = uvicorn.Config(  # which also sets up logging
+    """Return a server for the application."""
+    config = uvicorn.Config(
         app,
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         lifespan="on",
-        timeout_keep_alive=PATIENCE,
+        timeout_keep_alive=HEAD_SECONDS,
         timeout_graceful_shutdown=GRACE,
         limit_concurrency=CONNECTIONS,
         http=Protocol,
         ws="none",
     )
-    logging.getLogger("uvicorn.error").addFilter(_is_ours)
     return Server(config)
 
 
-def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether something that is logged is about the server: what strangers send must not fill anybody's log."""
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, h11.LocalProtocolError) and "Invalid HTTP request" not in record.getMessage()
-
-
 class Protocol(H11Protocol):
-    """uvicorn's, with an end to its patience: whoever does not say in time what is wanted is hung up on."""
+    """uvicorn's protocol, which closes connections that do not send the head of a request in time."""
 
-    _clock: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody has come."""
+        """Start the clock."""
         super().connection_made(transport)
-        self._wait()
+        self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Something was said; the clock runs as long as it is no whole head of a request."""
+        """Let the clock run as long as the head is incomplete."""
         super().data_received(data)
-        self._wait()
+        self._watch()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Somebody has gone."""
-        super().connection_lost(exc)
-        self._stop()
+    def _watch(self) -> None:
+        if self.conn.their_state is not h11.IDLE and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        elif self.conn.their_state is h11.IDLE and self._timer is None:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._close)
 
-    def _wait(self) -> None:
-        if self.conn.their_state is not h11.IDLE:
-            self._stop()
-        elif self._clock is None:
-            self._clock = self.loop.call_later(PATIENCE, self._hang_up)
-
-    def _stop(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
-
-    def _hang_up(self) -> None:
-        self._clock = None
+    def _close(self) -> None:
+        self._timer = None
         if self.conn.their_state is h11.IDLE:
             self.transport.close()
 
 
 class Server(uvicorn.Server):
-    """uvicorn's, for which a signal is a wish to end and no reason to die of it afterwards."""
+    """uvicorn's server, which ends with exit code 0 on a signal: uvicorn would raise the signal again."""
 
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """End the server on SIGINT and SIGTERM. A signal that is ignored, as in a background job, stays ignored.
-
-        Only the main thread can handle signals.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.handle_exit(number, frame)
-
-        both = (signal.SIGINT, signal.SIGTERM)
-        numbers = [number for number in both if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, stop) for number in numbers}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End after open requests, or at once on a second SIGINT."""
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True

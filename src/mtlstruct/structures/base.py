@@ -68,11 +68,10 @@ class DualProblem(Protocol):
 
 @dataclass
 class Visits:
-    """What came of visits: the gap of each span before it, the change of the loss; what each gained, where known."""
+    """What came of visits: the gap of each span before it, and the change of the loss."""
 
     gaps: NDArray[np.float64]
     loss: float
-    gains: NDArray[np.float64] | None = None
 
 
 class DualState(Protocol):
@@ -112,28 +111,6 @@ class DualState(Protocol):
 
     def loss(self, counts: NDArray[Any]) -> float:
         """The expected loss of the dual; `counts` are those of the first kind."""
-        ...
-
-
-@runtime_checkable
-class Joining(Protocol):
-    """A dual state that can move the variables of many sentences at once, where visits undo each other's steps.
-
-    noting    whether visits write down what they move; they say what each gained, too
-    """
-
-    noting: bool
-
-    @property
-    def joins(self) -> bool:
-        """Whether it can on these data."""
-        ...
-
-    def joint(self, mu: NDArray[np.float64], c: float, salt: int) -> float:
-        """Steps along what was written down, as they raise the dual most; `salt` is for what is drawn by lot.
-
-        Returns the change of the loss.
-        """
         ...
 
 

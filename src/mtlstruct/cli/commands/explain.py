@@ -73,16 +73,10 @@ def explain(
     if sentence is not None and not shown:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
     if html is not None:
-        _write_page(html, f"{model.name}: {data.name}", loaded.task, pages)
+        from mtlstruct.report.html_explanation import explanation_page
 
-
-def _write_page(path: Path, title: str, task: str, found: list[tuple[dict[str, Any], Tree | None]]) -> None:
-    from mtlstruct._system.atomic_write import replacing
-    from mtlstruct.report.html_explanation import explanation_page
-
-    with replacing(path) as out:
-        out.write(explanation_page(title, task, found).encode())
-    print(f"wrote {path}", file=sys.stderr)
+        explanation_page(f"{model.name}: {data.name}", loaded.task, pages).save(html)
+        print(f"wrote {html}", file=sys.stderr)
 
 
 def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, Any]) -> Tree | None:

@@ -44,8 +44,8 @@ def report(
     """Write one page with all there is to know about a model.
 
     Ranked templates and the cut between kept and dropped, convergence, scores by type, confusions, calibration, the
-    most telling features, sizes, and the command that made it. Figures are those of the model, of the log beside it
-    and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
+    highest-weighted features, sizes, and the command that made it. Figures are those of the model, of the log beside
+    it and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
     """
     from mtlstruct.evaluation.error_analysis import assess
     from mtlstruct.model.model import Model

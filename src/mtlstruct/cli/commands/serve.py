@@ -32,9 +32,7 @@ def serve(
     examples: Annotated[
         Path | None, typer.Option("--examples", help="Data of which the page offers the first sentences.")
     ] = None,
-    max_bytes: Annotated[
-        int, typer.Option("--max-bytes", min=1, help="The largest body, or line of a batch.")
-    ] = 1_000_000,
+    max_bytes: Annotated[int, typer.Option("--max-bytes", min=1, help="The largest body.")] = 1_000_000,
     max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of a request.")] = 20_000,
     max_sentence: Annotated[
         int | None,
@@ -42,7 +40,9 @@ def serve(
             "--max-sentence", min=1, help="Tokens of a sentence.", show_default="2000, of trees 500"
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option("--timeout", help="Seconds until an answer is given up.")] = 10.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.001, help="Seconds until an answer is given up.")
+    ] = 10.0,
     threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="How many to use.")] = 1,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -54,7 +54,7 @@ def serve(
     _check_installed()
     from mtlstruct.model.model import Model
     from mtlstruct.serve.app import make_app
-    from mtlstruct.serve.limits import Limits, default_limits
+    from mtlstruct.serve.requests import Limits, default_limits
     from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
 
     use_threads(threads)
@@ -66,7 +66,7 @@ def serve(
             "use it from Python, or give `predict` a JSON list of dicts a line"
         )
     longest = max_sentence or default_limits(loaded.task).sentence
-    limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout).checked()
+    limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
     app = make_app(
         loaded,
         name=model.name,

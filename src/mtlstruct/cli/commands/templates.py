@@ -1,8 +1,7 @@
-"""`templates …`: make template files, look them over, write them in another language."""
+"""`templates …`: make, check, convert and select template files."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,6 @@ import typer
 
 from mtlstruct.cli.common import EncodingOption, JsonOption, print_json
 from mtlstruct.cli.errors import complain
-from mtlstruct.cli.lazy import add_lazy_command
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
@@ -19,12 +17,13 @@ from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
+    from mtlstruct.model.model import Model
     from mtlstruct.templates import TemplateSet
     from mtlstruct.templates.lint import Facts, Finding
 
 app = typer.Typer(
     name="templates",
-    help="Make, check and convert template files.",
+    help="Make, check, convert and select template files.",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -36,10 +35,6 @@ PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, dependency-labels, ner, pos, c
 STANDARD = Path("-")
 """The name of stdout."""
 
-LIMIT = 1000
-"""More templates than this are written only when that was meant."""
-
-
 OutOption = Annotated[Path | None, typer.Option("-o", "--out", help="Where to write.", show_default="stdout")]
 
 
@@ -47,17 +42,6 @@ OutOption = Annotated[Path | None, typer.Option("-o", "--out", help="Where to wr
 def _top(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
-
-
-add_lazy_command(
-    app,
-    "select",
-    "templates_select:select",
-    "Write the smaller template file: the lines worth keeping, in their order.",
-)
-
-
-# ---------------------------------------------------------------- generate
 
 
 @app.command()
@@ -75,23 +59,18 @@ def generate(
         str | None,
         typer.Option("--functions", help='Functions to treat like columns: "shape[0] prefix[0,1-5]".'),
     ] = None,
-    unigrams: Annotated[
-        bool | None,
-        typer.Option("--unigrams/--no-unigrams", help="Single cells.", show_default="unigrams"),
+    ngrams: Annotated[
+        str | None,
+        typer.Option("--ngrams", help="Orders of n-grams within each column, such as 1,2.", show_default="1"),
     ] = None,
-    bigrams: Annotated[bool, typer.Option("--bigrams", help="Pairs of cells of one column.")] = False,
+    unigrams: Annotated[bool, typer.Option("--unigrams", help="Add 1 to --ngrams.", hidden=True)] = False,
+    bigrams: Annotated[bool, typer.Option("--bigrams", help="Add 1,2 to --ngrams.")] = False,
     trigrams: Annotated[
-        str | None, typer.Option("--trigrams", help="Columns with triples of cells, such as 1.")
-    ] = None,
-    orders: Annotated[
-        str | None, typer.Option("--orders", help="Further n-grams within every column, such as 3,4.")
+        str | None, typer.Option("--trigrams", help="Columns with 3-grams in addition, such as 1.")
     ] = None,
     cross: Annotated[
         bool, typer.Option("--cross", help="Pairs of cells of two columns at different offsets.")
     ] = False,
-    across: Annotated[
-        str | None, typer.Option("--across", help="n-grams of different columns at any offsets, such as 2,3.")
-    ] = None,
     gap: Annotated[
         int | None,
         typer.Option("--gap", metavar="N", help="Neighbouring cells at most N apart; 1: no skip-grams."),
@@ -99,98 +78,58 @@ def generate(
     observed: Annotated[
         str | None, typer.Option("--observed", help='Cells for transitions to look at: "1 case[0]".')
     ] = None,
-    observed_window: Annotated[
-        str | None,
-        typer.Option("--observed-window", help="Where these look, of the two tokens.", show_default="0:0"),
-    ] = None,
-    transitions: Annotated[
-        bool | None,
-        typer.Option(
-            "--transitions/--no-transitions", help="B, the pair of labels.", show_default="transitions"
-        ),
-    ] = None,
+    no_transitions: Annotated[
+        bool, typer.Option("--no-transitions", help="Leave out B, the pair of labels.")
+    ] = False,
     reach: Annotated[
-        int | None,
+        str | None,
         typer.Option(
-            "--reach", metavar="N", help="Words between two others to look at (--preset dependency)."
+            "--reach",
+            metavar="N|FILE",
+            help="Words between two others to look at, or trees whose longest arc gives it "
+            "(--preset dependency).",
         ),
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option("--data", help="Trees whose longest arc gives --reach (--preset dependency)."),
-    ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, help="Ask before writing more than N templates.")
-    ] = LIMIT,
     force: ForceOption = False,
 ) -> None:
     """Enumerate templates: all n-grams of cells in a window, a rich set for a task, or a set of the paper."""
     from mtlstruct import templates
 
-    check_template_output(out, [data], force=force)
-    chosen: tuple[object, ...] = (
-        window,
-        columns,
-        functions,
-        unigrams,
-        bigrams or None,
-        trigrams,
-        orders,
-        cross or None,
-    )
-    chosen += (across, gap, observed, observed_window, transitions)
+    _check_output(out, [None if reach is None else Path(reach)], force=force)
+    choices = (window, columns, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, observed)
     if preset is not None:
-        if any(choice is not None for choice in chosen):
+        if no_transitions or any(choice not in (None, False) for choice in choices):
             raise IncompatibleError(
                 "--preset is a whole set: expected no other choice of templates beside it"
             )
-        return _write_set(templates.preset(preset, _reach(reach, data)), out, limit)
-    if reach is not None or data is not None:
-        raise IncompatibleError("--reach and --data are for --preset dependency")
+        return _write(templates.preset(preset, _reach(reach)).source, out)
+    if reach is not None:
+        raise IncompatibleError("--reach is for --preset dependency")
+    orders = dict.fromkeys(_numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1")))
     found = templates.generate(
         _window("--window", window or "-3:3"),
         _numbers("--columns", columns or "0"),
-        unigrams=unigrams is not False,
-        bigrams=bigrams,
+        unigrams=1 in orders or unigrams or bigrams,
+        bigrams=2 in orders or bigrams,
         trigrams=_numbers("--trigrams", trigrams or ""),
         cross=cross,
-        transitions=transitions is not False,
+        transitions=not no_transitions,
         functions=(functions or "").split(),
-        orders=_numbers("--orders", orders or ""),
-        across=_numbers("--across", across or ""),
+        orders=[order for order in orders if order not in (1, 2)],
         gap=gap,
         observed=(observed or "").split(),
-        observed_window=_window("--observed-window", observed_window or "0:0"),
     )
-    return _write_set(found, out, limit)
+    return _write(found.source, out)
 
 
-def _reach(reach: int | None, data: Path | None) -> int | None:
-    """How many words between to look at: as given, or as many as the longest arc of the data has."""
-    if data is None:
-        return reach
-    if reach is not None:
-        raise IncompatibleError("--reach and --data: expected one of them")
+def _reach(text: str | None) -> int | None:
+    """Return how many words between to look at: as given, or as many as the longest arc of a file has."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
     from mtlstruct.formats import conll
     from mtlstruct.templates.arc_terms import reach_of
 
-    return reach_of(conll.read(data))
-
-
-def _write_set(templates: TemplateSet, out: Path | None, limit: int) -> None:
-    if len(templates) > limit:
-        _ask(len(templates), limit)
-    write_templates(templates.source, out)
-
-
-def _ask(count: int, limit: int) -> None:
-    """Goes on only if a person says so."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise MtlError(
-            f"this makes {count:,} templates, more than --limit {limit}: make fewer, or give --limit {count}"
-        )
-    if not typer.confirm(f"Write {count:,} templates?", err=True):
-        raise MtlError("nothing was written")
+    return reach_of(conll.read(text))
 
 
 def _window(option: str, text: str) -> tuple[int, int]:
@@ -205,10 +144,7 @@ def _numbers(option: str, text: str) -> list[int]:
     try:
         return [int(number) for number in text.split(",") if text]
     except ValueError:
-        raise MtlError(f"{option}: expected column numbers such as 0,1, got {text!r}") from None
-
-
-# ---------------------------------------------------------------- convert
+        raise MtlError(f"{option}: expected numbers such as 0,1, got {text!r}") from None
 
 
 @app.command()
@@ -222,8 +158,60 @@ def convert(
     """Write a template file in another language. What that cannot express is an error with the line."""
     from mtlstruct.templates.convert import converted
 
-    check_template_output(out, [templates], force=force)
-    write_templates(converted(read_templates(templates, dialect), to), out)
+    _check_output(out, [templates], force=force)
+    _write(converted(read_templates(templates, dialect), to), out)
+
+
+@app.command()
+def select(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    out: OutOption = None,
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="The N heaviest templates.")
+    ] = None,
+    above: Annotated[
+        float | None,
+        typer.Option("--above", metavar="X", help="Templates with mu above X (svm: with a norm above X)."),
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option("--templates", help="The file that was trained with: its comments are kept."),
+    ] = None,
+    dialect: Annotated[
+        Dialect, typer.Option("--dialect", help="The template language of --templates.")
+    ] = "mtlstruct",
+    form: Annotated[Dialect, typer.Option("--format", help="The template language to write.")] = "mtlstruct",
+    force: ForceOption = False,
+) -> None:
+    """Write a smaller template file: the lines worth keeping, in their order.
+
+    A model keeps template lines but no comments; give the original by --templates to have them too. A line that
+    --format cannot express is an error.
+    """
+    from mtlstruct.explain import selection
+    from mtlstruct.model.model import Model
+
+    if (top is None) == (above is None):
+        raise IncompatibleError("expected one of --top and --above")
+    _check_output(out, [model, source], force=force)
+    loaded = Model.load(model)
+    templates = loaded.templates if source is None else _original(source, dialect, loaded, model)
+    kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
+    _write(selection.lines_kept(templates, kept, form), out)
+    whole, left = int(loaded.features.sum()), int(loaded.features[kept].sum())
+    complain(f"kept {len(kept)} of {len(loaded.templates)} templates, {left:,} of {whole:,} features")
+
+
+def _original(path: Path, dialect: str, model: Model, name: Path) -> TemplateSet:
+    """Return the user's own file, if it is the one of the model."""
+    from mtlstruct.templates import TemplateSet
+
+    templates = TemplateSet.read(path, dialect=dialect)
+    if model.facts.get("share_identical"):
+        templates = templates.shared()
+    if templates.text() != model.templates.text():
+        raise IncompatibleError(f"{path}: these are not the templates that {name} was trained with")
+    return templates
 
 
 def read_templates(path: Path, dialect: str) -> TemplateSet:
@@ -236,13 +224,11 @@ def read_templates(path: Path, dialect: str) -> TemplateSet:
     return found
 
 
-def check_template_output(out: Path | None, inputs: Iterable[Path | None], *, force: bool) -> None:
-    """Check a file that templates are to be written to, if it is not stdout."""
+def _check_output(out: Path | None, inputs: Iterable[Path | None], *, force: bool) -> None:
     check_outputs([(None if out == STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
 
 
-def write_templates(text: str, out: Path | None) -> None:
-    """Write a template file, or print it."""
+def _write(text: str, out: Path | None) -> None:
     from mtlstruct._system.atomic_write import replacing
 
     if out is None or out == STANDARD:
@@ -250,9 +236,6 @@ def write_templates(text: str, out: Path | None) -> None:
     else:
         with replacing(out) as file:
             file.write(text.encode())
-
-
-# ---------------------------------------------------------------- check
 
 
 @app.command()

@@ -17,7 +17,6 @@ from mtlstruct.errors import MtlError
 from mtlstruct.samples import recipes as demo
 from mtlstruct.templates import generate
 from mtlstruct.templates.presets import preset
-from mtlstruct.training.methods import METHODS
 from mtlstruct.training.options import Method, Task
 
 LINES = 20
@@ -67,6 +66,8 @@ def _known(option: str, given: Sequence[str] | None, words: Sequence[str]) -> Se
 
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
     """Return command lines that use the kernels of a task, with their small files."""
+    from mtlstruct.training.methods import METHODS
+
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
     templates.write_text(_templates(task), "utf-8")

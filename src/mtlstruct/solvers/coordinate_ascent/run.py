@@ -1,8 +1,8 @@
 """A run of the coordinate learner: its cycles of passes, bounds and certificate, wherever the sentences are.
 
-A cycle is a full pass, then active and hot ones (coordinate.py says what these are). Who has the sentences, one
-machine or many, visits them in `_pass`, rebuilds V from their dual variables in `_rebuild`, and keeps V, N and the
-loss up to date; everything else is the same for all and is here.
+A cycle is a full pass, then working-set and gap-sampled ones (coordinate.py says what these are). Who has the
+sentences, one machine or many, visits them in `_pass`, rebuilds V from their dual variables in `_rebuild`, and
+keeps V, N and the loss up to date; everything else is the same for all and is here.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Keeper, Kept
+from mtlstruct._system.stateful import Kept
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import Fit, Record, Stop, active_templates, check_finite, relative
-from mtlstruct.solvers.coordinate_ascent.template_weights import TemplateWeights
 
-FULL, ACTIVE, HOT = "full", "active", "hot"
+FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
 HOPE = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
@@ -38,12 +37,21 @@ SHARE = 0.05
 NEAREST, FARTHEST = 0.7, 1.5
 """Scales of w that are tried."""
 
-WARMUP = 3
-"""Full passes with plain multiplicative mu updates, before each template gets its own rate."""
+SAMPLED_PASSES = 8
+"""Gap-sampled passes between two working-set passes."""
+
+UPDATES = 80
+"""Updates of mu in a full or working-set pass; more would make mu track noise."""
 
 
-UPDATES = 40
-"""How often mu follows the norms in a pass over all sentences; more often, and it runs after noise."""
+SLOWEST, FASTEST = 0.02, 2.0
+"""Bounds of the rate, which begins at the upper: mu_j is multiplied by this power of (the next mu_j) / mu_j."""
+
+GROWN, RELAX = 1.5, 1.2
+"""A cycle whose gap is so many times the least since the last such cycle halves the rate; others raise it so much."""
+
+FLOOR = 1e-9
+"""The least part of the total that a template has: one at zero could never come back."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,53 @@ class Bounds:
     dual: float
     risk: float
     scale: float = 1.0
+
+
+class TemplateWeights(Kept):
+    """mu of each template. A regularizer that cannot drop templates sets it directly, by its own fixed point.
+
+    The dual answers a change of mu only after a pass. Where templates are badly scaled, mu and the norms then chase
+    each other, and the gap grows: `adapt` lowers the rate.
+    """
+
+    kept = ("mu", "rate", "least_gap")
+
+    def __init__(self, regularizer: Regularizer, m: int) -> None:
+        self.regularizer = regularizer
+        self.mu = regularizer.start(m)
+        self.rate, self.least_gap = FASTEST, np.inf
+
+    def begin(self, mu: NDArray[np.float64]) -> None:
+        """Start from the mu of an earlier model, if it is learned; templates that the model lacks get the mean."""
+        total = self.mu.sum()
+        if self.regularizer.sparse and mu.sum() > 0:
+            known = np.where(mu > 0, mu, mu[mu > 0].mean())
+            self.mu = known * total / known.sum()
+
+    def follow(self, N: NDArray[np.float64]) -> None:
+        """Update mu from the squared block norms."""
+        target = self._next(N)
+        if not self.regularizer.sparse:
+            self.mu = target
+        elif N.max(initial=0.0) > 0:
+            total = self.mu.sum() if self.regularizer.degree == 1 else target.sum()
+            mu = self.mu * np.maximum(target / self.mu, 1e-6) ** self.rate
+            self.mu = np.maximum(mu / mu.sum(), FLOOR) * total
+
+    def settle(self, N: NDArray[np.float64]) -> None:
+        """Update mu at the end of a cycle, and its total where the regularizer does not fix that (degree 1)."""
+        self.follow(N)
+        if self.regularizer.degree == 1:
+            self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
+
+    def adapt(self, gap: float) -> None:
+        """Halve the rate after a cycle in which the gap has grown; else raise it."""
+        grown = gap > GROWN * self.least_gap
+        self.least_gap = gap if grown else min(self.least_gap, gap)
+        self.rate = float(np.clip(self.rate * (0.5 if grown else RELAX), SLOWEST, FASTEST))
+
+    def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
 
 
 class Ascent(Kept, ABC):
@@ -93,13 +148,8 @@ class Ascent(Kept, ABC):
         """From the mu of an earlier model."""
         self.mu.begin(mu)
 
-    def cycle(self, keep: Keeper) -> None:
-        """A full pass, then active and hot ones; a run that is taken up again may be within, and ends that first."""
-        while self.part():
-            keep.safe(self)
-
-    def part(self) -> bool:
-        """One pass of a cycle, and the bounds at the end of it; whether there is more of this cycle."""
+    def next_pass(self) -> bool:
+        """Make one pass, and compute the bounds at the end of a cycle. Return whether the cycle has more passes."""
         if not self.left:
             self.passes += 1
             self.left = self._schedule()
@@ -109,7 +159,7 @@ class Ascent(Kept, ABC):
             self._pass(self.left[0])
         del self.left[0]
         if not self.left:
-            self._judge()
+            self._end_cycle()
         return bool(self.left)
 
     def ended(self) -> bool:
@@ -155,21 +205,11 @@ class Ascent(Kept, ABC):
         return float(np.clip(np.nan_to_num(np.log10(self.c * self.mu.mu.sum()), nan=2.0), 0.0, 2.0))
 
     def _schedule(self) -> list[str]:
-        """Large c wants more work on what has moved before everything is looked at again (measured up to 100)."""
-        decades = self.decades
-        hot = round(10 * 4 ** (decades - 1))
-        return [FULL, *([ACTIVE, *[HOT] * hot] * round(2 * 2**decades))]
-
-    def _stride(self, kind: str, visits: int) -> int:
-        """How many visits there are between two updates of mu, in a pass with so many.
-
-        Hot passes are over few sentences, those that are worst off: mu that followed these as often as all would run
-        after them (Spanish, c = 1: it took twice as long).
-        """
-        return max(25, (self.oracle.sentences if kind == HOT else visits) // UPDATES)
+        """The passes of a cycle; a large c gets more of them before everything is updated again."""
+        repeated = [*[GAP_SAMPLED] * SAMPLED_PASSES, WORKING_SET] * (1 if self.decades < 0.5 else 2)
+        return [FULL, WORKING_SET, *repeated]
 
     def _full_pass(self) -> None:
-        self.mu.adaptive = self.passes > WARMUP
         before = self._dual_value()
         gap = self._pass(FULL)  # each before its visit: an overestimate of what is left now
         dual = max(before, self._dual_value())
@@ -177,13 +217,13 @@ class Ascent(Kept, ABC):
         objective = max(dual, own + self.c * (self.loss + gap) - float(self.mu.mu @ self.N))
         self.bounds, self.certified = Bounds(objective, dual, self._risk(objective)), False
 
-    def _judge(self) -> None:
+    def _end_cycle(self) -> None:
         """What the estimated bounds ask of the next cycle, and a certificate where this may be the last."""
         self.mu.settle(self.N)
         check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         estimate = self.bounds
-        self._sharpen(self.stop.asked(estimate.objective, self.C))
-        self.mu.calm(relative(estimate.objective, estimate.dual))
+        self._tighten_tolerance(self.stop.asked(estimate.objective, self.C))
+        self.mu.adapt(relative(estimate.objective, estimate.dual))
         stale = 4**self.decades
         if self._near(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
             self._certify()
@@ -193,7 +233,7 @@ class Ascent(Kept, ABC):
             self.hope *= PATIENCE
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
 
-    def _sharpen(self, asked: float) -> None:
+    def _tighten_tolerance(self, asked: float) -> None:
         """A sentence may stay this far from its optimum: a tenth of its share of the gap asked for."""
         self.tolerance = min(self.tolerance, 0.1 * asked / self.C)
 

@@ -1,14 +1,21 @@
-"""Block-coordinate ascent on the dual, the default learner: one sentence at a time, template weights in between.
+"""Block-coordinate pairwise Frank–Wolfe on the dual, with a duality-gap certificate: the default solver.
 
 The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …, ‖v_m‖)  with v_j = −c·Σ_i E_α[δΦ_ij], one
-distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence is a small concave problem that the
-structure's dual state improves exactly (`visit`); mu then follows the norms. Passes come in three kinds: *full*
-ones over all sentences (those that had nothing to gain wait a while), *active* ones over the tokens whose mass
-has left gold, and *hot* ones where most was gained of late. What was moved is moved once more for several sentences
-together, if the structure can (`joint`): sentences that contradict each other undo each other's steps.
+distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence is a block: a small concave problem
+that the structure's dual state improves by pairwise steps with exact line search (of a sequence, on its edge
+marginals). mu is updated multiplicatively from the norms in between. A cycle is
 
-Nothing is believed that is not certified: V is rebuilt from the dual state (which removes rounding), the lower
-bound is taken at the best shrinking of α towards gold, the upper bound at the best scale of w.
+1. a full pass over all sentences; converged ones are left out for a while (shrinking),
+2. passes over the working set, the spans whose dual variables have left gold,
+3. between these gap-sampled passes, over the spans of the working set with the largest gaps,
+4. bounds. When the estimated gap is small, both are computed from scratch: V is rebuilt from the dual variables,
+   the lower bound is taken at the best shrinking of α towards gold, the upper bound at the best scale of w.
+
+References
+----------
+Lacoste-Julien et al.: Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013.
+Osokin et al.: Minding the gaps for block Frank–Wolfe optimization of structured SVMs, ICML 2016.
+Joachims: Making large-scale SVM learning practical, 1999 (shrinking).
 """
 
 from __future__ import annotations
@@ -24,14 +31,14 @@ from mtlstruct.solvers.coordinate_ascent.local_run import OwnAscent
 
 @dataclass(frozen=True)
 class Coordinate:
-    """The learner. `seed` orders the visits."""
+    """The solver. `seed` decides the order of block updates."""
 
     stop: Stop = field(default_factory=Stop)
     seed: int = 0
     needs: tuple[str, ...] = ("decode", "indicator", "weights")
 
     def memory(self, oracle: Oracle) -> int:
-        """V, the dual state, the part scores."""
+        """Return the bytes of V, the dual state and the part scores."""
         return table_bytes(oracle) + dual_memory(oracle.structure, oracle.tokens) + score_bytes(oracle)
 
     def fit(
@@ -43,14 +50,15 @@ class Coordinate:
         start: Start | None = None,
         keep: Keeper = NOTHING,
     ) -> Fit:
-        """Cycles of passes until the certified gap is small enough."""
-        ascent = OwnAscent(oracle, regularizer, c, self.stop, self.seed)
+        """Run cycles of passes until the certified gap is small enough."""
+        run = OwnAscent(oracle, regularizer, c, self.stop, self.seed)
         if start is not None:
-            ascent.begin(start.mu)
-        keep.begin(ascent)
+            run.begin(start.mu)
+        keep.begin(run)
         stopped = False
-        while not (stopped or ascent.ended()):
-            ascent.cycle(keep)
-            stopped = watch(replace(ascent.figures(), now=ascent.snapshot))
-            keep.safe(ascent)
-        return ascent.result()
+        while not (stopped or run.ended()):
+            while run.next_pass():  # full, working-set and gap-sampled passes; bounds after the last
+                keep.safe(run)
+            stopped = watch(replace(run.figures(), now=run.snapshot))
+            keep.safe(run)
+        return run.result()

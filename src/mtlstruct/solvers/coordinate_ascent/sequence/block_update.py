@@ -1,29 +1,11 @@
-"""One visit of the coordinate learner to a span of a sequence.
+"""Block updates of the coordinate solver on spans of a sequence: gather scores, pairwise steps, scatter to V.
 
-A visit gathers the part scores of the span's tokens, then moves mass from the worst path that carries flow to the
-best path. The two are cut where they agree, and each maximal segment where they differ gets its own exact step:
-moving mass θ gains θ·df − ½cθ²·quad, most at θ = df/(c·quad), clipped at the segment's bottleneck flow. `quad`,
-and what the step does to the scores of the span, come from small kernels K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩ that are
-made only for tokens that move. At the end the change of the token marginals is added to V, and N_j = ‖v_j‖²
-follows exactly. Templates whose weight has all but vanished are not gathered, but V and N include them, so they
-can come back.
+A block update gathers the part scores of the span's tokens, takes pairwise Frank–Wolfe steps on the edge marginals
+(sequence_steps.py), and adds the change of the token marginals to V; N_j = ‖v_j‖² is kept exact. Templates whose
+weight has all but vanished are not gathered, but V and N include them, so they can come back.
 
-Where attributes have features with some labels only (support.py), V is a list, the kernel of a token is that of a
-token with a label, and attributes without a feature for the label have no part in it.
-
-Gathering, steps and adding are three jobs, and two threads can share them: while one takes the steps of a span, the
-other adds to V what the span before has changed, then gathers for the span after. The scores it gathers lack the
-changes of the span that is being worked on; these are made up for exactly, by the kernels between the tokens of the
-two spans. One thread does the same in turn, so the bits are the same. Where attributes may stand anywhere in a row or
-have features with some labels only, such kernels are dear, and every span waits for the one before.
-
-The kernels of these jobs have files of their own, `sequence_gather`, `sequence_steps` (with `sequence_paths` and
-`sequence_products`) and `sequence_adding`; here is the one that calls them.
-
-Words used in all: `em` node scores with the cost added, `tr` edge scores on the distinct edge rows of the span, `er`
-which of those a position uses, `high` and `low` the best and the worst path, `own` where the features of each
-attribute begin, `of` the label of each (both None where every attribute has all labels), `lag` 1 where spans are
-gathered ahead, `mark` the room that rows need in which an attribute may stand anywhere (None where it may not).
+Where attributes have features with some labels only (support.py), V is a list of features. What a corpus has nothing
+of (`values`, `support`, `mark`) is None: numba drops the code for an argument that is None.
 """
 
 from __future__ import annotations
@@ -33,159 +15,270 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, inner_kernel, make_meeting
-from mtlstruct._system import threads
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import LOOKAHEAD, Design, padded, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
-from mtlstruct.solvers.coordinate_ascent.sequence.gather import DEAD, catch_up, edge_scores, gather
-from mtlstruct.solvers.coordinate_ascent.sequence.joint_step import NOTHING, Segments
-from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import improve
-from mtlstruct.solvers.coordinate_ascent.sequence.scatter import commit
-from mtlstruct.solvers.coordinate_ascent.sequence.workspace import Edges, make_room
+from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import (
+    DEAD,
+    Edges,
+    FeatureLists,
+    Gram,
+    Labels,
+    Node,
+    Paths,
+    Step,
+    Templates,
+    Workspace,
+    edge_scores,
+    improve,
+)
+from mtlstruct.structures.base import DualProblem
 
-FEW = 8
-"""Spans for which a second thread is not worth waking."""
 
-MANY = 40
-"""Templates from which on it pays to gather ahead: what has changed since then is found by comparing tokens."""
-
-tell, wait = make_meeting()
-_BOTH, _STEPS = threads.BOTH, threads.FIRST
-_GATHERED, _DONE = np.int64(0), np.int64(1)
-
-
-def visit(
+def update_spans(
     spans: NDArray[np.int64],
     starts: NDArray[np.bool_],
-    gold: NDArray[np.int32],
-    cost: NDArray[np.float32],
+    problem: DualProblem,
     flow: Flow,
     edge_row: NDArray[np.int32],
-    node: Design,
-    edge: Design,
-    node_V: NDArray[Any],
-    edge_V: NDArray[Any],
-    N: NDArray[np.float64],
     mu: NDArray[np.float64],
-    c: float,
-    rounds: int,
-    tolerance: float,
-    enough: float,
-    notes: Segments = NOTHING,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Visits spans [k, 3] in order; updates flow, V and N. Returns gaps before, gains, change of the loss.
-
-    What was moved is written down in `notes`, as far as it has room.
-    """
-    flow.make_room(rounds)  # a round brings a token at most one edge
-    lengths = spans[:, 1] - spans[:, 0]
-    piped = node.slotwise and node.support is None and len(node.values) == 0 and len(node.blocks) >= MANY
-    # spans of about the same length follow each other, so that two threads seldom wait
-    order = np.argsort(lengths, kind="stable") if piped else np.arange(len(spans))
-    spans, came = spans[order], np.zeros((len(spans), 2))
-    scales = node.scales(mu)
-    alive = scales > DEAD
-    far = LOOKAHEAD if node.support is None else NEAR
-    ahead = np.ones(len(alive), np.bool_) if node.ragged else np.roll(alive, -far % max(1, len(alive)))
-    places = (2, int(lengths.max(initial=1)), padded(cost.shape[1]))
-    em, delta = np.zeros(places, np.float32), np.zeros(places, np.float32)
-    # what a corpus has nothing of is None: the kernel that is compiled for it has no part for that
-    own, of = (None, None) if node.support is None else lists(node.support)
+    step: Step,
+) -> tuple[NDArray[np.float64], float]:
+    """Update spans [k, 3] in order, with flow, V and N. Return their gaps before, and the change of the loss."""
+    flow.make_room(step.rounds)  # a round brings a token at most one edge
+    node, edge = problem.encoded.designs
+    node_V, edge_V = problem.V
+    support = None if node.support is None else FeatureLists(*lists(node.support))
     values = node.values if len(node.values) > 0 else None
-    turned = np.zeros((len(node.blocks) if node.slotwise else 0, places[1]), node.ids.dtype)
-    turned_values = None if values is None else np.zeros(turned.shape, np.float32)
     mark = None if node.slotwise else np.zeros(node.null + 1, np.float32)
-    edges = Edges(edge_row, edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge.null, edge_V)
+    longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
+    work = _workspace(longest, problem.cost.shape[1], node, edge.rows, step.rounds)
+    gaps = np.zeros(len(spans))
+    loss = _update_spans(
+        spans, Labels(starts, problem.gold, problem.cost), flow.arrays, _node(node, node_V, mu), values, support,
+        Edges(edge_row, edge.ids, edge.ptr, edge.blocks, edge.slotwise, edge.null, edge_V),
+        Templates(mu, problem.N), step, work, mark, gaps,
+    )  # fmt: skip
+    return gaps, float(loss)
 
-    def work(role: int, meeting: NDArray[np.int64]) -> float:
-        longest = places[1] if role <= _STEPS else 1
-        room = make_room(longest, cost.shape[1], len(turned), rounds, edge.rows, own is None)
-        change: float = _visit(
-            role, meeting, int(piped), spans, starts, gold, cost, flow.arrays,
-            node.ids, node.ptr, node.ragged, node.blocks, values, node_V, node.null, node.own,
-            own, of, em, delta, turned, turned_values, mark, edges, room,
-            scales, ahead, mu, N, float(c), int(rounds), float(tolerance), float(enough),
-            notes.rows, notes.gains, came,
-        )  # fmt: skip
-        return change
 
-    shared = piped and len(spans) >= FEW
-    loss = threads.in_step(work) if shared else work(threads.BOTH, threads.NO_MEETING)
-    found = np.empty_like(came)
-    found[order] = came
-    return found[:, 0], found[:, 1], float(loss)
+def _node(design: Design, V: NDArray[Any], mu: NDArray[np.float64]) -> Node:
+    """Node features as kernels take them."""
+    scales = design.scales(mu)
+    alive = scales > DEAD
+    far = LOOKAHEAD if design.support is None else NEAR
+    ahead = np.ones(len(alive), np.bool_) if design.ragged else np.roll(alive, -far % max(1, len(alive)))
+    return Node(
+        design.ids, design.ptr, design.ragged, design.blocks, scales, ahead, V, design.null, design.own
+    )
+
+
+def _workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Workspace:
+    """Arrays for spans of at most `longest` tokens. Python makes them: allocation would be more to compile."""
+    wide = padded(labels)
+    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
+    kernels = 1 if node.support is None else 2 * rounds  # a round moves a token from one label to another
+    changes = 2 * longest + 4
+    slots = len(node.blocks) if node.slotwise else 0
+
+    def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
+        return np.zeros(shape, kind)
+
+    paths = Paths(
+        em=zeros(longest, wide),
+        delta=zeros(longest, wide),
+        er=zeros(longest + 1, kind=np.int64),
+        local=zeros(longest + 1, kind=np.int64),
+        high=zeros(longest, kind=np.int64),
+        low=zeros(longest, kind=np.int64),
+        back=zeros(longest, wide, kind=np.int32),
+        now=zeros(wide),
+        best=zeros(wide),
+        arg=zeros(wide, kind=np.int32),
+    )
+    gram = Gram(
+        K=zeros(longest * kernels, longest),
+        place=zeros(longest, 1 if node.support is None else wide, kind=np.int64),
+        tr=zeros(rows, labels, wide),
+        most=zeros(rows, labels),
+        edge_delta=zeros(rows, labels * labels, kind=np.float64),
+        edge_K=zeros(rows, rows),
+        touched=zeros(rounds * changes, 2, kind=np.int64),
+        moved=zeros(changes, 3, kind=np.int64),
+        turned=zeros(slots, longest, kind=node.ids.dtype),
+        turned_values=zeros(slots if len(node.values) else 0, longest),
+    )
+    return Workspace(paths, gram)
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @fast_kernel
-def _visit(  # type: ignore[no-untyped-def]
-    role, meeting, lag, spans, starts, gold, cost, flow,
-    ids, ptr, ragged, blocks, values, V, null, alone, own, of, all_em, all_delta, turned, turned_values, mark,
-    edges, room, scales, ahead, mu, N, c, rounds, tolerance, enough, segments, gains, came,
-):  # fmt: skip
-    """Both jobs, or one: steps, or all that has to do with V. Spans take turns at the two places of em and delta.
-
-    What came of each span, its gap before and its gain, goes to came[spans, 2]. Returns the change of the loss.
-    """
-    if len(edges.ptr) == 2 and role <= _STEPS:
-        edge_scores(np.int64(0), edges, mu, room.tr[0], room.most[0])
+def _update_spans(  # type: ignore[no-untyped-def]
+    spans, labels, flow, node, values, support, edges, templates, step, work, mark, gaps
+):
+    """Update spans in turn; write the gap of each before its update to `gaps`. Return the change of the loss."""
+    paths, gram = work
+    if len(edges.ptr) == 2:
+        edge_scores(np.int64(0), edges, templates.mu, gram.tr[0], gram.most[0])
     loss = 0.0
-    for s in range(len(spans) + 1 + lag):
-        if role != _STEPS:
-            late = s - 1 - lag
-            if late >= 0:
-                if role != _BOTH:
-                    wait(meeting, _DONE, late + 1)
-                start, n = spans[late, 0], spans[late, 1] - spans[late, 0]
-                late_delta = all_delta[late % 2]
-                commit(start, n, late_delta, ids, ptr, ragged, blocks, values, V, null, alone, own, of, N)
-            if s < len(spans):
-                start, n, em = spans[s, 0], spans[s, 1] - spans[s, 0], all_em[s % 2]
-                gather(start, n, ids, ptr, ragged, values, scales, ahead, V, own, of, gold, cost, em)
-                _look_ahead(s, spans, flow, ids, ptr, V, own)
-                if role != _BOTH:
-                    tell(meeting, _GATHERED, s + 1)
-        if role <= _STEPS and s < len(spans):
-            if role == _STEPS:
-                wait(meeting, _GATHERED, s + 1)
-            start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
-            em, delta = all_em[s % 2], all_delta[s % 2]
-            for t in range(n):
-                delta[t, :] = 0
-            if lag > 0 and s > 0:
-                before = spans[s - 1, 0]
-                done = all_delta[(s - 1) % 2, : spans[s - 1, 1] - before]
-                catch_up(start, n, before, done, ids, len(turned), scales, null, room.mine, em)
-            came[s, 0], came[s, 1], change = improve(
-                start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned,
-                turned_values, mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
-            )  # fmt: skip
-            loss += change
-            if role == _STEPS:
-                tell(meeting, _DONE, s + 1)
+    for s in range(len(spans)):
+        start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
+        gather(start, n, labels, node, values, support, paths.em)
+        _prefetch_next_spans(s, spans, flow, node, support)
+        for t in range(n):
+            paths.delta[t, :] = 0
+        gaps[s], change = improve(
+            start, n, labels, flow, node, values, support, edges, templates, step, work, mark
+        )
+        scatter(start, n, paths.delta, node, values, support, templates.N)
+        loss += change
     return loss
 
 
 @inner_kernel
-def _look_ahead(s, spans, flow, ids, ptr, V, own):  # type: ignore[no-untyped-def]
-    """Asks the cache for what the next spans begin with, one stage a span: `ptr`, then `ids`, then weights and flow.
+def _prefetch_next_spans(s, spans, flow, node, support):  # type: ignore[no-untyped-def]
+    """Prefetch the start of the next spans, one stage a span: `ptr`, then `ids`, then weights and marginals.
 
-    Gathering asks ahead within a span only, and active spans are short and lie anywhere.
+    Gathering prefetches within a span only, and spans of the working set are short and lie anywhere.
     """
     if s + 3 < len(spans):
-        prefetch(ptr, spans[s + 3, 0])
+        prefetch(node.ptr, spans[s + 3, 0])
     if s + 2 < len(spans):
-        prefetch(ids, ptr[spans[s + 2, 0]])
+        prefetch(node.ids, node.ptr[spans[s + 2, 0]])
     if s + 1 < len(spans):
         start = spans[s + 1, 0]
         prefetch(flow.mass, start)
         prefetch(flow.head, start)
         prefetch(flow.tail, start)
-        for k in range(ptr[start], ptr[start] + LOOKAHEAD):
-            if own is None:
-                prefetch(V, np.int64(ids[k]))
+        for k in range(node.ptr[start], node.ptr[start] + LOOKAHEAD):
+            if support is None:
+                prefetch(node.V, np.int64(node.ids[k]))
             else:
-                prefetch(own, np.int64(ids[k]))
+                prefetch(support.ptr, np.int64(node.ids[k]))
+
+
+@inner_kernel
+def gather(start, n, labels, node, values, support, em):  # type: ignore[no-untyped-def]
+    """em[t] = cost − Σ_j mu_j v_j for the tokens of a span; weights are prefetched LOOKAHEAD entries ahead."""
+    cost, gold = labels.cost, labels.gold
+    for t in range(n):
+        first = node.ptr[start + t]
+        size = node.ptr[start + t + 1] - first
+        total = em[t]
+        for y in range(len(total)):
+            total[y] = 0
+        if support is not None:
+            _gather_listed(first, size, node, values, support, total)
+        else:
+            _gather_rows(first, size, node, values, total)
+        for y in range(cost.shape[1]):
+            total[y] += cost[gold[start + t], y]
+
+
+@inner_kernel
+def _gather_rows(first, size, node, values, total):  # type: ignore[no-untyped-def]
+    ids, _, ragged, _, scales, ahead, V, _, _ = node
+    entry = ids[first : first + size + LOOKAHEAD]
+    at = first if ragged else 0
+    for k in range(size):
+        if ahead[at + k]:
+            prefetch(V, np.int64(entry[k + LOOKAHEAD]))
+        x = scales[at + k]
+        if x < DEAD:
+            continue
+        v = V[np.uint64(entry[k])]
+        if values is not None:
+            x *= values[first + k]
+        for y in range(len(total)):
+            total[y] -= x * v[y]
+
+
+@inner_kernel
+def _gather_listed(first, size, node, values, support, total):  # type: ignore[no-untyped-def]
+    """Where attributes have features with some labels only: prefetched in two stages, the lists, then V."""
+    ids, _, ragged, _, scales, ahead, V, _, _ = node
+    entry = ids[first : first + size + LOOKAHEAD]
+    at = first if ragged else 0
+    for k in range(size):
+        prefetch(support.ptr, np.int64(entry[k + LOOKAHEAD]))
+        if ahead[at + k]:
+            near = support.ptr[np.int64(entry[k + NEAR]), 0]
+            prefetch(V, near)
+            prefetch(support.label, near)
+        x = scales[at + k]
+        if x < DEAD:
+            continue
+        if values is not None:
+            x *= values[first + k]
+        a = np.uint64(entry[k])
+        for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
+            total[support.label[f, 0]] -= x * V[f, 0]
+
+
+@inner_kernel
+def scatter(start, n, delta, node, values, support, N):  # type: ignore[no-untyped-def]
+    """Add delta of a span to V, and update N."""
+    for t in range(n):
+        some = False
+        for y in range(delta.shape[1]):
+            some |= delta[t, y] != 0
+        if not some:
+            continue
+        if support is not None:
+            _add_listed(start + t, delta[t], node, values, support, N)
+        else:
+            _add_row(start + t, delta[t], node, values, N)
+
+
+@inner_kernel
+def _add_listed(row, d, node, values, support, N):  # type: ignore[no-untyped-def]
+    """Add to V on one row of A where attributes have features with some labels only."""
+    start, stop = node.ptr[row], node.ptr[row + 1]
+    V = node.V
+    entry = node.ids[start : stop + LOOKAHEAD]
+    for k in range(stop - start):
+        prefetch(support.ptr, np.int64(entry[k + LOOKAHEAD]))
+        near = support.ptr[np.int64(entry[k + NEAR]), 0]
+        prefetch(V, near)
+        prefetch(support.label, near)
+        a = np.uint64(entry[k])
+        x = values[start + k] if values is not None else np.float32(1)
+        change = 0.0
+        for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
+            dx = x * d[support.label[f, 0]]
+            change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
+            V[f, 0] += dx
+        N[node.blocks[start + k] if node.ragged else node.blocks[k]] += change
+
+
+@inner_kernel
+def _add_row(row, d, node, values, N):  # type: ignore[no-untyped-def]
+    """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
+
+    From id `own` on, attributes that fire here only share the weights of this row, which change once.
+    """
+    ids, ptr, ragged, blocks, _, _, V, null, own = node
+    start, stop = ptr[row], ptr[row + 1]
+    W = V.shape[1]
+    square = 0.0
+    for y in range(W):
+        square += np.float64(d[y]) * np.float64(d[y])
+    entry = ids[start : stop + LOOKAHEAD]
+    for k in range(stop - start):
+        prefetch(V, np.int64(entry[k + LOOKAHEAD]))
+        if entry[k] == null:
+            continue
+        v = V[np.uint64(entry[k])]
+        x = values[start + k] if values is not None else np.float32(1)
+        factor = x if entry[k] < own else np.float32(0)
+        dot = np.float32(0)
+        for y in range(W):
+            dot += v[y] * d[y]
+            v[y] += factor * d[y]
+        N[blocks[start + k] if ragged else blocks[k]] += 2.0 * x * dot + x * x * square
+    if own < null:
+        for y in range(W):
+            V[own + row, y] += d[y]

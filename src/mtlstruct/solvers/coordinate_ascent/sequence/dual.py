@@ -11,20 +11,19 @@ whose mass has left gold is visited without the rest.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept
-from mtlstruct.solvers.coordinate_ascent.sequence.block_update import visit
+from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.solvers.coordinate_ascent.sequence.block_update import update_spans
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
-from mtlstruct.solvers.coordinate_ascent.sequence.joint_step import (
-    NOTHING,
-    ROOM,
-    Segments,
-    joinable,
-    joint_step,
-)
+from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import Step
 from mtlstruct.structures.base import DualProblem, Visits
+from mtlstruct.structures.sequence import SequenceStructure
 
 LONGEST = 400
 """A span has at most this many tokens: the kernels of a span take 4·LONGEST² bytes."""
@@ -44,8 +43,6 @@ class SequenceDual(Kept):
         self.edge_row[inner] = problem.encoded.rows[1]
         self.starts = np.zeros(tokens + 1, np.bool_)
         self.starts[problem.encoded.ptr] = True
-        self.noting = False
-        self.segments = Segments(ROOM if joinable(*problem.encoded.designs) else 0)
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
         """Spans [k, 3] (start, stop, sentence) that cover these sentences; long ones in pieces cut at `shift`."""
@@ -72,22 +69,8 @@ class SequenceDual(Kept):
         enough: float = 0.0,
     ) -> Visits:
         """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
-        p = self.problem
-        node, edge = p.encoded.designs
-        gaps, gains, loss = visit(
-            spans, self.starts, p.gold, p.cost, self.flow, self.edge_row, node, edge, p.V[0], p.V[1], p.N, mu,
-            c, rounds, tolerance, enough, self.segments if self.noting else NOTHING,
-        )  # fmt: skip
-        return Visits(gaps, loss, gains)
-
-    @property
-    def joins(self) -> bool:
-        """Whether there are joint steps: rows can be compared slot by slot."""
-        return len(self.segments.rows) > 0
-
-    def joint(self, mu: NDArray[np.float64], c: float, salt: int) -> float:
-        """Joint steps over what was written down; the change of the loss."""
-        return joint_step(self.segments.taken(), self.problem, self.flow, self.edge_row, mu, c, salt)
+        step = Step(float(c), int(rounds), float(tolerance), float(enough))
+        return Visits(*update_spans(spans, self.starts, self.problem, self.flow, self.edge_row, mu, step))
 
     def remembered(self) -> Flow:
         """The dual variables as they are now, for `approach`."""
@@ -102,7 +85,7 @@ class SequenceDual(Kept):
         p = self.problem
         self.flow.repair(p.gold, p.encoded.ptr, p.structure.labels)
 
-    def counts(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def counts(self) -> tuple[NDArray[np.float32], ...]:
         """Part counts of (dual − gold): node float32[T, L], edge float32[rows, L·L]."""
         p = self.problem
         return self.flow.marginals(p.gold, self.edge_row, p.structure.labels, p.encoded.designs[1].rows)
@@ -110,6 +93,25 @@ class SequenceDual(Kept):
     def loss(self, node: NDArray[np.float32]) -> float:
         """The expected cost Σ_t Σ_y marginal·cost, from the node counts (gold costs nothing)."""
         return float(np.einsum("ty,ty->", node, self.problem.cost[self.problem.gold], dtype=np.float64))
+
+
+class ItemDual(SequenceDual):
+    """The dual of items that do not depend on each other: sequences with one edge row that has no features."""
+
+    def __init__(self, problem: Any) -> None:
+        encoded, labels = problem.encoded, problem.structure.labels
+        none, no_ids = np.zeros(0, np.int32), np.zeros(LOOKAHEAD, np.int32)
+        edge = Design(
+            no_ids, np.zeros(2, np.int64), none, np.zeros(0, np.float32), np.zeros(1, np.int64), none
+        )
+        rows = (None, np.zeros(int(encoded.ptr[-1]) - len(encoded.ptr) + 1, np.int32))
+        linked = replace(encoded, designs=(encoded.designs[0], edge), rows=rows)
+        V = [problem.V[0], np.zeros((1, labels * labels))]
+        super().__init__(replace(problem, structure=SequenceStructure(labels), encoded=linked, V=V))
+
+    def counts(self) -> tuple[NDArray[np.float32], ...]:
+        """Part counts of (dual − gold): float32[T, L]."""
+        return super().counts()[:1]
 
 
 def _pieces(span: NDArray[np.int64], shift: int) -> NDArray[np.int64]:

@@ -1,24 +1,20 @@
-"""Kernels of a visit to a span of a sequence: its steps. `sequence_visit` says what the letters are.
+"""Pairwise Frank–Wolfe steps on the edge marginals of a span, with exact line search.
 
 Mass moves from the worst path that carries flow to the best one. The two are cut where they agree, and each maximal
-segment where they differ gets its own exact step.
+segment where they differ gets its own exact step: moving mass θ gains θ·df − ½cθ²·quad, most at θ = df/(c·quad),
+clipped at the segment's bottleneck. `quad`, and what the step does to the scores of the span, come from the Gram
+matrix K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which only the rows of tokens that move are computed.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
-from mtlstruct.solvers.coordinate_ascent.sequence.gather import load_edges
-from mtlstruct.solvers.coordinate_ascent.sequence.gram import (
-    curvature,
-    edge_kernels,
-    kernel_row,
-    ragged_row,
-    seat_of,
-    transpose,
-)
 from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
     FAR,
     best_path,
@@ -26,39 +22,151 @@ from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
     held_label,
     worst_path,
 )
-from mtlstruct.solvers.coordinate_ascent.sequence.scatter import add_edge
+
+DEAD = 1e-8
+"""Templates below this weight add nothing to a score that a float32 would notice."""
+
+
+class Labels(NamedTuple):
+    """Where sentences start (bool[T + 1]), the gold labels, and the cost of each label in place of each."""
+
+    starts: NDArray[np.bool_]
+    gold: NDArray[np.int32]
+    cost: NDArray[np.float32]
+
+
+class Node(NamedTuple):
+    """Node features: the fields of their Design, mu and whether to prefetch by slot, and V."""
+
+    ids: NDArray[Any]
+    ptr: NDArray[np.int64]
+    ragged: bool
+    blocks: NDArray[np.int32]
+    scales: NDArray[np.float32]
+    ahead: NDArray[np.bool_]
+    V: NDArray[np.float32]
+    null: int
+    own: int
+
+
+class FeatureLists(NamedTuple):
+    """Where the features of each attribute start, and the label of each feature; a column each."""
+
+    ptr: NDArray[np.int64]
+    label: NDArray[np.int32]
+
+
+class Edges(NamedTuple):
+    """Edge features: the row of each token, −1 where a sentence starts, the fields of their Design, and V."""
+
+    row: NDArray[np.int32]
+    ids: NDArray[Any]
+    ptr: NDArray[np.int64]
+    blocks: NDArray[np.int32]
+    slotwise: bool
+    null: int
+    V: NDArray[np.float64]
+
+
+class Templates(NamedTuple):
+    """mu and N of each template."""
+
+    mu: NDArray[np.float64]
+    N: NDArray[np.float64]
+
+
+class Step(NamedTuple):
+    """c; steps at most; when to stop: the gap of the span, or its part of the gap before."""
+
+    c: float
+    rounds: int
+    tolerance: float
+    enough: float
+
+
+class Paths(NamedTuple):
+    """Workspace of scores and paths.
+
+    em          float32[n, ≥L]: node scores with the cost added
+    delta       float32[n, ≥L]: the change of the token marginals
+    er, local   which of the distinct edge rows of the span each position uses; their rows in the Design
+    high, low   the best path, and the worst that carries flow
+    back, now, best, arg   of the Viterbi recursion
+    """
+
+    em: NDArray[np.float32]
+    delta: NDArray[np.float32]
+    er: NDArray[np.int64]
+    local: NDArray[np.int64]
+    high: NDArray[np.int64]
+    low: NDArray[np.int64]
+    back: NDArray[np.int32]
+    now: NDArray[np.float32]
+    best: NDArray[np.float32]
+    arg: NDArray[np.int32]
+
+
+class Gram(NamedTuple):
+    """Workspace of inner products.
+
+    K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
+    tr, most        edge scores on the distinct edge rows of the span, and the largest into each label
+    edge_delta      the change of the edge marginals; `touched` lists its (row, pair) that are not zero
+    edge_K          the Gram matrix of edge rows
+    moved           (row, pair, sign) of the edges that a segment changes
+    turned, turned_values   ids and values of the span slot by slot
+    """
+
+    K: NDArray[np.float32]
+    place: NDArray[np.int64]
+    tr: NDArray[np.float32]
+    most: NDArray[np.float32]
+    edge_delta: NDArray[np.float64]
+    edge_K: NDArray[np.float32]
+    touched: NDArray[np.int64]
+    moved: NDArray[np.int64]
+    turned: NDArray[Any]
+    turned_values: NDArray[np.float32]
+
+
+class Workspace(NamedTuple):
+    """Arrays that kernels work in."""
+
+    paths: Paths
+    gram: Gram
+
+
+# ---------------------------------------------------------------- kernels
 
 
 @inner_kernel
 def improve(  # type: ignore[no-untyped-def]
-    start, n, starts, gold, cost, flow, ids, ptr, ragged, values, null, own, of, em, delta, turned, turned_values,
-    mark, edges, room, scales, mu, N, c, rounds, tolerance, enough, segments, gains,
-):  # fmt: skip
-    """Takes steps on a span; delta becomes the change of V. Returns the gap before, the gain, the change of loss."""
-    K, place, _, tr, most, edge_delta, edge_K, touched, moved, er, local, high, low, back, now, best, arg = (
-        room
-    )
-    L = cost.shape[1]
-    slots = len(turned)
-    gained = 0.0
-    left = -1 if starts[start] else held_label(flow, start - 1, now)
-    right = -1 if starts[start + n] else held_label(flow, start + n, now)
-    rows = load_edges(start, n, left, right, edges, mu, er, local, tr, most)
+    start, n, labels, flow, node, values, support, edges, templates, step, work, mark
+):
+    """Take steps on a span; delta becomes the change of V. Return the gap before and the change of the loss."""
+    paths, gram = work
+    em, _, er, local, high, low, back, now, best, arg = paths
+    tr, most, moved = gram.tr, gram.most, gram.moved
+    c, tolerance = step.c, step.tolerance
+    L = labels.cost.shape[1]
+    left = -1 if labels.starts[start] else held_label(flow, start - 1, now)
+    right = -1 if labels.starts[start + n] else held_label(flow, start + n, now)
+    rows = load_edges(start, n, left, right, edges, templates.mu, er, local, tr, most)
     many = np.int64(0)  # as what it becomes: else kernels are compiled for a literal 0, too
-    known = 0
+    known = np.int64(0)
     for t in range(n):
-        for y in range(place.shape[1]):
-            place[t, y] = -1
+        for y in range(gram.place.shape[1]):
+            gram.place[t, y] = -1
     prepared = False
     gap = -1.0
-    for _ in range(rounds):
+    for _ in range(step.rounds):
         top = best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, high)
         current, entered = expected(em, tr, er, flow, start, n, left, right)
         g = top * entered - current
         if gap < 0:
             gap = max(g, 0.0)
         # inside a long sentence mass may enter the span by other labels too: there only paths count
-        if g < max(tolerance, enough * gap) and (left < 0 or entered > 0.999):
+        if g < max(tolerance, step.enough * gap) and (left < 0 or entered > 0.999):
             break
         bottom = worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, low)
         if bottom >= FAR or top - bottom < tolerance:
@@ -81,47 +189,49 @@ def improve(  # type: ignore[no-untyped-def]
                 continue
             if not prepared:
                 prepared = True
-                edge_kernels(rows, local, edges, mu, edge_K)
+                edge_kernels(rows, local, edges, templates.mu, gram.edge_K)
                 if mark is None:
-                    transpose(ids, ptr[start], slots, n, turned)
+                    transpose(node.ids, node.ptr[start], len(gram.turned), n, gram.turned)
                     if values is not None:
-                        transpose(values, ptr[start], slots, n, turned_values)
-            for t in range(a, e + 1):
-                for y in (high[t], low[t]):
-                    seat = seat_of(place, t, y)
-                    if place[seat] >= 0:
-                        continue
-                    place[seat] = known
-                    row = K[known]
-                    known += 1
-                    if mark is None:
-                        kernel_row(turned, turned_values, scales, slots, n, t, null, own, of, y, row)
-                    else:
-                        ragged_row(start, n, t, ids, ptr, ragged, values, scales, null, own, of, y, mark, row)
-            quad = curvature(a, e, high, low, K, place, changes, moved, edge_K)
-            step = np.float64(bottleneck)
-            if quad > 0 and df / (c * quad) < step:
-                step = df / (c * quad)
-            if step <= 1e-8:
+                        transpose(values, node.ptr[start], len(gram.turned), n, gram.turned_values)
+            known = _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work)
+            quad = curvature(a, e, high, low, gram, changes)
+            theta = np.float64(bottleneck)
+            if quad > 0 and df / (c * quad) < theta:
+                theta = df / (c * quad)
+            if theta <= 1e-8:
                 continue
             moves += 1
-            gain = step * (df - 0.5 * c * quad * step)
-            gained += gain
-            _note(start, a, e, before, after, high, low, gain, segments, gains)
-            _shift_flow(a, e, before, after, high, low, flow, start, np.float32(step))
-            many = _shift_scores(
-                a, e, n, rows, high, low, K, place, changes, moved, edge_K, step, np.float32(c * step), em, tr, most,
-                delta, edge_delta, touched, many,
-            )  # fmt: skip
+            _shift_flow(a, e, before, after, high, low, flow, start, np.float32(theta))
+            many = _shift_scores(a, e, n, rows, changes, theta, np.float32(c * theta), work, many)
         if moves == 0:
             break
     if not prepared:
-        return gap, 0.0, 0.0
+        return gap, 0.0
     for i in range(many):
-        k, pair = touched[i, 0], touched[i, 1]
-        add_edge(local[k], pair, c * edge_delta[k, pair], edges, N)
-        edge_delta[k, pair] = 0
-    return gap, gained, _settle(start, n, c, gold, cost, delta)
+        k, pair = gram.touched[i, 0], gram.touched[i, 1]
+        add_edge(local[k], pair, c * gram.edge_delta[k, pair], edges, templates.N)
+        gram.edge_delta[k, pair] = 0
+    return gap, _settle(start, n, c, labels.gold, labels.cost, paths.delta)
+
+
+@inner_kernel
+def _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work):  # type: ignore[no-untyped-def]
+    """Compute the rows of the Gram matrix of a segment's tokens that are not known. Return how many are now."""
+    (_, _, _, _, high, low, _, _, _, _), gram = work
+    for t in range(a, e + 1):
+        for y in (high[t], low[t]):
+            at = place_of(gram.place, t, y)
+            if gram.place[at] >= 0:
+                continue
+            gram.place[at] = known
+            row = gram.K[known]
+            known += 1
+            if mark is None:
+                kernel_row(n, t, y, node, values, support, gram, row)
+            else:
+                ragged_row(start, n, t, y, node, values, support, mark, row)
+    return known
 
 
 @inner_kernel
@@ -155,21 +265,6 @@ def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  #
 
 
 @inner_kernel
-def _note(start, a, e, before, after, high, low, gain, segments, gains):  # type: ignore[no-untyped-def]
-    """Writes a segment down, as sequence_segments.py has them, if there is room."""
-    size = e - a + 1
-    at = np.int64(gains[0])
-    if at >= len(segments) or 4 + 2 * size > segments.shape[1]:
-        return
-    row = segments[at]
-    row[0], row[1], row[2], row[3] = start + a, size, before, after
-    for t in range(size):
-        row[4 + 2 * t], row[5 + 2 * t] = high[a + t], low[a + t]
-    gains[at + 1] = gain
-    gains[0] += 1
-
-
-@inner_kernel
 def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
     """Moves mass theta from the low path to the high one."""
     up = before
@@ -187,28 +282,27 @@ def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ig
 
 
 @inner_kernel
-def _shift_scores(  # type: ignore[no-untyped-def]
-    a, e, n, rows, high, low, K, place, count, moved, edge_K, step, push, em, tr, most, delta, edge_delta, touched,
-    many,
-):  # fmt: skip
-    """What the step does to the scores of the span, and to the marginals that will be committed.
+def _shift_scores(a, e, n, rows, count, theta, push, work, many):  # type: ignore[no-untyped-def]
+    """Update the scores of the span after a step, and the marginals that will be added to V.
 
     touched lists (edge row, pair) of edge_delta, the first `many` of it; returns how many there are now.
     """
+    (em, delta, _, _, high, low, _, _, _, _), gram = work
+    K, place, tr, most, edge_delta, edge_K, touched, moved, _, _ = gram
     L = tr.shape[1]
-    theta = np.float32(step)
+    single = np.float32(theta)
     for t in range(a, e + 1):
         y, z = high[t], low[t]
-        delta[t, y] += theta
-        delta[t, z] -= theta
-        up = K[place[seat_of(place, t, y)]]
-        down = K[place[seat_of(place, t, z)]]
+        delta[t, y] += single
+        delta[t, z] -= single
+        up = K[place[place_of(place, t, y)]]
+        down = K[place[place_of(place, t, z)]]
         for u in range(n):
             em[u, y] -= push * up[u]
             em[u, z] += push * down[u]
     for i in range(count):
         row, pair, sign = moved[i, 0], moved[i, 1], moved[i, 2]
-        edge_delta[row, pair] += step * sign
+        edge_delta[row, pair] += theta * sign
         touched[many, 0], touched[many, 1] = row, pair
         many += 1
         z, y = pair // L, pair % L
@@ -231,3 +325,184 @@ def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
         for y in range(cost.shape[1]):
             delta[t, y] *= scale
     return loss
+
+
+@inner_kernel
+def add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
+    """Add d to V for one pair of an edge row, and update N; edge weights are few and heavy, so they are doubles."""
+    _, ids, ptr, blocks, _, null, V = edges
+    start, stop = ptr[row], ptr[row + 1]
+    for k in range(stop - start):
+        a = ids[start + k]
+        if a != null:
+            N[blocks[k]] += d * (2.0 * V[a, pair] + d)
+            V[a, pair] += d
+
+
+@inner_kernel
+def edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
+    """tr[z, y] of an edge row, and most[y], the largest of each column."""
+    _, ids, ptr, blocks, _, null, V = edges
+    L = tr.shape[0]
+    for z in range(L):
+        for y in range(L):
+            tr[z, y] = 0
+    for q in range(ptr[row], ptr[row + 1]):
+        if ids[q] != null:
+            x = mu[blocks[q - ptr[row]]]
+            v = V[ids[q]]
+            for z in range(L):
+                for y in range(L):
+                    tr[z, y] -= np.float32(x * v[z * L + y])
+    for y in range(L):
+        most[y] = tr[0, y]
+    for z in range(1, L):
+        for y in range(L):
+            most[y] = max(most[y], tr[z, y])
+
+
+@inner_kernel
+def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
+    """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
+
+    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as they change V.
+    """
+    if len(edges.ptr) == 2:
+        for t in range(n + 1):
+            er[t] = 0
+        local[0] = 0
+        return 1
+    rows = 0
+    for t in range(n + 1):
+        if (t == 0 and left < 0) or (t == n and right < 0):
+            continue
+        row = np.int64(edges.row[start + t])
+        k = 0
+        while k < rows and local[k] != row:
+            k += 1
+        er[t] = k
+        if k < rows:
+            continue
+        local[k] = row
+        rows += 1
+        edge_scores(row, edges, mu, tr[k], most[k])
+    return rows
+
+
+@inner_kernel
+def edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
+    """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
+    _, ids, ptr, blocks, slotwise, null, _ = edges
+    slots = len(blocks)
+    for k in range(rows):
+        for q in range(k + 1):
+            total = 0.0
+            for j in range(slots):
+                x = ids[ptr[local[k]] + j]
+                if x == null:
+                    continue
+                other = ptr[local[q]]
+                for i in range(j if slotwise else 0, j + 1 if slotwise else slots):
+                    if ids[other + i] == x:
+                        total += mu[blocks[j]]
+            K[k, q] = K[q, k] = np.float32(total)
+
+
+@inner_kernel
+def transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
+    """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
+    for t in range(n):
+        row = ids[start + t * slots : start + t * slots + slots]
+        for k in range(slots):
+            out[k, t] = row[k]
+
+
+@inner_kernel
+def kernel_row(n, t, label, node, values, support, gram, out):  # type: ignore[no-untyped-def]
+    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, over features with one label."""
+    scales, null, turned = node.scales, node.null, gram.turned
+    for u in range(n):
+        out[u] = 0
+    for k in range(len(turned)):
+        here = turned[k, t]
+        s = scales[k]
+        if here == null or s < DEAD or not has(support, here, label):
+            continue
+        row = turned[k]
+        if values is not None:
+            x = gram.turned_values[k]
+            s *= x[t]
+            for u in range(n):
+                out[u] += s * x[u] if row[u] == here else np.float32(0)
+        else:
+            for u in range(n):
+                out[u] += s if row[u] == here else np.float32(0)
+
+
+@inner_kernel
+def ragged_row(start, n, t, label, node, values, support, mark, out):  # type: ignore[no-untyped-def]
+    """kernel_row where an attribute may stand anywhere in a row, and more than once.
+
+    mark [attributes + 1] is zero before and after: in between it holds mu·x of token t.
+    """
+    ids, ptr, ragged, _, scales, _, _, null, _ = node
+    first, last = ptr[start + t], ptr[start + t + 1]
+    for k in range(first, last):
+        s = scales[k if ragged else k - first]
+        if ids[k] != null and s >= DEAD and has(support, ids[k], label):
+            mark[np.uint64(ids[k])] += s * values[k] if values is not None else s
+    for u in range(n):
+        low, high = ptr[start + u], ptr[start + u + 1]
+        entry = ids[low:high]
+        total = np.float32(0)
+        for k in range(high - low):
+            x = mark[np.uint64(entry[k])]
+            total += x * values[low + k] if values is not None else x
+        out[u] = total
+    for k in range(first, last):
+        mark[np.uint64(ids[k])] = 0
+
+
+@inner_kernel
+def has(support, a, y):  # type: ignore[no-untyped-def]
+    """Whether attribute a has a feature with label y; its labels rise."""
+    if support is None:
+        return True
+    low, high = support.ptr[a, 0], support.ptr[a + 1, 0]
+    while low < high:
+        middle = (low + high) // 2
+        if support.label[middle, 0] < y:
+            low = middle + 1
+        else:
+            high = middle
+    return low < support.ptr[a + 1, 0] and support.label[low, 0] == y
+
+
+@inner_kernel
+def place_of(place, t, y):  # type: ignore[no-untyped-def]
+    """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
+    return t, min(y, place.shape[1] - 1)
+
+
+@inner_kernel
+def curvature(a, e, high, low, gram, count):  # type: ignore[no-untyped-def]
+    """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
+    K, place, edge_K, moved = gram.K, gram.place, gram.edge_K, gram.moved
+    quad = 0.0
+    for t in range(a, e + 1):
+        up = K[place[place_of(place, t, high[t])]]
+        down = K[place[place_of(place, t, low[t])]]
+        quad += np.float64(up[t]) + np.float64(down[t])
+        for u in range(a, t):
+            if up[u] != 0 or down[u] != 0:
+                both = np.float32(0)
+                both += up[u] if high[t] == high[u] else np.float32(0)
+                both -= up[u] if high[t] == low[u] else np.float32(0)
+                both -= down[u] if low[t] == high[u] else np.float32(0)
+                both += down[u] if low[t] == low[u] else np.float32(0)
+                quad += 2.0 * both
+    for i in range(count):
+        for j in range(count):
+            if moved[i, 1] == moved[j, 1]:
+                quad += moved[i, 2] * moved[j, 2] * edge_K[moved[i, 0], moved[j, 0]]
+    return quad

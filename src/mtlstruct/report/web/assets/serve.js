@@ -85,11 +85,6 @@ function treeView(sentence, why) {
   return el('table', {class: 'heads'}, el('thead', null, el('tr', null, ['', 'word', 'head', labelled && 'relation', known(sentence.tokens[0].probability) && 'probability'].filter(name => name !== false).map(name => el('th', null, name)))), el('tbody', null, rows));
 }
 
-/** A drawing that the server has made: an svg element and nothing else. */
-function picture(text) {
-  return document.adoptNode(new DOMParser().parseFromString(text, 'text/html').querySelector('svg'));
-}
-
 // Why ----------------------------------------------------------------------------------------------------------------
 
 function whyPanel() {
@@ -196,7 +191,7 @@ function build(model) {
   const options = el('label', {class: 'row small'}, chances, 'probabilities', !model.calibrated && el('span', {class: 'soft'}, '(not calibrated)'));
   const example = JSON.stringify({[model.text ? 'text' : 'columns']: '…', explain: 3});
   page.replaceChildren(
-    el('header', {class: 'top'}, el('div', null, el('h1', null, model.name),
+    el('header', {class: 'titled'}, el('div', null, el('h1', null, model.name),
       el('p', {class: 'soft'}, `A model that ${TASKS[model.task] || model.task}; ${whole(model.templates)} templates` + (model.labels.length ? `, ${model.labels.length} labels` : ''))), themeButton()),
     el('section', {class: 'card'}, el('p', {class: 'soft small'}, expected(model)), input, problem,
       el('div', {class: 'row'}, el('button', {type: 'button', class: 'main', onclick: run}, 'Tag'), examples, model.probabilities && options)),
@@ -204,7 +199,7 @@ function build(model) {
     el('div', {class: 'split'}, el('section', {class: 'card'}, output, model.task === 'sequence' && kinds, note), why.panel),
     el('section', {class: 'card'}, el('h2', null, 'From a program'),
       el('code', {class: 'api'}, `curl -H 'Content-Type: application/json'${token ? " -H 'Authorization: Bearer TOKEN'" : ''} ${location.origin}/v1/tag -d '${example}'`),
-      el('p', {class: 'soft small'}, `Many at once: POST a request a line to /v1/batch as application/x-ndjson; responses stream back in order. Limits: ${whole(model.limits.bytes)} bytes and ${whole(model.limits.tokens)} tokens a request, ${whole(model.limits.sentence)} tokens a sentence, ${model.limits.seconds} s.`)));
+      el('p', {class: 'soft small'}, `A request may hold many sentences. Limits: ${whole(model.limits.bytes)} bytes and ${whole(model.limits.tokens)} tokens a request, ${whole(model.limits.sentence)} tokens a sentence, ${model.limits.seconds} s.`)));
   run();
   input.focus();
 }

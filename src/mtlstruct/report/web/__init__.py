@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,9 +69,20 @@ def page(
 
 
 def embedded(data: Any) -> str:
-    """JSON that may stand inside a script element: no `<`, so neither `</script` nor `<!--` can occur."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    """Return JSON for a script element: without `<`, so that neither `</script` nor `<!--` can occur.
+
+    Numbers that are not finite become null. Nothing is rounded: the page rounds what it prints.
+    """
+    text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _hash(content: str) -> str:

@@ -24,6 +24,11 @@ function svg(name, attributes, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+/** A drawing that Python has made: an svg element and nothing else. */
+function picture(text) {
+  return document.adoptNode(new DOMParser().parseFromString(text, 'text/html').querySelector('svg'));
+}
+
 // Numbers ------------------------------------------------------------------------------------------------------
 
 const known = value => value !== null && value !== undefined;
