@@ -172,7 +172,7 @@ class Reproduction:
 
     def _train(self, study: Study, trials: Sequence[Trial]) -> None:
         from mtlstruct._system.threads import set_threads
-        from mtlstruct.tasks import base as scoring
+        from mtlstruct.tasks import task_of
         from mtlstruct.tuning.runner import runner
 
         cores = set_threads(None)
@@ -183,7 +183,7 @@ class Reproduction:
             outcomes = ready.run(
                 trials,
                 self.store,
-                scoring.scores,
+                task_of(study.task),
                 jobs=jobs,
                 threads=max(1, cores // jobs),
                 started=self.board.started,
@@ -211,13 +211,13 @@ class Reproduction:
 
 def _read(path: Path, task: str) -> Corpus:
     """A part of a corpus; the official files of 2002 are Latin-1."""
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import Form, task_of
 
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError:
-        return scoring.read(path, task, encoding="latin-1")
-    return scoring.read(path, task)
+        return task_of(task).read(path, Form("latin-1"))
+    return task_of(task).read(path)
 
 
 def run(arguments: Sequence[str]) -> int:

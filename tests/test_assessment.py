@@ -14,9 +14,9 @@ from test_cli_trees import TEMPLATES as ARC_TEMPLATES
 
 from mtlstruct import cli, load
 from mtlstruct.corpus import Corpus
-from mtlstruct.evaluation.error_analysis import assess
 from mtlstruct.formats import conll, segmented
 from mtlstruct.model.model import Model
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -40,7 +40,7 @@ def table(found: dict[str, object]) -> Counter[tuple[str, str]]:
 
 def test_confusions_are_pairs_of_labels_counted(sequences: tuple[Model, Corpus]) -> None:
     model, test = sequences
-    found = assess(model, test, "test").as_dict()
+    found = task_of(model.task).assess(model, test, "test").as_dict()
     assert test.outputs is not None
     right = [test.labels[y] for y in test.outputs.tolist()]
     chosen = [model.labels[y] for y in model.predict(test).tolist()]
@@ -61,7 +61,7 @@ def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences: 
     outputs = test.outputs.copy()
     outputs[0] = len(test.labels)
     strange = Corpus(test.columns, test.ptr, outputs, (*test.labels, "NEW"))
-    found = assess(model, strange, "test").as_dict()
+    found = task_of(model.task).assess(model, strange, "test").as_dict()
     assert sum(n for (right, _), n in table(found["confusions"][0]).items() if right == "NEW") == 1
 
 
@@ -69,7 +69,7 @@ def test_words_are_sorted_by_length(tmp_path) -> None:
     (tmp_path / "train.txt").write_text("ab c def\nab c\nc c ab\nabcdefg c\n")
     corpus = segmented.read(tmp_path / "train.txt")
     model = trained(corpus, TEMPLATES, task="segmentation", c=10.0)
-    groups = assess(model, corpus, "train").as_dict()["groups"]
+    groups = task_of(model.task).assess(model, corpus, "train").as_dict()["groups"]
     counts = {row["name"]: row["gold"] for row in groups[0]["rows"] if row["gold"]}
     assert groups[0]["title"] == "by length of the word"
     assert counts == {"1": 5, "2": 3, "3": 1, "5+": 1}
@@ -83,7 +83,7 @@ def test_trees_are_sorted_by_tag_and_by_distance() -> None:
     corpus = corpus_of(sentences)
     templates = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]\nA1:%x[h,form]/%x[m,form]/%direction[h,m]")
     model = trained(corpus, templates.resolved(NAMES), task="dependency", c=10.0)
-    found = assess(model, corpus, "train").as_dict()
+    found = task_of(model.task).assess(model, corpus, "train").as_dict()
     tags, arcs = found["groups"]
     assert {row["name"]: row["gold"] for row in tags["rows"]} == {"N": 5, "V": 2}
     assert {row["name"]: row["gold"] for row in arcs["rows"]} == {
@@ -106,7 +106,7 @@ def test_relations_are_counted_where_there_are_any(tmp_path) -> None:
     files = [str(tmp_path / name) for name in ("a.tpl", "train.conll", "m.mtl")]
     assert cli.run(["train", *files, "--task", "dependency", "--labels", "-c", "10", "-q", "--no-log"]) == 0
     model, gold = load(files[2]), conll.read(files[1])
-    found = assess(model, gold, "train").as_dict()
+    found = task_of(model.task).assess(model, gold, "train").as_dict()
     assert found["scores"]["las"] == 100
     relations = Counter(conll.relations(gold).cells())
     assert {row["name"]: row["correct"] for row in found["groups"][-1]["rows"]} == relations

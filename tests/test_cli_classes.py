@@ -105,7 +105,7 @@ def test_probabilities_stand_beside_the_classes(run, place):
     cells = [line.split("\t") for line in out.splitlines()]
     assert [cell[:2] for cell in cells] == [["casa", cells[0][1]], ["come", cells[1][1]]]
     assert cells[0][1].startswith("N/0.")
-    _, every, _ = run("predict", "m.mtl", "--all-labels", stdin=b"casa\n")
+    _, every, _ = run("predict", "m.mtl", "--scores", "all", stdin=b"casa\n")
     shares = [float(cell.partition("/")[2]) for cell in every.split("\t")[2:]]
     assert sum(shares) == pytest.approx(1, abs=1e-5)
     _, ranked, _ = run("predict", "m.mtl", "--nbest", "5", stdin=b"casa\n")

@@ -154,7 +154,7 @@ def with_temperature(name: str, temperature: float) -> None:
 
 def test_scores_and_n_best_are_written_as_crf_test_writes_them(run: Run) -> None:
     assert run("predict", "m.mtl", "--scores") == Ran(0, CRF_TEST_V1, "")
-    assert run("predict", "m.mtl", "--all-labels", "--nbest", 4) == Ran(0, CRF_TEST_V2_N4, "")
+    assert run("predict", "m.mtl", "--scores", "all", "--nbest", 4) == Ran(0, CRF_TEST_V2_N4, "")
     bare = re.sub(r"/[\d.]+", "", CRF_TEST_V1).replace("# ", "# 0 ")
     assert run("predict", "m.mtl", "--nbest", 1) == Ran(0, bare, "")
 
@@ -199,10 +199,24 @@ def test_n_best_segmentations_are_all_different(run: Run) -> None:
     assert sum(chances) == pytest.approx(1, abs=1e-5)
 
 
-def test_all_labels_are_for_columns(run: Run) -> None:
-    got = run("predict", "s.mtl", "--all-labels")
+def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run: Run, place: Path) -> None:
+    (place / "text").write_text(INPUT)
+    assert run("predict", "m.mtl", "--scores", "text", stdin="") == Ran(0, CRF_TEST_V1, "")
+    assert run("predict", "--scores", "m.mtl", "text", stdin="") == Ran(0, CRF_TEST_V1, "")
+    every = run("predict", "m.mtl", "--scores", "all")
+    assert every == run("predict", "m.mtl", "text", "--scores=all", stdin="")
+    assert every.out.count("B-PER/") > CRF_TEST_V1.count("B-PER/")
+    (place / "all").write_text(INPUT)
+    assert run("predict", "--scores", "--", "m.mtl", "all", stdin="") == Ran(0, CRF_TEST_V1, "")
+    got = run("predict", "m.mtl", "--scores=some")
     assert (got.code, got.out) == (2, "")
-    assert "--all-labels is for labels in columns" in got.err
+    assert "--scores" in got.err
+
+
+def test_all_labels_are_for_columns(run: Run) -> None:
+    got = run("predict", "s.mtl", "--scores", "all")
+    assert (got.code, got.out) == (2, "")
+    assert "--scores all is for labels in columns" in got.err
 
 
 def test_a_model_without_a_temperature_says_so(run: Run) -> None:
@@ -225,9 +239,26 @@ def test_forbidden_transitions_do_not_occur(run: Run, place: Path) -> None:
     assert labels(run("predict", "m.mtl", "--forbid", "B-PER>I-PER").out)[:2] != ["B-PER", "I-PER"]
     assert labels(run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O").out)[2:] != ["O", "O"]
     (place / "rules").write_text("# nothing outside\n\n*>O\n>O\n")
-    by_file = run("predict", "m.mtl", "--forbid-file", "rules", "--all-labels").out
-    assert by_file == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O", "--all-labels").out
+    by_file = run("predict", "m.mtl", "--forbid", "@rules", "--scores", "all").out
+    assert by_file == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O", "--scores", "all").out
     assert "O/0.000000" in by_file
+
+
+def test_rules_come_from_files_and_arguments_alike(run: Run, place: Path) -> None:
+    (place / "rules").write_text("*>O\n")
+    mixed = run("predict", "m.mtl", "--forbid", "@rules", "--forbid", ">O")
+    assert mixed == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O")
+    (place / "at.txt").write_text(CRFPP.replace("\nO\n", "\n@\n"))
+    assert run("import", "at.txt", "at.mtl").code == 0
+    assert "@" not in labels(
+        run("predict", "at.mtl", "--forbid", "*>@", "--forbid", "@>*", stdin="Ana\nPaz\n").out
+    )
+    got = run("predict", "m.mtl", "--forbid", "@missing")
+    assert got.code == 2
+    assert got.err.startswith("mtlstruct: missing: cannot be read")
+    got = run("predict", "m.mtl", "--forbid", "@rules", "-o", "rules", "--force")
+    assert got.code == 2
+    assert (place / "rules").read_text() == "*>O\n"
 
 
 def test_valid_chunks_only(run: Run) -> None:
@@ -277,7 +308,7 @@ def test_given_blanks_are_word_ends(run: Run) -> None:
             "Ana\n",
             "--forbid: expected labels of the model (B-PER, I-PER, O), got 'I-X'",
         ),
-        (("--forbid-file", "gold.txt"), "Ana\n", "gold.txt, line 1: expected LABEL>LABEL, got 'Ana B-PER'"),
+        (("--forbid", "@gold.txt"), "Ana\n", "gold.txt, line 1: expected LABEL>LABEL, got 'Ana B-PER'"),
         (("--nbest", "0"), "Ana\n", "--nbest"),
     ],
 )

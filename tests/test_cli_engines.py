@@ -1,4 +1,4 @@
-"""Engines on the command line: what is refused at once, and data in folders. tests/test_ray.py starts clusters."""
+"""Engines on the command line: what is refused at once, and data in folders. tests/test_ray.py starts ray_pool."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from commands import TRAIN
 
 from mtlstruct.cli import engines
-from mtlstruct.distributed import ray_cluster as clusters
+from mtlstruct.distributed import ray_pool
 from mtlstruct.errors import MtlError
 
 RAY = ["--engine", "ray"]
@@ -14,9 +14,9 @@ RAY = ["--engine", "ray"]
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:port"])
 def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch):
-    monkeypatch.setattr(clusters, "import_module", lambda name: None)  # Ray is not asked
+    monkeypatch.setattr(ray_pool, "import_module", lambda name: None)  # Ray is not asked
     with pytest.raises(MtlError, match=f"cannot reach the Ray cluster at {address}: "):
-        clusters.connect(2, address, None)
+        ray_pool.connect(2, address, None)
 
 
 @pytest.fixture
@@ -41,21 +41,6 @@ def test_train_refuses_what_an_engine_cannot_do(files, run, options, problem):
     assert ran.code == 2
     assert problem in " ".join(ran.err.split())
     assert not Path("ner.mtl").exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        (["train.txt", "--shards", "2"], "--shards is for --engine ray"),
-        (["train.txt", "--address", "head:6379"], "--address is for --engine ray"),
-        (RAY, "standard input has one reader"),
-    ],
-)
-def test_predict_refuses_what_an_engine_cannot_do(files, run, options, problem):
-    assert run("train", "ner.tpl", "train.txt", "ner.mtl", "-q").code == 0
-    ran = run("predict", "ner.mtl", *options)
-    assert ran.code == 2
-    assert problem in ran.err
 
 
 def test_without_ray_there_is_a_sentence(files, run, monkeypatch):

@@ -46,8 +46,8 @@ FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
 INPUTS = {
     ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
     ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
-    ("predict", "MODEL"), ("predict", "INPUT"), ("predict", "--forbid-file"), ("evaluate", "MODEL"),
-    ("evaluate", "GOLD"), ("evaluate", "--words"), ("evaluate", "--forbid-file"), ("score", "GOLD"),
+    ("predict", "MODEL"), ("predict", "INPUT"), ("evaluate", "MODEL"),
+    ("evaluate", "GOLD"), ("evaluate", "--words"), ("score", "GOLD"),
     ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
     ("weights", "MODEL"), ("weights", "--data"), ("explain", "MODEL"),
     ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),
@@ -64,7 +64,7 @@ def commands(app: typer.Typer = cli.app, before: str = "") -> Iterator[tuple[str
     for command in app.registered_commands:
         found: Any = command.callback
         if hasattr(command.cls, "origin"):
-            found = load_target(command.cls.origin)
+            _, found = load_target(command.cls.origin)
         name = before + (command.name or found.__name__)
         if isinstance(found, typer.Typer):
             yield from commands(found, f"{name} ")

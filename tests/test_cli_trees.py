@@ -114,7 +114,7 @@ def test_refusals(folder: Path, run: Run) -> None:
     mira = "--method", "mira", "--solver", "coordinate"
     out = run("train", folder / "arcs.tpl", several, folder / "no.mtl", *trees, *mira, code=2)
     assert "method 'mira' has no solver 'coordinate'" in out
-    for option in (["--partial"], ["--all-labels"], ["--nbest", 2]):
+    for option in (["--partial"], ["--scores", "all"], ["--nbest", 2]):
         assert "for trees" in run("predict", folder / "model.mtl", folder / "blind.conll", *option, code=2)
     other = folder / "words.conll"
     other.write_text(conll(["x/D/0"]))

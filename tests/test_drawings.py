@@ -57,7 +57,7 @@ def test_chinese_letters_are_wide() -> None:
 def test_the_page_of_explanations_carries_records_and_drawings_as_json() -> None:
     token = {"token": 1, "cells": ["</script>"], "elsewhere": math.inf}
     tree = Tree(["</script>"], ["_"], [0], ["<i>"], [0], ["z"])
-    html = explanation_page("a < b", "dependency", [({"sentence": 1, "tokens": [token]}, tree)]).html
+    html = explanation_page("a < b", "sentence", [({"sentence": 1, "tokens": [token]}, tree)]).html
     assert html.count("</script>") == 2
     assert "<title>a &lt; b</title>" in html
     found = json.loads(html.partition('type="application/json">')[2].partition("</script>")[0])

@@ -7,6 +7,15 @@ from mtlstruct.corpus import joined
 from mtlstruct.errors import FormatError, MtlError
 from mtlstruct.formats import columns, segmented
 from mtlstruct.formats import partition as pieces
+from mtlstruct.tasks import TASKS, Form
+
+
+def cut(files, count, task):
+    return pieces.cut(files, count, at_blank_lines=TASKS[task].ends_at_blank_line)
+
+
+def read_piece(piece, task):
+    return pieces.read(piece, lambda part: TASKS[task].read_file(part, Form()))
 
 
 def cells(corpus):
@@ -23,11 +32,11 @@ def test_pieces_are_the_file(tmp_path, monkeypatch, count, task, text, look):
     monkeypatch.setattr(pieces, "LOOK", look)
     path = tmp_path / "train.txt"
     path.write_text(text.replace("\n\n", "\n \n\n") + "\n\n")
-    parts = pieces.cut([path], count, task)
+    parts = cut([path], count, task)
     assert 1 <= len(parts) <= count
     assert "".join(part.read_bytes().decode() for piece in parts for part in piece) == path.read_text()
-    read = [pieces.read(piece, task) for piece in parts]
-    whole = pieces.read(pieces.cut([path], 1, task)[0], task)
+    read = [read_piece(piece, task) for piece in parts]
+    whole = read_piece(cut([path], 1, task)[0], task)
     assert cells(joined(read)) == cells(whole)
 
 
@@ -40,7 +49,7 @@ def test_a_folder_is_its_files_in_order(tmp_path):
     assert [file.name for file in files] == ["a.txt", "b.txt", "c.txt"]
     whole = pieces.joined_files(tmp_path, columns.read)
     for count in (1, 2, 3):
-        read = [pieces.read(piece, "sequence") for piece in pieces.cut(files, count, "sequence")]
+        read = [read_piece(piece, "sequence") for piece in cut(files, count, "sequence")]
         assert cells(joined(read)) == cells(whole)
     (tmp_path / "d.txt").write_text("one two three LABEL\n")
     with pytest.raises(MtlError, match=r"d\.txt: expected 2 observation columns as in .*, got 3"):
@@ -51,14 +60,14 @@ def test_an_error_in_a_piece_names_the_line_of_the_file(tmp_path):
     path = tmp_path / "train.txt"
     path.write_text(TRAIN + "\nonly two\nnow three cells\n")
     line = path.read_text().split("\n").index("now three cells") + 1
-    *_, last = pieces.cut([path], 6, "sequence")
+    *_, last = cut([path], 6, "sequence")
     with pytest.raises(FormatError, match=f"line {line}: expected 2 columns"):
-        pieces.read(last, "sequence")
+        read_piece(last, "sequence")
 
 
 def test_what_cannot_be_read_is_a_sentence(tmp_path):
     with pytest.raises(FormatError, match="cannot be read"):
-        pieces.cut([tmp_path / "missing"], 2, "sequence")
+        cut([tmp_path / "missing"], 2, "sequence")
     with pytest.raises(FormatError, match="expected a folder with data files"):
         pieces.files_of(tmp_path)
 
@@ -66,5 +75,5 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path):
 def test_words_of_pieces(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text(WORDS)
-    read = [pieces.read(piece, "segmentation") for piece in pieces.cut([path], 3, "segmentation")]
+    read = [read_piece(piece, "segmentation") for piece in cut([path], 3, "segmentation")]
     assert cells(joined(read)) == cells(segmented.read(path))

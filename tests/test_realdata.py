@@ -11,6 +11,7 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.evaluation import metrics
 from mtlstruct.evaluation.classification import class_scores
+from mtlstruct.evaluation.scores import headline
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import columns, conll, segmented
@@ -21,7 +22,7 @@ from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import TASKS, task_of
 from mtlstruct.templates import TemplateSet, preset
 from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
@@ -202,8 +203,9 @@ def danish_scores(danish_arcs, **options):
     options = Options(task="dependency", **options)
     training = train(corpus, preset("dependency"), options, silent, dataset=material)
     gold = danish("test")
-    scores = scoring.scores_of(training.model, gold, training.model.predict(gold))
-    print(f"\n{options.method}: {scoring.headline(scores)} at a gap of {training.fit.gap:.4f}")
+    model = training.model
+    scores = task_of(model.task).score_model(model, gold, model.predict(gold))
+    print(f"\n{options.method}: {headline(scores)} at a gap of {training.fit.gap:.4f}")
     return training, scores
 
 
@@ -223,8 +225,8 @@ def test_danish_trees_reach_the_papers_scores(danish_arcs):
     )
     assert labelled.fit.converged
     gold, model = danish("test"), replace(training.model, relations=labelled.model)
-    scores = scoring.scores_of(model, gold, model.predict(gold))
-    print(f"with labels: {scoring.headline(scores)}")
+    scores = task_of(model.task).score_model(model, gold, model.predict(gold))
+    print(f"with labels: {headline(scores)}")
     assert scores.las >= 84.8
 
 
@@ -297,7 +299,7 @@ def test_a_fold_of_spanish_equals_a_separate_training(method):
     split = studies.folds(len(corpus), 3, seed=0)[0]
     study = studies.Study(corpus, preset("ner-134"), (options,), (split,))
     material = encode(corpus, study.templates, options)
-    result = tuning.run_trial(study, material, scoring.scores, study.trials[0])
+    result = tuning.run_trial(study, material, TASKS["sequence"], study.trials[0])
     alone = train(corpus.take(split.train), study.templates, options, silent)
     expected = chunk_f1(alone.model, corpus.take(split.test))
     print(

@@ -85,7 +85,7 @@ def test_scores_are_those_of_crf_test(spanish, tmp_path, capsys):
     asked = ["crf_test", "-m", binary, "-v2", "-n", "3", "-c", factor, str(test)]
     theirs = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
     capsys.readouterr()
-    assert cli.run(["predict", model, str(test), "--all-labels", "--nbest", "3"]) == 0
+    assert cli.run(["predict", model, str(test), "--scores", "all", "--nbest", "3"]) == 0
     ours = capsys.readouterr().out
     pairs = [(a, b) for a, b in zip(ours.split("\n"), theirs.split("\n"), strict=True) if a != b]
     print(f"\n{ours.count(chr(10)):,} lines of crf_test -v2 -n 3, {len(pairs)} of them differ")

@@ -13,7 +13,7 @@ from mtlstruct.explain.sequences import explain, shares
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.model.model import Model
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import TASKS
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
@@ -167,7 +167,7 @@ def test_a_fold_has_the_labels_that_its_own_sentences_show(min_count):
     some = studies.Study(DATA, TEMPLATES, (options,), tuple(studies.folds(len(DATA), 3, seed=1)), None)
     trial = some.trials[0]
     material = encode(DATA, TEMPLATES, options)
-    result = tuning.run_trial(some, material, scoring.scores, trial)
+    result = tuning.run_trial(some, material, TASKS["sequence"], trial)
     alone = trained(DATA.take(trial.split.train), min_count=min_count).fit
     assert result["objective"] == pytest.approx(alone.objective, rel=1e-3)
     assert result["dual"] == pytest.approx(alone.dual, rel=1e-3)

@@ -9,7 +9,7 @@ from naive import random_corpus
 
 from mtlstruct._system import threads
 from mtlstruct.errors import MtlError
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import TASKS
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
@@ -34,7 +34,7 @@ def study(settings=(DEFAULT,), splits=(studies.VALID,), valid=VALID):
 
 def trial_result(some_study, trial):
     material = encode(some_study.corpus, some_study.templates, trial.options)
-    return tuning.run_trial(some_study, material, scoring.scores, trial)
+    return tuning.run_trial(some_study, material, TASKS["sequence"], trial)
 
 
 @pytest.mark.parametrize("method", ["mtl", "svm"])
@@ -43,7 +43,7 @@ def test_a_trial_on_validation_data_is_train_and_evaluate(method):
     some = study([options])
     result = trial_result(some, some.trials[0])
     training = train(DATA, TEMPLATES, options, silent)
-    expected = scoring.scores("sequence", VALID, training.model.predict(VALID), training.model.labels)
+    expected = TASKS["sequence"].score(VALID, training.model.predict(VALID), training.model.labels)
     assert result["scores"] == expected.as_dict()
     for name in ("objective", "dual", "gap", "passes", "converged"):
         assert result[name] == getattr(training.fit, name)
@@ -59,7 +59,7 @@ def test_a_fold_equals_a_separate_training_on_its_sentences(method, min_count):
         result = trial_result(some, trial)
         training = train(DATA.take(trial.split.train), TEMPLATES, options, silent)
         gold = DATA.take(trial.split.test)
-        expected = scoring.scores("sequence", gold, training.model.predict(gold), training.model.labels)
+        expected = TASKS["sequence"].score(gold, training.model.predict(gold), training.model.labels)
         assert result["scores"] == expected.as_dict()
         assert result["objective"] == pytest.approx(training.fit.objective, rel=1e-9)
         assert result["mu"] == pytest.approx(training.fit.mu.tolist(), rel=1e-6, abs=1e-9)
@@ -224,7 +224,7 @@ def test_the_best_mean_wins_and_the_first_of_equals(tmp_path):
     found = studies.findings(
         some, kept(tmp_path, some, [{"f1": float(f), "accuracy": 90.0} for f in figures])
     )
-    assert studies.score_name([r for f in found for r in f.results], "sequence") == "f1"
+    assert TASKS["sequence"].chosen_score([r for f in found for r in f.results]) == "f1"
     assert [(f.mean("f1"), f.complete) for f in found] == [(55, True), (60, True), (60, True)]
     assert found[0].deviation("f1") == pytest.approx(50**0.5)
     assert found[0].mean("gap") == 0.01
@@ -245,9 +245,9 @@ def test_labels_that_are_no_chunks_are_compared_by_accuracy(tmp_path):
     found = studies.findings(
         some, kept(tmp_path, some, [{"f1": 0.0, "accuracy": 90.0}, {"f1": 0.0, "accuracy": 91.0}])
     )
-    assert studies.score_name([r for f in found for r in f.results], "sequence") == "accuracy"
+    assert TASKS["sequence"].chosen_score([r for f in found for r in f.results]) == "accuracy"
     assert studies.best(found, "accuracy").options.c == 1.0
-    assert studies.score_name([{"scores": {"f1": 80.0, "accuracy": 90.0}}], "multiclass") == "accuracy"
+    assert TASKS["multiclass"].chosen_score([{"scores": {"f1": 80.0, "accuracy": 90.0}}]) == "accuracy"
 
 
 # One encoding -----------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
         assert type(ids) is np.ndarray
         assert isinstance(ids.base, np.memmap)
         assert ids.flags.writeable  # as ordinary arrays are: else every kernel would be compiled once more
-        work = tuning.open_worker(ready.shared, scoring.scores, 1)
+        work = tuning.open_worker(ready.shared, TASKS["sequence"], 1)
         results = [work(trial) for trial in some.trials]
         threads.set_threads(None)
         again = train(DATA, TEMPLATES, Options(), silent, dataset=ready.material)

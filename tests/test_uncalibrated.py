@@ -9,12 +9,11 @@ import pytest
 from test_cli_trees import SENTENCES, conll
 
 from mtlstruct import DependencyParser, SequenceLabeler, StructuredClassifier, UncalibratedWarning, cli, load
-from mtlstruct.evaluation.error_analysis import assess
 from mtlstruct.model.calibration import trust
 from mtlstruct.samples.recipes import bundled, column_file
 from mtlstruct.serve.requests import Question, Sentence
 from mtlstruct.serve.responses import answer
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import task_of
 
 X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
 Y = [["N", "O"], ["N", "O", "N"], ["O"]]
@@ -137,7 +136,7 @@ def test_predict_says_it_once_for_every_option_that_writes_probabilities(place, 
     options = [["--scores"]]
     if load("m.mtl").task != "dependency":
         options += [["--nbest", 2], ["--nbest", 2, "--scores"]]
-        options += [["--all-labels"]] if load("m.mtl").task != "segmentation" else []
+        options += [["--scores", "all"]] if load("m.mtl").task != "segmentation" else []
     for wanted in options:
         assert len(SAID.findall(run("predict", "m.mtl", "data", *wanted).err)) == 1
         assert not SAID.search(run("predict", "calibrated.mtl", "data", *wanted).err)
@@ -199,8 +198,9 @@ def test_training_whose_calibration_failed_says_so(tmp_path, run):
 
 def test_an_assessment_and_its_picture_know_it(place, monkeypatch):
     model = load("m.mtl")
-    gold = scoring.read_for(model, place / "data", "utf-8")
-    found = assess(model, gold, "data").as_dict()
+    task = task_of(model.task)
+    gold = task.read_for(model, place / "data", "utf-8")
+    found = task.assess(model, gold, "data").as_dict()
     assert found["trust"]["calibrated"] is False
     pytest.importorskip("matplotlib")
     from mtlstruct.report import reliability_plot as reliability

@@ -19,7 +19,7 @@ from mtlstruct._system import threads
 from mtlstruct.cli import rates
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import TASKS
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of
@@ -77,13 +77,13 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
     """All parts, each the best of a few."""
     threads.set_threads(int(count))
     corpus, lines, options = (
-        scoring.read(Path(train), "sequence"),
+        TASKS["sequence"].read(Path(train)),
         TemplateSet.parse(Path(templates).read_text("utf-8")),
         Options(),
     )
     seconds, material = rates._best(lambda: encode(corpus, lines, options), OFTEN)
     oracle = oracle_of(corpus, material.structure, material.encoded, options)
-    text, tagger = scoring.read(Path(test), "sequence"), Model.load(Path(model))
+    text, tagger = TASKS["sequence"].read(Path(test)), Model.load(Path(model))
     return {
         "encode": seconds,
         "certificate": certificate(oracle.folded(spare=False)),

@@ -20,7 +20,7 @@ from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct._system import threads
 from mtlstruct.cli import rates
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of
@@ -79,7 +79,7 @@ def main(templates: str, data: str, task: str) -> dict[str, Any]:
     """All figures."""
     threads.set_threads(1)
     options = Options(task=task).checked()
-    corpus = scoring.read(Path(data), task)
+    corpus = task_of(task).read(Path(data))
     material = encode(corpus, TemplateSet.read(templates), options)
     oracle = oracle_of(corpus, material.structure, material.encoded, options)
     table = oracle.zeros()[0]

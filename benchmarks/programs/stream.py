@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 from mtlstruct._system import threads
-from mtlstruct.cli.commands.predict import batches, reading
-from mtlstruct.cli.output import _plain
+from mtlstruct.cli.commands.predict import reading
+from mtlstruct.formats import text
 from mtlstruct.model.model import Model
+from mtlstruct.tasks import task_of
 
 
 def main(model: str, data: str) -> dict[str, float]:
@@ -20,14 +21,15 @@ def main(model: str, data: str) -> dict[str, float]:
     loaded, path, sink = Model.load(model), Path(data), io.StringIO()
     seconds = {"reading": 0.0, "predicting": 0.0, "writing": 0.0}
     tokens, clock = 0, time.process_time
-    with reading(path) as source:
-        found = batches(loaded, source, False, path, "utf-8")
+    task = task_of(loaded.task)
+    with reading(path, "utf-8") as source:
+        found = task.stream(loaded, source)
         began = clock()
         for batch in found:
             read = clock()
             outputs = loaded.lattice(batch, None).best()
             predicted = clock()
-            sink.write("".join(_plain(loaded, batch, outputs)))
+            sink.write("".join(task._blocks(batch, text.named(outputs, loaded.labels))))
             written = clock()
             if tokens:  # the first batch loads the kernels
                 seconds["reading"] += read - began

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError, MtlError
+from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -20,15 +19,9 @@ ForbidOption = Annotated[
     list[str] | None,
     typer.Option(
         "--forbid",
-        metavar="A>B",
-        help="Never label B after A; * is any text, an empty side the edge of a sentence. May be repeated.",
-    ),
-]
-ForbidFileOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--forbid-file",
-        help="A file of such rules, one a line.",
+        metavar="A>B|@F",
+        help="Never label B after A; * is any text, an empty side the edge of a sentence. @F: the rules of a file, "
+        "one a line. May be repeated.",
     ),
 ]
 ValidOption = Annotated[
@@ -39,48 +32,51 @@ ValidOption = Annotated[
 ]
 
 
+def rule_files(forbid: Sequence[str] | None) -> list[Path]:
+    """Return the files that --forbid names: @F, where F has no > (@>B is a rule for the label @)."""
+    return [Path(rule[1:]) for rule in forbid or () if rule.startswith("@") and ">" not in rule]
+
+
 def constraints_of(
-    labels: Sequence[str], forbid: Sequence[str] | None, rules: Path | None, valid_bio: bool
+    labels: Sequence[str], forbid: Sequence[str] | None, valid_bio: bool
 ) -> Constraints | None:
-    """What the options allow; None if all is."""
-    if not (forbid or rules or valid_bio):
+    """Return what the options allow; None for everything."""
+    if not (forbid or valid_bio):
         return None
     from mtlstruct.structures.constraints import Constraints, forbidding, valid
 
     found = Constraints()
-    for rule in forbid or ():
-        with _blaming(lambda problem: IncompatibleError(f"--forbid: {problem}")):
+    for path, line, rule in _rules(forbid or ()):
+        try:
             found &= forbidding([rule], labels)
-    for number, rule in _rules(rules):
-        with _blaming(partial(FormatError, str(rules), number)):
-            found &= forbidding([rule], labels)
+        except IncompatibleError as error:
+            if path is None:
+                raise IncompatibleError(f"--forbid: {error}") from None
+            raise FormatError(path, line, str(error)) from None
     if valid_bio:
-        with _blaming(lambda problem: IncompatibleError(f"--valid-bio: {problem}")):
+        try:
             found &= valid(labels)
+        except IncompatibleError as error:
+            raise IncompatibleError(f"--valid-bio: {error}") from None
     return found
 
 
-def _rules(path: Path | None) -> list[tuple[int, str]]:
-    """The rules of a file with their lines. A comment begins with # and a blank: # alone may be a label."""
-    if path is None:
-        return []
+def _rules(forbid: Sequence[str]) -> Iterator[tuple[Path | None, int, str]]:
+    """Yield all rules, those of files with their places. A comment begins with # and a blank: # may be a label."""
     from mtlstruct.formats import text
 
-    lines = enumerate(text.tidy(text.load(path)), 1)
-    return [(number, line) for number, line in lines if line and line.partition(" ")[0] != "#"]
-
-
-@contextmanager
-def _blaming(place: Callable[[str], MtlError]) -> Iterator[None]:
-    try:
-        yield
-    except IncompatibleError as error:
-        raise place(str(error)) from None
+    for rule in forbid:
+        files = rule_files([rule])
+        if not files:
+            yield None, 0, rule
+        for path in files:
+            lines = enumerate(text.tidy(text.load(path)), 1)
+            yield from ((path, n, line) for n, line in lines if line and line.partition(" ")[0] != "#")
 
 
 @contextmanager
 def located(source: str, corpus: Corpus) -> Iterator[None]:
-    """Says where in the input the sentence is that constraints leave without a labelling."""
+    """Name the place in the input of the sentence that constraints leave without a labelling."""
     try:
         yield
     except InfeasibleError as error:

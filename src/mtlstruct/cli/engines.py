@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +15,7 @@ from mtlstruct.cli.errors import complain
 from mtlstruct.errors import IncompatibleError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.distributed.ray_team import RayTeam
+    from mtlstruct.distributed.ray_pool import RayPool
     from mtlstruct.training.options import Options
 
 
@@ -39,17 +40,20 @@ class Cluster:
 
     def check(self, options: Options) -> None:
         """Raise an error for what cannot be trained there."""
-        replace(options, shards=2).checked()  # what cannot be learned in shards cannot be in one of them
+        replace(options, shards=2).checked()  # a single shard has the same limits
 
-    def team(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayTeam]:
-        """Workers that have read the data; what befalls them is said."""
+    def pool(self, data: Path, options: Options, encoding: str) -> AbstractContextManager[RayPool]:
+        """Start workers for the data; what happens to them goes to stderr."""
         from mtlstruct._system.threads import get_threads
-        from mtlstruct.distributed.ray_team import read_team
+        from mtlstruct.distributed.ray_pool import read_pool
+        from mtlstruct.tasks import Form, task_of
 
-        return read_team(
+        task = task_of(options.task)
+        return read_pool(
             data,
-            options,
-            encoding,
+            options.shards,
+            partial(task.read_file, form=Form(encoding, options.tags)),
+            at_blank_lines=task.ends_at_blank_line,
             address=self.address,
             threads=max(1, get_threads() // options.shards),
             listeners=[complain],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import typer
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 
 
 def add_lazy_command(app: typer.Typer, name: str, target: str, summary: str) -> None:
-    """Add a command to an application.
+    """Add a command to an application; a module may name the class of its command in COMMAND_CLASS.
 
     Parameters
     ----------
@@ -26,16 +27,17 @@ def add_lazy_command(app: typer.Typer, name: str, target: str, summary: str) -> 
         def make_context(
             self, info_name: str | None, args: list[str], parent: Any = None, **more: Any
         ) -> Any:
-            found = load_target(self.origin)
+            module, found = load_target(self.origin)
             if not isinstance(found, typer.Typer):
                 command, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
-                found.command(name)(command)
+                found.command(name, cls=getattr(module, "COMMAND_CLASS", None))(command)
             return typer.main.get_command(found).make_context(info_name, args, parent, **more)
 
     app.command(name, cls=LazyCommand, help=summary)(lambda: None)
 
 
-def load_target(target: str) -> Any:
-    """Import the function or application that a target names."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(f"mtlstruct.cli.commands.{module}"), name)
+def load_target(target: str) -> tuple[ModuleType, Any]:
+    """Import a module, and return it with the function or application that a target names."""
+    path, _, name = target.partition(":")
+    module = import_module(f"mtlstruct.cli.commands.{path}")
+    return module, getattr(module, name)

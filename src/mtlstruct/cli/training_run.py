@@ -20,16 +20,16 @@ from mtlstruct.cli.progress import Progress, clock
 from mtlstruct.cli.training_summary import Result
 from mtlstruct.cli.unknown import UnknownCharacters
 from mtlstruct.corpus import Corpus
-from mtlstruct.distributed.ray_team import RayTeam
+from mtlstruct.distributed.index import merged_outline
+from mtlstruct.distributed.ray_pool import RayPool
 from mtlstruct.distributed.train import train_local_shards, train_shards
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.error_analysis import assess
+from mtlstruct.evaluation.scores import Scores
 from mtlstruct.formats import conll
-from mtlstruct.formats import partition as pieces
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model, load
 from mtlstruct.solvers import Record
-from mtlstruct.tasks import base as scoring
+from mtlstruct.tasks import Form, task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.presets import preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
@@ -45,7 +45,7 @@ class Data(NamedTuple):
         The encoded corpus, if it is encoded already.
     labels : TemplateSet or None
         Templates for labels of arcs.
-    team : RayTeam or None
+    pool : RayPool or None
         The workers that have read the data; the corpus is then without its text.
     """
 
@@ -54,7 +54,7 @@ class Data(NamedTuple):
     valid: Corpus | None
     dataset: EncodedDataset | None = None
     labels: TemplateSet | None = None
-    team: RayTeam | None = None
+    pool: RayPool | None = None
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,18 @@ class TrainingRun:
                 folder = CheckpointDir(self.checkpoint, self.checkpoint_every, self.resume)
                 stack.enter_context(folder.at_work())
             if data is None:
-                team = None
+                pool = None
                 if self.cluster is not None:
-                    team = stack.enter_context(self.cluster.team(self.data, self.options, self.encoding))
-                data = self.read(team)
+                    pool = stack.enter_context(self.cluster.pool(self.data, self.options, self.encoding))
+                data = self.read(pool)
             return self._run(data, folder, quiet=quiet)
 
-    def read(self, team: RayTeam | None = None) -> Data:
+    def read(self, pool: RayPool | None = None) -> Data:
         """Read templates and data that fit each other; of data that workers have read, the outline."""
         templates = read_templates(self.templates, self.dialect)
         if self.options.share_identical:
             templates = templates.shared()
-        corpus = self._corpus(self.data) if team is None else team.outline()
+        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
         labels = None
@@ -118,21 +118,11 @@ class TrainingRun:
             given = self.label_templates
             labels = preset("dependency-labels") if given is None else TemplateSet.read(given)
             labels = check_labels(corpus, conll.relations(corpus), labels)
-        return Data(templates, corpus, valid, labels=labels, team=team)
+        return Data(templates, corpus, valid, labels=labels, pool=pool)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         options = self.options
-        read = partial(
-            scoring.read,
-            task=options.task,
-            tags=options.tags,
-            encoding=self.encoding,
-            width=width,
-            single_root=options.single_root,
-        )
-        if path.is_dir() and options.task == "dependency":
-            raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
-        return pieces.joined_files(path, read) if path.is_dir() else read(path)
+        return task_of(options.task).read(path, Form(self.encoding, options.tags, width, options.single_root))
 
     def _run(self, data: Data, folder: CheckpointDir | None, *, quiet: bool) -> Result:
         files = {
@@ -143,8 +133,8 @@ class TrainingRun:
             "label_templates": self.label_templates,
         }
         log = RunLog.start(self.options, data.corpus, data.templates, files, self.arguments)
-        if data.team is not None:
-            data.team.listeners.append(log.add_worker_event)
+        if data.pool is not None:
+            data.pool.listeners.append(log.add_worker_event)
         training, labels = self._train(data, log, folder, quiet=quiet), None
         model = self._calibrated(training.model, data.valid)
         if data.labels is not None:
@@ -155,7 +145,9 @@ class TrainingRun:
         result = Result(self, data.corpus, training, self._score(model, data.valid), labels)
         if self.log is not None:
             if data.valid is not None:
-                log.add("assessment", assess(model, data.valid, str(self.valid)).as_dict())
+                log.add(
+                    "assessment", task_of(model.task).assess(model, data.valid, str(self.valid)).as_dict()
+                )
             log.add("summary", result.numbers)
             log.write(self.log)
         return result
@@ -169,8 +161,8 @@ class TrainingRun:
             if not known:
                 say_what_was_read(shown.say, options.task, corpus, templates)
             hooks |= {"init": start} | ({"on_encoded": None} if known else {})
-            if data.team is not None:
-                training = train_shards(data.team, templates, options, **hooks)
+            if data.pool is not None:
+                training = train_shards(data.pool, templates, options, **hooks)
             elif options.shards > 1:
                 training = train_local_shards(corpus, templates, options, **hooks)
             else:
@@ -231,36 +223,24 @@ class TrainingRun:
             complain(f"{self.valid}: {error}: the model has no temperature and is not calibrated")
             return model
 
-    def _score(self, model: Model, valid: Corpus | None) -> scoring.Scores | None:
+    def _score(self, model: Model, valid: Corpus | None) -> Scores | None:
         if valid is None:
             return None
         unknown = UnknownCharacters(model, str(self.valid))
         unknown.see(valid)
         unknown.finish()
-        return scoring.scores_of(model, valid, model.predict(valid))
+        return task_of(model.task).score_model(model, valid, model.predict(valid))
 
 
 def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
     """Say how much data there is, and what looks odd about it."""
-    labels = f", {len(corpus.labels)} labels" if corpus.labels else ""
-    sentences = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens{labels}"
-    items = f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
-    say(f"read {items if task == 'multiclass' else sentences}; {len(templates)} templates")
+    known = task_of(task)
+    say(f"read {known.summary(corpus)}; {len(templates)} templates")
     if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
         say(f"note: all {some}; the last column is taken for the label")
-    if task == "sequence" and _are_trees(corpus):
-        say(
-            "note: the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
-        )
-
-
-def _are_trees(corpus: Corpus) -> bool:
-    """Whether a column file looks like CoNLL trees: ten columns, tokens numbered from 1, heads in the seventh."""
-    if len(corpus.columns) != 9:
-        return False
-    ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings
-    return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
+    if note := known.note(corpus):
+        say(f"note: {note}")
 
 
 def _is_number(label: str) -> bool:

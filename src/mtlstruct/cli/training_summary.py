@@ -11,9 +11,9 @@ from mtlstruct._system.memory import gigabytes
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.progress import clock, figure
 from mtlstruct.corpus import Corpus
+from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.solvers import Fit
 from mtlstruct.solvers.base import active_templates
-from mtlstruct.tasks import base as scoring
 from mtlstruct.training.methods import ONLINE, method_spec
 from mtlstruct.training.train import Training
 
@@ -28,7 +28,7 @@ class Result:
     job: TrainingRun
     corpus: Corpus
     training: Training
-    valid: scoring.Scores | None
+    valid: Scores | None
     labels: Training | None = None
 
     @cached_property
@@ -67,7 +67,7 @@ class Result:
             )
         if self.valid is not None:
             temperature = f" · temperature {model.temperature:.3g}" if model.calibrated else ""
-            lines.append(f"{job.valid}: {scoring.headline(self.valid)}{temperature}")
+            lines.append(f"{job.valid}: {headline(self.valid)}{temperature}")
         log = f", log {job.log}" if job.log is not None else ""
         return "\n".join([*lines, f"saved {job.model} ({gigabytes(job.model.stat().st_size)}){log}"])
 

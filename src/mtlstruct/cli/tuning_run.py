@@ -97,7 +97,7 @@ class Trials:
 
     def _try(self, ready: Runner, trials: Sequence[Trial], store: Store, board: Board[Trial]) -> None:
         from mtlstruct._system.threads import set_threads
-        from mtlstruct.tasks import base as scoring
+        from mtlstruct.tasks import task_of
 
         if not trials:
             return
@@ -106,7 +106,8 @@ class Trials:
         threads = self.threads or max(1, cores // jobs)
         board.jobs = jobs
         board.screen.say(_preparation(ready, jobs, threads))
-        outcomes = ready.run(trials, store, scoring.scores, jobs=jobs, threads=threads, started=board.started)
+        task = task_of(self.job.options.task)
+        outcomes = ready.run(trials, store, task, jobs=jobs, threads=threads, started=board.started)
         try:
             with closing(outcomes):
                 for outcome in outcomes:
@@ -143,9 +144,9 @@ def _name(trial: Trial) -> str:
 
 def headline(task: str, result: dict[str, Any]) -> str:
     """What came of a training, in a line."""
-    from mtlstruct.tuning.study import score_name
+    from mtlstruct.tasks import task_of
 
-    name = score_name([result], task)
+    name = task_of(task).chosen_score([result])
     state = "" if result["converged"] else ", not converged"
     return (
         f"{name} {result['scores'][name]:.2f}, gap {result['gap']:.2%}{state}, "

@@ -43,9 +43,10 @@ class Summary:
     @cached_property
     def score(self) -> str:
         """By which they are compared."""
-        from mtlstruct.tuning.study import score_name
+        from mtlstruct.tasks import task_of
 
-        return score_name((r for finding in self.found for r in finding.results), self.study.task)
+        results = [result for finding in self.found for result in finding.results]
+        return task_of(self.study.task).chosen_score(results)
 
     @cached_property
     def best(self) -> Finding:

@@ -18,7 +18,7 @@ class UnknownCharacters:
     """Counts the characters of an input that no template of a segmentation model has seen, and warns once."""
 
     def __init__(self, model: Model, source: str) -> None:
-        self.index = model.index if model.task == "segmentation" else None
+        self.index = model.index if model.characters else None
         self.source = source
         self.total = self.unknown = 0
 

@@ -1,5 +1,5 @@
-"""Training on shards: worker teams, Ray, the merged index and the sharded oracle.
+"""Training on shards: workers on threads or in Ray actors, the merged index and the sharded oracle.
 
 May import: `training` and the layers below.
-Start reading at `team.Team` and `sharded_oracle.ShardedOracle`.
+Start reading at `shard.Shard`, `pool.Pool` and `oracle.ShardedOracle`.
 """

@@ -202,9 +202,14 @@ class Structured(BaseEstimator):  # type: ignore[misc]
     def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         raise NotImplementedError
 
-    def _lines(self, names: Sequence[str]) -> TemplateSet:
-        """Return the templates where none are given."""
-        return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{quoted(name)}]" for n, name in enumerate(names)))
+    def _lines(self, data: Data) -> TemplateSet:
+        """Return the templates where none are given: one for each key of feature dicts."""
+        if not data.dicts:
+            raise IncompatibleError(
+                "templates: expected some, since X has columns of cells and no feature dicts"
+            )
+        names = map(quoted, data.corpus.names)
+        return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{name}]" for n, name in enumerate(names)))
 
     def _set(self, given: Mapping[str, Any]) -> None:
         """Store the parameters of a constructor under their names."""
@@ -258,13 +263,9 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             return TemplateSet.read(given)
         if given is not None:
             return TemplateSet.parse("\n".join(given))
-        if not data.dicts and self._task != "dependency":
-            raise IncompatibleError(
-                "templates: expected some, since X has columns of cells and no feature dicts"
-            )
         if data.dicts and not data.corpus.names:
             raise FormatError("X", None, "expected feature dicts with at least one feature, got none")
-        return self._lines(data.corpus.names)
+        return self._lines(data)
 
 
 class Labelling(Structured):
@@ -363,6 +364,6 @@ def _key(model: Model, j: int) -> str:
 
 def _kind(model: Model) -> str:
     """Return the task of the estimator that a model is for."""
-    if model.task == "multiclass":
+    if model.alone:
         return "multiclass"
     return "sequence" if model.labels else "dependency"

@@ -69,7 +69,7 @@ class DependencyParser(Structured):
     ) -> None:
         self._set(locals())
 
-    def _lines(self, names: Sequence[str]) -> TemplateSet:
+    def _lines(self, data: Data) -> TemplateSet:
         return preset("dependency")
 
     def _data(self, X: Any) -> Data:

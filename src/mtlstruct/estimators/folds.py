@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mtlstruct.features.subsets import subset
 from mtlstruct.formats.sentences import Data, Sentences
 from mtlstruct.structures import structure_for
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import EncodedDataset, encode
@@ -20,7 +21,7 @@ def shared_material(
     data: Data, templates: TemplateSet, options: Options, labels: int
 ) -> EncodedDataset | None:
     """Return the encoding of a part of some Sentences; None where there is none to share."""
-    if data.whole is None or data.chosen is None or options.task == "dependency":
+    if data.whole is None or data.chosen is None or not task_of(options.task).divisible:
         return None
     if np.any(np.diff(data.chosen) <= 0):  # drawn with replacement, or in another order
         return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import Labelling, Templates
 from mtlstruct.evaluation.scores import sequence_scores, without_chunks
-from mtlstruct.formats.sentences import Grouping, data_for
+from mtlstruct.formats.sentences import Data, Grouping, data_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options, Task
 
@@ -149,8 +149,8 @@ class SequenceLabeler(Labelling):
     def _options(self) -> Options:
         return replace(super()._options(), task=cast(Task, self.structure))
 
-    def _lines(self, names: Sequence[str]) -> TemplateSet:
-        nodes = super()._lines(names)
+    def _lines(self, data: Data) -> TemplateSet:
+        nodes = super()._lines(data)
         return TemplateSet.parse(nodes.text() + "B") if self.structure == "sequence" else nodes
 
     def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:

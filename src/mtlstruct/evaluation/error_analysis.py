@@ -7,7 +7,7 @@ Counts beside the official ones are exact counts of labels, words or arcs; they 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.metrics import ChunkScores, Counts
-from mtlstruct.evaluation.scores import Scores, headline, scores_of, without_chunks
+from mtlstruct.evaluation.scores import Scores, headline, without_chunks
 from mtlstruct.formats import conll, segmented, text
 from mtlstruct.model.calibration import Trust, trust
 from mtlstruct.model.model import Model
@@ -81,13 +81,13 @@ class Assessment:
         }
 
 
-def assess(model: Model, gold: Corpus, source: str) -> Assessment:
-    """Predicts labelled data and counts; `source` is their name."""
+def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]) -> Assessment:
+    """Predict labelled data called `source` and count errors; `score` is `score_model` of the task."""
     lattice = model.lattice(gold)
     predictions = lattice.best()
     relations = None if model.relations is None else model.relate(gold, predictions)
-    found = scores_of(model, gold, predictions, relations=relations)
-    if model.task != "dependency":
+    found = score(model, gold, predictions, None, relations)
+    if not model.trees:
         groups, confusions = _labels(model, gold, predictions, found)
     else:
         groups, confusions = _trees(gold, predictions)
@@ -111,11 +111,11 @@ def _labels(
     number = {name: n for n, name in enumerate(names)}
     right = np.array([number[label] for label in gold.labels], np.int64)[gold.outputs]
     confusion = _confusion("label", names, right, predictions)
-    by_label = Group("by class" if model.task == "multiclass" else "by label", _counts_of(confusion))
+    by_label = Group("by class" if model.alone else "by label", _counts_of(confusion))
     if isinstance(found, ChunkScores) and not without_chunks(found):
         types = {name or "(no type)": counts for name, counts in found.types.items()}
         return [Group("by chunk type", types), by_label], [confusion]
-    if model.task == "segmentation":
+    if model.characters:
         return [_words_by_length(gold, model.labels, predictions), by_label], [confusion]
     return [by_label], [confusion]
 

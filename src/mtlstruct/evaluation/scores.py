@@ -1,48 +1,24 @@
-"""Predictions of a task -> its official scores. Every task has one kind of them, and one line that says the most."""
+"""Official scores of label sequences and trees; the table and the one line that are shown of any scores."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.attachment import AttachmentScores, attachment_scores
-from mtlstruct.evaluation.classification import ClassScores, LabelScores, class_scores, label_scores
+from mtlstruct.evaluation.classification import ClassScores, LabelScores, label_scores
 from mtlstruct.evaluation.metrics import (
     ChunkScores,
     Sentences,
     WordScores,
     are_chunk_labels,
     chunk_scores,
-    word_scores,
 )
-from mtlstruct.formats import conll, segmented, text
-from mtlstruct.model.model import Model
 
 Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
-
-
-def scores(
-    task: str,
-    gold: Corpus,
-    predictions: NDArray[np.int32],
-    labels: Sequence[str],
-    vocabulary: Set[str] | None = None,
-) -> Scores:
-    """The official scores of predictions, which are ids into `labels`. int32[T]"""
-    assert gold.outputs is not None
-    if task == "dependency":
-        return tree_scores(gold, predictions)
-    ours = text.named(predictions, labels)
-    theirs = text.named(gold.outputs, gold.labels)
-    if task == "segmentation":
-        return word_scores(_words(gold, theirs), _words(gold, ours), vocabulary)
-    if task == "multiclass":
-        return class_scores(theirs, ours)
-    sides = by_sentence(gold, theirs), by_sentence(gold, ours)
-    return sequence_scores(*sides, (*labels, *gold.labels))
 
 
 def sequence_scores(
@@ -51,21 +27,6 @@ def sequence_scores(
     """Score the labels of sentences: as chunks if `labels`, all that there may be, mark chunks, else as classes."""
     score = chunk_scores if are_chunk_labels(labels) else label_scores
     return score(gold, predicted, source=source)
-
-
-def scores_of(
-    model: Model,
-    gold: Corpus,
-    predictions: NDArray[np.int32],
-    vocabulary: Set[str] | None = None,
-    relations: NDArray[np.int32] | None = None,
-) -> Scores:
-    """The same for outputs of a model; what its second stage says, if it has one, is found where it is not given."""
-    if model.relations is None:
-        return scores(model.task, gold, predictions, model.labels, vocabulary)
-    numbers = model.relate(gold, predictions) if relations is None else relations
-    found = text.named(numbers, model.relations.labels)
-    return tree_scores(gold, predictions, (conll.relations(gold).cells(), found))
 
 
 def tree_scores(
@@ -108,8 +69,3 @@ def without_chunks(found: Scores) -> bool:
 def by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
     """The labels of each sentence."""
     return [labels[span] for span in corpus.sentences()]
-
-
-def _words(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    characters = "".join(corpus.columns[0].cells())
-    return [segmented.cut(characters[span], labels[span]) for span in corpus.sentences()]

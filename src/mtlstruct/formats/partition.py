@@ -9,7 +9,6 @@ from pathlib import Path
 
 from mtlstruct.corpus import Corpus, joined
 from mtlstruct.errors import FormatError, MtlError
-from mtlstruct.formats import columns, items, segmented
 from mtlstruct.formats.text import Part
 
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]*\n)+")
@@ -30,13 +29,16 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def cut(files: Sequence[Path], count: int, task: str) -> list[list[Part]]:
-    """At most `count` pieces, none empty, each a list of parts of files; they follow each other as the files do."""
+def cut(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[list[Part]]:
+    """Cut files into at most `count` pieces, none empty, each a list of parts of files; they follow each other.
+
+    Pieces end where sentences do: at blank lines, or at any line.
+    """
     try:
         sizes = [file.stat().st_size for file in files]
     except OSError as error:
         raise FormatError(str(error.filename), None, f"cannot be read: {error.strerror}") from None
-    end = BLANK_LINE if task == "sequence" else LINE_END
+    end = BLANK_LINE if at_blank_lines else LINE_END
     total, places = sum(sizes), [(0, 0)]
     for goal in (total * k // count for k in range(1, count)):
         number, at = 0, goal
@@ -49,9 +51,9 @@ def cut(files: Sequence[Path], count: int, task: str) -> list[list[Part]]:
     return [piece for piece in pieces if piece]
 
 
-def read(parts: Sequence[Part], task: str, *, tags: str = "bie", encoding: str = "utf-8") -> Corpus:
-    """The labelled sentences of a piece."""
-    return _joined([str(part) for part in parts], [_read(part, task, tags, encoding) for part in parts])
+def read(parts: Sequence[Part], read_one: Callable[[Part], Corpus]) -> Corpus:
+    """Return the labelled sentences of a piece."""
+    return _joined([str(part) for part in parts], [_read(part, read_one) for part in parts])
 
 
 def joined_files(folder: Path, read_one: Callable[[Path], Corpus]) -> Corpus:
@@ -68,13 +70,9 @@ def _joined(names: Sequence[str], corpora: list[Corpus]) -> Corpus:
     return corpora[0] if len(corpora) == 1 else joined(corpora)
 
 
-def _read(part: Part, task: str, tags: str, encoding: str) -> Corpus:
+def _read(part: Part, read_one: Callable[[Part], Corpus]) -> Corpus:
     try:
-        if task == "segmentation":
-            return segmented.read(part, tags=tags, encoding=encoding)
-        if task == "multiclass":
-            return items.read(part, encoding=encoding)
-        return columns.read(part, encoding=encoding)
+        return read_one(part)
     except FormatError as error:
         if error.line is None or part.start == 0:
             raise

@@ -209,7 +209,9 @@ class Layout(Protocol):
     """What a model says of its input; `Model` has these properties."""
 
     @property
-    def task(self) -> str: ...
+    def trees(self) -> bool: ...
+    @property
+    def characters(self) -> bool: ...
     @property
     def tags(self) -> str: ...
     @property
@@ -236,7 +238,7 @@ def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
     if isinstance(X, Corpus):
         return Data(X, np.ones(len(X), np.bool_), alone=alone)
     X = _sentences(X, alone)
-    if model.task == "segmentation":
+    if model.characters:
         X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
     if model.takes_dicts:
         group = (lambda key: key) if model.groups is None else model.groups.get
@@ -282,9 +284,9 @@ def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
 
 def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
     """Read a file for a model, with outputs or without."""
-    if model.task == "dependency":
+    if model.trees:
         return conll.read(path)
-    if model.task == "segmentation" and not model.takes_dicts:
+    if model.characters and not model.takes_dicts:
         return segmented.read(path, tags=model.tags)
     if model.takes_dicts:
         return dicts.read(path, labelled=False, names=model.names, groups=model.groups, alone=alone)

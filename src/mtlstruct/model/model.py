@@ -28,7 +28,7 @@ from mtlstruct.formats.sentences import Data, data_for
 from mtlstruct.model import index_arrays as stored
 from mtlstruct.model.index_arrays import Index
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
-from mtlstruct.structures import STRUCTURES, Structure, structures_of
+from mtlstruct.structures import STRUCTURES, MulticlassStructure, Structure, TreeStructure, structures_of
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
 
@@ -88,6 +88,26 @@ class Model:
     def task(self) -> str:
         """sequence, segmentation, multiclass ..."""
         return str(self.facts["task"])
+
+    @property
+    def alone(self) -> bool:
+        """Whether each token is an item that stands alone."""
+        return isinstance(self.structure, MulticlassStructure)
+
+    @property
+    def trees(self) -> bool:
+        """Whether outputs are heads rather than labels."""
+        return isinstance(self.structure, TreeStructure)
+
+    @property
+    def characters(self) -> bool:
+        """Whether tokens are the characters of text to be segmented."""
+        return self.task == "segmentation"
+
+    @property
+    def kind(self) -> dict[str, bool]:
+        """What pages must know of tokens and outputs."""
+        return {"alone": self.alone, "trees": self.trees, "characters": self.characters}
 
     @property
     def columns(self) -> int:
@@ -167,7 +187,7 @@ class Model:
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
-        if self.task == "dependency":
+        if self.trees:
             raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
         data = self._data(X)
         return data.named_marginals(self.marginals(data.corpus).node, self.labels)
@@ -177,12 +197,12 @@ class Model:
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
-        if self.task != "multiclass":
+        if not self.alone:
             raise IncompatibleError(f"predict_proba is for classes: the model is one for {self.task}")
         return self.marginals(self._data(X).corpus).node
 
     def _data(self, X: Any) -> Data:
-        return data_for(self, X, alone=self.task == "multiclass")
+        return data_for(self, X, alone=self.alone)
 
     def arcs(self, corpus: Corpus, heads: NDArray[np.int32]) -> Corpus:
         """The arcs to these heads int32[T] as the second stage sees them: an item a token."""
@@ -215,7 +235,7 @@ class Model:
 
     def gold(self, corpus: Corpus) -> NDArray[np.int32]:
         """The outputs of labelled data in the numbers of the model; negative where it does not know a label."""
-        known = corpus if self.task == "dependency" else corpus.relabelled(self.labels)
+        known = corpus if self.trees else corpus.relabelled(self.labels)
         assert known.outputs is not None
         return known.outputs
 
@@ -388,7 +408,7 @@ def _assemble(
         isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
     )
     stored.require(facts.get("tags") in TAGS, "unknown tags")
-    stored.require(bool(labels) or task == "dependency", "no labels")
+    stored.require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
     stored.require(
         type(facts.get("columns")) is int and 1 <= facts["columns"] <= MOST_COLUMNS,
         f"columns must be a number from 1 to {MOST_COLUMNS}",
@@ -441,7 +461,7 @@ def _load_relations(
     inside = f"{RELATIONS}/"
     own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
     second = _assemble(header[RELATIONS], own, _load_names(facts))
-    stored.require(second.task == "multiclass", "a second stage must be for classes")
+    stored.require(second.alone, "a second stage must be for classes")
     second.templates.check_columns(facts["columns"])
     stored.require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
     return second

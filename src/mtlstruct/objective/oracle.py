@@ -47,24 +47,20 @@ class Hinge:
 class Likelihood:
     """−log p(y_i) of each sentence, the slope of its sum along the scale of w, expected counts less gold's.
 
-    losses   float64[S]
-    counts   for each kind floats [rows, parts]: Aᵀ·counts is the gradient of the sum of losses
+    losses     float64[S]
+    counts     for each kind floats [rows, parts]: Aᵀ·counts is the gradient of the sum of losses
+    variance   Σ p·(1 − p) over parts of the first kind: how the sum of losses bends where features fire
     """
 
     losses: NDArray[np.float64]
     slope: float
     counts: list[NDArray[np.floating]]
+    variance: float
 
     @property
     def total(self) -> float:
         """Σ_i −log p(y_i)."""
         return float(self.losses.sum())
-
-    @property
-    def curvature(self) -> float:
-        """p·(1 − p) of a part of the first kind, on average: how the sum of losses bends where one feature fires."""
-        off = np.abs(self.counts[0])  # p, or 1 − p where gold is
-        return float(np.mean(off * (1 - off), dtype=np.float64))
 
     @property
     def entropy(self) -> float:
@@ -169,7 +165,9 @@ class Oracle:
                 some.add_to(table)
         slope = self.inner(counts, parts)
         gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
-        return Likelihood(log_partition - gold, slope, counts)
+        off = np.abs(counts[0])  # p, or 1 − p where gold is
+        variance = float(np.sum(off * (1 - off), dtype=np.float64))
+        return Likelihood(log_partition - gold, slope, counts, variance)
 
     def violated(
         self,
@@ -276,9 +274,9 @@ class Oracle:
         """‖u_j‖₁ of each template."""
         return linear.absolute_sums(self.encoded.designs, weights, self.templates)
 
-    def mix(self, a: float, x: Parts, b: float, y: Parts, dtype: Any = np.float32) -> Parts:
+    def mix(self, a: float, x: Parts, b: float, y: Parts) -> Parts:
         """a·x + b·y of part scores."""
-        return tuple((a * p + b * q).astype(dtype) for p, q in zip(x, y, strict=True))
+        return tuple((a * p + b * q).astype(np.float32) for p, q in zip(x, y, strict=True))
 
     def inner(self, counts: Sequence[NDArray[Any]], parts: Parts) -> float:
         """⟨counts, parts⟩: how the sum of losses changes along these scores."""

@@ -10,13 +10,13 @@ from mtlstruct.report.tree_svg import Tree, tree_svg
 
 
 def explanation_page(
-    title: str, task: str, found: Iterable[tuple[Mapping[str, Any], Tree | None]]
+    title: str, unit: str, found: Iterable[tuple[Mapping[str, Any], Tree | None]]
 ) -> web.Page:
-    """Return the page of some sentences: their records as `explain --json` prints them, and their trees, if any."""
+    """Return the page of sentences, or of what `unit` says: records as of `explain --json`, and trees, if any."""
     sentences = [{**record, "tree": None if tree is None else _tree(tree)} for record, tree in found]
     return web.page(
         title,
-        {"title": title, "task": task, "sentences": sentences},
+        {"title": title, "unit": unit, "sentences": sentences},
         styles=["base.css", "tree.css", "explain.css"],
         scripts=["base.js", "explain.js"],
     )

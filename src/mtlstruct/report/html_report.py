@@ -14,11 +14,12 @@ import numpy as np
 
 from mtlstruct import __version__
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.error_analysis import Assessment, assess
+from mtlstruct.evaluation.error_analysis import Assessment
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report import web
 from mtlstruct.report.tables import dropped
+from mtlstruct.tasks import task_of
 from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def report_of(
     trace = None if log is None else RunLog.read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
-    assessment = None if data is None else assess(model, data, source)
+    assessment = None if data is None else task_of(model.task).assess(model, data, source)
     return make_report(model, name=name, trace=trace, assessment=assessment)
 
 
@@ -64,6 +65,7 @@ def make_report(
         "version": __version__,
         "name": name,
         "task": model.task,
+        **model.kind,
         "structure": model.structure.name,
         "sizes": _sizes(model, size, trace),
         "run": None if trace is None else _run(trace),

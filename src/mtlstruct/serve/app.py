@@ -89,6 +89,7 @@ class Service:
         return {
             "version": __version__,
             "task": model.task,
+            **model.kind,
             "labels": list(model.labels),
             "method": model.facts.get("method"),
             "templates": len(model.live),

@@ -25,6 +25,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
+from mtlstruct.tasks import task_of
 
 Row = tuple[str, ...]
 
@@ -34,17 +35,7 @@ EMPTY = "_"
 MOST_EXPLAINED = 20
 """How many templates a request may ask for at each token."""
 
-TOKEN = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
-"""Words with inner apostrophes, points and hyphens; all other signs alone."""
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-CONLL = re.compile(r"[0-9]+(?:\t[^\t]+){5}")
-_NO_TOKEN = re.compile(r"#|[0-9]+[-.][0-9]+\t")
-"""A CoNLL line; and lines among such that are no tokens: comments, ranges, empty nodes."""
-
-OBSERVED = 6
-"""The cells of a CoNLL line up to the last that templates may look at; the first is a number."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +55,8 @@ class Limits:
 
 
 def default_limits(task: str) -> Limits:
-    """Return limits that keep any request short; a tree has a score for every pair of words."""
-    return Limits(sentence=500) if task == "dependency" else Limits()
+    """Return limits that keep any request of a task short."""
+    return Limits(sentence=task_of(task).longest_request)
 
 
 @dataclass(frozen=True)
@@ -102,7 +93,8 @@ class Reader:
     """Reads requests for one model."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
-        self.task, self.width, self.limits = model.task, model.columns, limits
+        self.task, self.width, self.limits = task_of(model.task), model.columns, limits
+        self.characters = model.characters
         self.names = tuple(model.facts.get("names") or ())
         looked_at = set(model.index.templates.columns())
         if model.relations is not None:
@@ -113,7 +105,7 @@ class Reader:
     @property
     def takes_text(self) -> bool:
         """Whether the model looks at the word only."""
-        return self.task == "segmentation" or self.needed == [0]
+        return self.characters or self.needed == [0]
 
     def column_name(self, number: int) -> str:
         """Return the name of a column."""
@@ -129,7 +121,7 @@ class Reader:
         if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
             wanted = f"{given[0]}, explain, probabilities and drawing"
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
-        if self.task == "segmentation" and given[0] != "text":
+        if self.characters and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         if given[0] != "rows" and not isinstance(request[given[0]], str):
             raise MtlError(f"expected a string as {given[0]}")
@@ -160,24 +152,15 @@ class Reader:
             looks_at = f"the model looks at more than words ({self._needed_names()})"
             raise MtlError(f"{looks_at}: expected columns or rows, got text")
         for line in _lines(given):
-            if self.task == "segmentation" and (runs := line.split()):
-                yield Sentence(tuple((c,) for c in "".join(runs)), tuple(map(len, runs)))
-            elif self.task != "segmentation":
-                yield from self._sentences([self._padded((word,)) for word in TOKEN.findall(line)])
+            for words, runs in self.task.tokenize(line):
+                yield Sentence(tuple(self._padded((word,)) for word in words), runs)
 
     def _columns(self, given: str) -> Iterator[Sentence]:
         rows: list[Row] = []
-        lines = [*_lines(given), ""]
-        conll = self.task == "dependency" and any(map(CONLL.match, lines))
-        for number, line in enumerate(lines, 1):
-            if conll and _NO_TOKEN.match(line):
-                continue
-            cells = (
-                line.split("\t")[1:OBSERVED] if conll and CONLL.match(line) else text.tidy(line)[0].split(" ")
-            )
-            if any(cells):
+        for number, cells in enumerate(self.task.cells([*_lines(given), ""]), 1):
+            if cells:
                 rows.append(self._row(cells, number))
-            else:
+            elif cells is not None:  # a blank line
                 yield from self._sentences(rows)
                 rows = []
 
@@ -193,8 +176,7 @@ class Reader:
 
     def _sentences(self, rows: list[Row]) -> list[Sentence]:
         """Return rows as one sentence, or as one each where items stand alone."""
-        parts = [[row] for row in rows] if self.task == "multiclass" else [rows]
-        return [Sentence(tuple(part)) for part in parts if part]
+        return [Sentence(tuple(part)) for part in self.task.divided(rows)]
 
     def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
         if len(cells) in (self.width, self.width + 1):

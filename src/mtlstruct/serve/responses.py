@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import accumulate, pairwise
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.explain.records import sentence_record
 from mtlstruct.explain.sequences import explain
-from mtlstruct.formats import segmented, text
+from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.serve.requests import Question, Sentence, corpus_of
+from mtlstruct.tasks import task_of
 
 Token = dict[str, Any]
 
@@ -36,11 +33,12 @@ def answer(model: Model, question: Question) -> dict[str, Any]:
     explained = _explanations(model, corpus, question.explain) if question.explain else None
     found = []
     for number, (sentence, span) in enumerate(zip(question.sentences, corpus.sentences(), strict=True)):
-        tokens = _tokens(model, sentence, outputs[span])
+        predicted = task_of(model.task).answer(model, sentence.rows, sentence.runs, outputs[span])
+        tokens = predicted["tokens"]
         _add(tokens, "relation", relations and relations[span])
         _add(tokens, "probability", chances and chances[span])
         _add(tokens, "explanation", explained and explained[number])
-        found.append({"tokens": tokens} | _words(model, sentence, tokens) | _drawing(model, question, tokens))
+        found.append(predicted | _drawing(model, question, tokens))
     state = {} if chances is None else {"calibrated": model.calibrated}
     return {"task": model.task, **state, "sentences": found}
 
@@ -48,23 +46,10 @@ def answer(model: Model, question: Question) -> dict[str, Any]:
 def warm_up(model: Model) -> None:
     """Answer once, so that the first request need not wait for kernels to be compiled or loaded."""
     row = ("a",) * model.columns
-    sentence = Sentence((row, row) if model.task != "multiclass" else (row,))
+    sentences = tuple(Sentence(tuple(rows)) for rows in task_of(model.task).divided([row, row]))
     for top in (0, 1):
         with suppress(MtlError):  # a structure that cannot be explained
-            answer(model, Question((sentence,), top, probabilities=True))
-
-
-def _tokens(model: Model, sentence: Sentence, outputs: NDArray[np.int32]) -> list[Token]:
-    rows = sentence.rows
-    if model.task != "dependency":
-        return [
-            {"cells": list(row), "label": model.labels[y]}
-            for row, y in zip(rows, outputs.tolist(), strict=True)
-        ]
-    return [
-        {"cells": list(row), "head": head, "head_word": rows[head - 1][0] if head else "ROOT"}
-        for row, head in zip(rows, outputs.tolist(), strict=True)
-    ]
+            answer(model, Question(sentences, top, probabilities=True))
 
 
 def _add(tokens: Sequence[Token], name: str, values: Sequence[Any] | None) -> None:
@@ -75,22 +60,11 @@ def _add(tokens: Sequence[Token], name: str, values: Sequence[Any] | None) -> No
 
 def _drawing(model: Model, question: Question, tokens: Sequence[Token]) -> dict[str, Any]:
     """The tree as SVG, if it is wanted."""
-    if model.task != "dependency" or not question.drawing:
+    if not model.trees or not question.drawing:
         return {}
     relations = [token["relation"] for token in tokens] if model.relations is not None else None
     tree = Tree.of([token["cells"] for token in tokens], [token["head"] for token in tokens], relations)
     return {"drawing": tree_svg(tree)}
-
-
-def _words(model: Model, sentence: Sentence, tokens: Sequence[Token]) -> dict[str, Any]:
-    """The words of a segmented line; blanks stay boundaries."""
-    if model.task != "segmentation":
-        return {}
-    characters = "".join(row[0] for row in sentence.rows)
-    labels = [token["label"] for token in tokens]
-    runs = accumulate(sentence.runs or (len(characters),), initial=0)
-    cut = (segmented.cut(characters[a:b], labels[a:b]) for a, b in pairwise(runs))
-    return {"words": [word for words in cut for word in words]}
 
 
 def _explanations(model: Model, corpus: Corpus, top: int) -> list[list[dict[str, Any]]]:

@@ -1,5 +1,26 @@
-"""Tasks: how each one reads, writes and scores its data.
+"""Tasks: how each one reads, streams, formats and scores its data.
 
 May import: `training`, `evaluation`, `formats` and the layers below.
-Start reading at `base`.
+Start reading at `base.Task`; `task_of` finds the object of a task by its name.
 """
+
+from mtlstruct.tasks.base import Form, Source, Task, Wanted
+from mtlstruct.tasks.dependency import Dependency
+from mtlstruct.tasks.multiclass import Multiclass
+from mtlstruct.tasks.segmentation import Segmentation
+from mtlstruct.tasks.sequence import Sequence
+
+TASKS: dict[str, Task] = {
+    "sequence": Sequence("sequence"),
+    "segmentation": Segmentation("segmentation"),
+    "dependency": Dependency("dependency"),
+    "multiclass": Multiclass("multiclass"),
+}
+
+
+def task_of(name: str) -> Task:
+    """Return the task of a name; data of a user-defined structure are treated as label sequences."""
+    return TASKS.get(name) or Sequence(name)
+
+
+__all__ = ["TASKS", "Form", "Source", "Task", "Wanted", "task_of"]

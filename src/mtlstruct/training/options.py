@@ -241,7 +241,7 @@ class Options:
             )
         if self.seen_only:
             raise IncompatibleError("--shards does not support --label-support seen")
-        if self.task == "dependency":
+        if _trees(self):
             raise IncompatibleError("--shards does not support trees yet")
 
     @property
@@ -254,7 +254,7 @@ class Options:
         """The name of the structure in structures.STRUCTURES."""
         from mtlstruct.structures import structures_of
 
-        if self.task == "dependency":
+        if _trees(self):
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
         return structures_of(self.task)[0]
 

@@ -24,7 +24,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Fit, Learner, Start, check_needs
 from mtlstruct.solvers import Watch as Callback
 from mtlstruct.solvers.base import NOTHING
-from mtlstruct.structures import Structure, structure_for
+from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, left_out, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of
@@ -297,14 +297,14 @@ def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options)
     templates = templates.resolved(corpus.names)
     if options.share_identical:
         templates = templates.shared()
-    if options.task == "multiclass":
+    if issubclass(structure_for(options.task), MulticlassStructure):
         _check_rows(templates)
     return templates
 
 
 def structure_of(corpus: Corpus, options: Options) -> Structure:
     structure = structure_for(options.task, options.structure)
-    if len(corpus.labels) < 2 and options.task != "dependency":
+    if len(corpus.labels) < 2 and not issubclass(structure, TreeStructure):
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
     return structure(len(corpus.labels))

@@ -25,7 +25,6 @@ from mtlstruct._system.process_pool import Outcome
 from mtlstruct._system.shared_arrays import Shared, share
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.subsets import subset
-from mtlstruct.formats import segmented
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.training.build_model import build_model
@@ -46,8 +45,18 @@ class Scores(Protocol):
         ...
 
 
-Score = Callable[[str, Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Scores]
-"""score(task, gold, predictions, labels, known words); of a module, since worker processes import it by name."""
+class Scorer(Protocol):
+    """A task, which is pickled for worker processes."""
+
+    @property
+    def score(self) -> Callable[[Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Scores]:
+        """Score predictions by gold, labels and known words."""
+        ...
+
+    @property
+    def known_words(self) -> Callable[[Corpus, Set[str] | None], Set[str] | None]:
+        """Return the words that count as known after training on a corpus."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class Runner:
         self,
         trials: Sequence[Trial],
         store: Store,
-        score: Score,
+        scorer: Scorer,
         *,
         jobs: int,
         threads: int,
@@ -92,7 +101,7 @@ class Runner:
     ) -> Generator[Outcome[Trial], None, None]:
         """Runs trials in `jobs` processes and keeps each result as soon as it is there."""
         return grid.run(
-            trials, store, partial(open_worker, self.shared, score, threads), jobs, started, go_on
+            trials, store, partial(open_worker, self.shared, scorer, threads), jobs, started, go_on
         )
 
 
@@ -108,14 +117,14 @@ def runner(study: Study, folder: Path) -> Iterator[Runner]:
         yield Runner(study, shared.open()[1], shared)
 
 
-def open_worker(shared: Shared, score: Score, count: int) -> Callable[[Trial], dict[str, Any]]:
+def open_worker(shared: Shared, scorer: Scorer, count: int) -> Callable[[Trial], dict[str, Any]]:
     """What a worker process does with a trial."""
     threads.set_threads(count)
     study, material = shared.open()
-    return partial(run_trial, study, material, score)
+    return partial(run_trial, study, material, scorer)
 
 
-def run_trial(study: Study, material: EncodedDataset, score: Score, trial: Trial) -> dict[str, Any]:
+def run_trial(study: Study, material: EncodedDataset, scorer: Scorer, trial: Trial) -> dict[str, Any]:
     """Trains on the split's sentences and scores the model: the figures of `train` and `evaluate`."""
     began, cpu = time.perf_counter(), time.process_time()
     corpus, encoded, options = study.corpus, material.encoded, trial.options
@@ -132,10 +141,10 @@ def run_trial(study: Study, material: EncodedDataset, score: Score, trial: Trial
     templates, outline = material.index.templates, oracle.encoded.outline()
     del oracle
     model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
-    known = _known_words(study, corpus)
+    known = scorer.known_words(corpus, study.words)
 
     def scores(text: Corpus) -> dict[str, Any]:
-        return score(options.task, text, model.predict(text), model.labels, known).as_dict()
+        return scorer.score(text, model.predict(text), model.labels, known).as_dict()
 
     return {
         "scores": scores(gold),
@@ -167,10 +176,3 @@ class _Trace:
         seconds = time.perf_counter() - self.began
         self.passes.append([seconds, *(value if math.isfinite(value) else None for value in seen)])
         return False
-
-
-def _known_words(study: Study, trained: Corpus) -> Set[str] | None:
-    """The words that recall is counted on apart, where the task has words."""
-    if study.task != "segmentation":
-        return None
-    return segmented.known_words(trained) if study.words is None else study.words

@@ -7,7 +7,7 @@ data or a held-out share, K for K folds. `tuning` runs them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -29,9 +29,6 @@ ENCODING = (
     *("projective", "single_root"),
 )
 """The options that change the encoding; all settings of a study must agree on them."""
-
-SCORES = ("f1", "uas", "accuracy")
-"""By which settings are compared: the first that the data have. Text without any chunk has F1 0 throughout."""
 
 
 @dataclass(frozen=True)
@@ -198,14 +195,6 @@ def findings(study: Study, store: Store) -> list[Finding]:
                 known[options].append(result)
     splits = len(study.splits)
     return [Finding(options, tuple(r), len(r) == splits) for options, r in known.items() if r]
-
-
-def score_name(results: Iterable[Mapping[str, Any]], task: str) -> str:
-    """The score to compare results by: see SCORES. Of classes, and of labels scored as such, the accuracy."""
-    scores = [result["scores"] for result in results]
-    classes = task == "multiclass" or any(s.get("scored_as") == "classes" for s in scores)
-    names = ("accuracy",) if classes else SCORES
-    return next((name for name in names if any(s.get(name) for s in scores)), names[0])
 
 
 def best(found: Sequence[Finding], name: str) -> Finding:

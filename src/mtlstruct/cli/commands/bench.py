@@ -52,16 +52,16 @@ def bench(
     Without data of your own the corpus of `demo` is used, laid end to end. Encoding and prediction are the best of
     three runs.
     """
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import Form, task_of
     from mtlstruct.templates import TemplateSet
 
-    if (templates is None) != (data is None) or task == "dependency":
+    if (templates is None) != (data is None) or not task_of(task).divisible:
         raise IncompatibleError("expected templates and labelled data of sequences or items, or neither")
     use_threads(threads)
     if templates is None or data is None:
         corpus, chosen = _bundled()
     else:
-        corpus, chosen = scoring.read(data, task, encoding=encoding), TemplateSet.read(templates)
+        corpus, chosen = task_of(task).read(data, Form(encoding)), TemplateSet.read(templates)
     if not json:
         print(f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(chosen)} templates", flush=True)
     found = []

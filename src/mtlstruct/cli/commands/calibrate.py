@@ -37,12 +37,12 @@ def calibrate(
 
     from mtlstruct.model.calibration import fit_temperature, trust
     from mtlstruct.model.model import Model
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
     use_threads(threads)
     loaded = Model.load(model)
     check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
-    corpus = scoring.read_for(loaded, data, encoding)
+    corpus = task_of(loaded.task).read_for(loaded, data, encoding)
     lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
     before = trust(lattice, gold, loaded.temperature, calibrated=loaded.calibrated)
     temperature = fit_temperature(lattice, gold)

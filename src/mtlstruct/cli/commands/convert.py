@@ -93,7 +93,7 @@ def import_(
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
-    if task == "segmentation":
+    if model.characters:
         _check_tags(model.labels, tags, source)
     model.save(out)
     print(

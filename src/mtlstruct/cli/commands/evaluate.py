@@ -18,7 +18,7 @@ from mtlstruct.cli.common import (
     use_threads,
     warn_uncalibrated,
 )
-from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
+from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
@@ -27,7 +27,6 @@ from mtlstruct.training.options import Task
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.model.calibration import Trust
-    from mtlstruct.model.lattice import Lattice
     from mtlstruct.model.model import Model
     from mtlstruct.structures.constraints import Constraints
 
@@ -46,7 +45,6 @@ def evaluate(
         ),
     ] = None,
     forbid: ForbidOption = None,
-    forbid_file: ForbidFileOption = None,
     valid_bio: ValidOption = False,
     force: ForceOption = False,
     threads: ThreadsOption = None,
@@ -61,15 +59,18 @@ def evaluate(
     right labels.
     """
     from mtlstruct.cli.unknown import UnknownCharacters
+    from mtlstruct.evaluation.scores import printed
+    from mtlstruct.model.calibration import trust
     from mtlstruct.model.model import Model
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
     use_threads(threads)
-    check_picture_output(plot, inputs=[model, gold, words, forbid_file], force=force)
+    check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
     loaded = Model.load(model)
-    vocabulary = scoring.vocabulary(words, loaded.task, encoding)
-    corpus = scoring.read_for(loaded, gold, encoding)
-    limits = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
+    task = task_of(loaded.task)
+    vocabulary = task.vocabulary(words, encoding)
+    corpus = task.read_for(loaded, gold, encoding)
+    limits = constraints_of(loaded.labels, forbid, valid_bio)
     with located(str(gold), corpus):
         _warm_up(loaded, corpus, limits)
         began = time.perf_counter()
@@ -80,24 +81,22 @@ def evaluate(
     unknown = UnknownCharacters(loaded, str(gold))
     unknown.see(corpus)
     unknown.finish()
-    found = scoring.scores_of(loaded, corpus, predictions, vocabulary, relations)
+    found = task.score_model(loaded, corpus, predictions, vocabulary, relations)
     worth = None
     if lattice.probable:
         warn_uncalibrated(loaded, model)
-        worth = _worth(loaded, lattice, corpus)
+        worth = trust(lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated)
     if plot is not None:
         _draw(worth, plot)
     if json:
         speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
         print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
     else:
-        print(scoring.printed(found), end="")
+        print(printed(found), end="")
         if worth:
             print(worth.line())
-        word = "items" if loaded.task == "multiclass" else "tokens"
-        print(
-            f"predicted {corpus.tokens:,} {word} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second"
-        )
+        count = f"{corpus.tokens:,} {task.token_unit}"
+        print(f"predicted {count} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second")
 
 
 def score(
@@ -125,26 +124,20 @@ def score(
     recall and F1 of each class and averaged over classes (macro), which --min then looks at; for labels also whole
     sequences right.
     """
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.evaluation.scores import printed
+    from mtlstruct.tasks import task_of
 
-    vocabulary = scoring.vocabulary(words, task, encoding)
-    found = scoring.score_files(gold, predicted, task, vocabulary, encoding)
+    chosen = task_of(task)
+    found = chosen.score_files(gold, predicted, chosen.vocabulary(words, encoding), encoding)
     if json:
         print_json(found.as_dict())
     else:
-        print(scoring.printed(found), end="")
-    name = "uas" if task == "dependency" else "f1"
+        print(printed(found), end="")
+    name = chosen.minimum
     reached = float(found.as_dict()[name])
     if least is not None and not reached >= least:  # so written, nan is never enough
         complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")
         raise typer.Exit(NO)
-
-
-def _worth(model: Model, lattice: Lattice, corpus: Corpus) -> Trust:
-    """How far the model's probabilities can be trusted."""
-    from mtlstruct.model.calibration import trust
-
-    return trust(lattice, model.gold(corpus), model.temperature, calibrated=model.calibrated)
 
 
 def _draw(worth: Trust | None, path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.commands.predict import STANDARD, batches, reading
+from mtlstruct.cli.commands.predict import STANDARD, reading
 from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, use_threads
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
@@ -53,6 +53,7 @@ def explain(
     from mtlstruct.explain.records import sentence_record
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
+    from mtlstruct.tasks import task_of
 
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
@@ -60,28 +61,29 @@ def explain(
     check_encoding(encoding, data)
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
     loaded = Model.load(model)
+    task = task_of(loaded.task)
     pages, shown = [], 0
-    with reading(data) as source:
-        corpora = batches(loaded, source, False, data, encoding)
+    with reading(data, encoding) as source:
+        corpora = task.stream(loaded, source)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = sentence_record(loaded, corpus, found, number, top)
             shown += 1
             if html is not None:
                 pages.append((record, _tree(loaded, corpus, found, record)))
             else:
-                print_json(record) if json else print(_text(record, loaded.task))
+                print_json(record) if json else print(_text(record, task.unit))
     if sentence is not None and not shown:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
     if html is not None:
         from mtlstruct.report.html_explanation import explanation_page
 
-        explanation_page(f"{model.name}: {data.name}", loaded.task, pages).save(html)
+        explanation_page(f"{model.name}: {data.name}", task.unit, pages).save(html)
         print(f"wrote {html}", file=sys.stderr)
 
 
 def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, Any]) -> Tree | None:
     """What is drawn of a sentence with a tree, beside the tree that the input has, if it has one."""
-    if model.task != "dependency":
+    if not model.trees:
         return None
     from mtlstruct.formats.conll import given_trees
     from mtlstruct.report.tree_svg import Tree
@@ -113,10 +115,9 @@ def _numbered(
         before += len(corpus)
 
 
-def _text(record: dict[str, Any], task: str) -> str:
+def _text(record: dict[str, Any], unit: str) -> str:
     """A sentence for people: a paragraph a token."""
-    word = "item" if task == "multiclass" else "sentence"
-    return f"{word} {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
+    return f"{unit} {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
 
 
 def _paragraph(token: dict[str, Any]) -> str:

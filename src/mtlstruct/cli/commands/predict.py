@@ -7,40 +7,46 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, BinaryIO, TextIO
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
+from typer.core import TyperCommand
 
 from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
-from mtlstruct.cli.constraints import ForbidFileOption, ForbidOption, ValidOption, constraints_of, located
-from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
+from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
-from mtlstruct.errors import FormatError, IncompatibleError, MtlError
+from mtlstruct.errors import FormatError, MtlError
 
 if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
-    from mtlstruct.model.model import Model
-    from mtlstruct.structures.constraints import Constraints
+    from mtlstruct.tasks import Source
 
 STANDARD = Path("-")
 """The name of stdin and stdout."""
 
-UNKNOWN_LABELS = ("_", "?")
-"""What stands for a label that is to be found, unless the model has a label of that name."""
 
-BATCH = 20_000
-"""How many tokens are labelled at a time, if they come fast enough."""
+class PredictCommand(TyperCommand):
+    """A command whose option --scores may stand alone, or be followed by the word all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse --scores as --scores=best, and --scores all as --scores=all."""
+        end = args.index("--") if "--" in args else len(args)
+        given: list[str] = []
+        for argument in args[:end]:
+            if argument == "all" and given[-1:] == ["--scores=best"]:
+                given[-1] = "--scores=all"
+            else:
+                given.append("--scores=best" if argument == "--scores" else argument)
+        return super().parse_args(ctx, [*given, *args[end:]])
+
+
+COMMAND_CLASS = PredictCommand
 
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
     data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="INPUT",
-            help="The text, with or without labels; - is stdin, a folder is for --engine ray.",
-        ),
+        Path, typer.Argument(metavar="INPUT", help="The text, with or without labels; - is stdin.")
     ] = STANDARD,
     out: Annotated[
         Path,
@@ -54,11 +60,13 @@ def predict(
         ),
     ] = False,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write how probable each label (or word) and each sentence is.")
-    ] = False,
-    all_labels: Annotated[
-        bool, typer.Option("--all-labels", help="The same for all labels of a token, not the best one alone.")
-    ] = False,
+        Literal["best", "all"] | None,
+        typer.Option(
+            "--scores",
+            metavar="[all]",
+            help="Write how probable each label (or word) and each sentence is; with all, all labels of a token.",
+        ),
+    ] = None,
     nbest: Annotated[
         int | None,
         typer.Option("--nbest", metavar="N", min=1, help="Write the N best labelings, best first."),
@@ -71,20 +79,7 @@ def predict(
         ),
     ] = False,
     forbid: ForbidOption = None,
-    forbid_file: ForbidFileOption = None,
     valid_bio: ValidOption = False,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    shards: Annotated[
-        int | None,
-        typer.Option(
-            "--shards",
-            metavar="K",
-            min=1,
-            help="How many Ray workers label.",
-            show_default="a processor each",
-        ),
-    ] = None,
     force: ForceOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",
@@ -99,160 +94,75 @@ def predict(
     and a note says so. With --raw they stay word boundaries. Either way words are written with two blanks between
     them, and all other characters come back as they were.
     """
-    from mtlstruct.cli.output import Wishes, annotated
     from mtlstruct.cli.unknown import UnknownCharacters
     from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
+    from mtlstruct.tasks import Wanted, task_of
+    from mtlstruct.tasks.base import BATCH
 
     use_threads(threads)
     check_encoding(encoding, data)
-    cluster = cluster_of(engine, address)
-    if cluster is None and shards is not None:
-        raise IncompatibleError("--shards is for --engine ray: here all threads label")
-    if cluster is not None and data == STANDARD:
-        raise IncompatibleError(
-            "--engine ray reads files, or a folder of them: standard input has one reader"
-        )
     loaded = Model.load(model)
-    segmenting = loaded.task == "segmentation"
-    written = (None if out == STANDARD else out, Kind.TEXT if segmenting else Kind.TABLE)
-    check_outputs([written], inputs=[model, data, forbid_file], force=force)
-    if raw and not segmenting:
-        raise IncompatibleError(
-            f"--raw is for segmentation models: {model} is one for {loaded.task} labelling"
-        )
-    if partial and loaded.task == "dependency":
-        raise IncompatibleError(f"--partial is for labels and words: {model} is for trees")
-    if all_labels and segmenting:
-        raise IncompatibleError(f"--all-labels is for labels in columns: {model} is for segmentation")
-    wishes = Wishes(scores or all_labels, all_labels, nbest)
-    if wishes.probabilities:
+    task = task_of(loaded.task)
+    written = (None if out == STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
+    check_outputs([written], inputs=[model, data, *rule_files(forbid)], force=force)
+    # N labelings of each token are in memory at a time.
+    wanted = Wanted(scores, nbest, raw, partial, size=max(200, BATCH // (nbest or 1)))
+    task.check(wanted, loaded, model)
+    if wanted.probabilities:
         warn_uncalibrated(loaded, model)
     # Two labelings that cut alike are one answer: only one of them is valid.
-    valid_bio |= segmenting and nbest is not None
-    pairs = constraints_of(loaded.labels, forbid, forbid_file, valid_bio)
-    size = max(200, BATCH // (nbest or 1))  # tokens: N labelings of each are in memory at a time
-    if cluster is not None:
-        from mtlstruct.cli.spreading import Wanted, spread
-
-        wanted = Wanted(model.absolute(), raw, partial, encoding, size, pairs, wishes)
-        with _writing(out, encoding) as sink:
-            for piece in spread(loaded, data, wanted, shards, cluster):
-                with _complaining(encoding):
-                    sink.write(piece)
-        return
-    with reading(data) as source, _writing(out, encoding) as sink:
-        unknown = UnknownCharacters(loaded, _named(data))
-        for batch in batches(loaded, source, raw, data, encoding, partial=partial, size=size, notes=True):
+    valid_bio |= loaded.characters and nbest is not None
+    pairs = constraints_of(loaded.labels, forbid, valid_bio)
+    with reading(data, encoding) as source, _writing(out, encoding) as sink:
+        unknown = UnknownCharacters(loaded, source.name)
+        for batch in task.stream(loaded, source, wanted, _note_blanks):
             unknown.see(batch)
-            limits = and_given(loaded, batch, pairs) if partial else pairs
-            with located(_named(data), batch), _complaining(encoding):
-                sink.write(annotated(loaded, batch, limits, wishes))
-            sink.flush()  # whoever waits at the other end of a pipe gets the answer now
+            limits = pairs
+            if partial:
+                given = task.given(loaded, batch)
+                limits = given if pairs is None else given & pairs
+            with located(source.name, batch):
+                text = task.format(loaded, batch, loaded.lattice(batch, limits), wanted)
+            _write(sink, text, encoding)
         unknown.finish()
 
 
-def batches(
-    model: Model,
-    source: BinaryIO,
-    raw: bool,
-    path: Path,
-    encoding: str,
-    *,
-    partial: bool = False,
-    size: int = BATCH,
-    notes: bool = False,
-) -> Iterator[Corpus]:
-    """Whole sentences in the format of the model's task, as they come in, about `size` tokens at a time.
-
-    With `notes`, blanks that are dropped from text to be segmented are mentioned on stderr.
-    """
-    from mtlstruct.formats import columns, conll, items, segmented
-    from mtlstruct.formats import jsonl as dicts
-
-    name = _named(path)
-    if model.takes_dicts:
-        if partial:
-            raise IncompatibleError("--partial is for columns and text: the model takes JSON lines of dicts")
-        return dicts.stream(
-            source,
-            source=name,
-            encoding=encoding,
-            batch_tokens=size,
-            names=model.names,
-            groups=model.groups,
-            alone=model.task == "multiclass",
-        )
-    if model.task == "segmentation":
-        return segmented.stream(
-            source,
-            raw=raw or partial,
-            source=name,
-            encoding=encoding,
-            batch_tokens=size,
-            on_blanks=(lambda line: _say_blanks_are_dropped(name, line)) if notes else None,
-        )
-    if model.task == "dependency":
-        return conll.stream(source, source=name, encoding=encoding, batch_tokens=size)
-    known = {*model.labels, *UNKNOWN_LABELS} if partial else None
-    stream = items.stream if model.task == "multiclass" else columns.stream
-    return stream(
-        source, columns=model.columns, source=name, encoding=encoding, batch_tokens=size, known=known
-    )
-
-
-def _named(path: Path) -> str:
-    """An input for messages."""
-    return "standard input" if path == STANDARD else str(path)
-
-
-def and_given(model: Model, batch: Corpus, pairs: Constraints | None) -> Constraints:
-    """Constraints that also keep what the input says of its labels, or of its words."""
-    from mtlstruct.formats import segmented
-    from mtlstruct.structures.constraints import Constraints, cutting, keeping
-
-    if model.task == "segmentation":
-        given = cutting(segmented.stretches(batch), batch.tokens, model.labels)
-    else:
-        outputs = batch.relabelled(model.labels).outputs
-        assert outputs is not None
-        given = keeping(outputs, len(model.labels))
-    return given & (pairs or Constraints())
-
-
-def _say_blanks_are_dropped(name: str, line: int) -> None:
+def _note_blanks(name: str, line: int) -> None:
     complain(
         f"note: {name}, line {line}: blanks of the input are dropped and all words found anew "
         "(--raw keeps blanks as word boundaries)"
     )
 
 
-@contextmanager
-def _complaining(encoding: str) -> Iterator[None]:
+def _write(sink: TextIO, text: str, encoding: str) -> None:
     try:
-        yield
+        sink.write(text)
+        sink.flush()  # whoever waits at the other end of a pipe gets the answer now
     except UnicodeEncodeError as error:
         letter = error.object[error.start : error.end]
         raise MtlError(f"{encoding} has no {letter!r}, which is in the model's labels") from None
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[BinaryIO]:
-    """A file, or stdin."""
+def reading(path: Path, encoding: str) -> Iterator[Source]:
+    """Open a file, or stdin."""
+    from mtlstruct.tasks import Source
+
     if path == STANDARD:
-        yield sys.stdin.buffer
+        yield Source(sys.stdin.buffer, "standard input", encoding)
         return
     try:
         file = path.open("rb")
     except OSError as error:
         raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
     with file:
-        yield file
+        yield Source(file, str(path), encoding)
 
 
 @contextmanager
 def _writing(path: Path, encoding: str) -> Iterator[TextIO]:
-    """Text goes out in the encoding in which it came in."""
+    """Open an output for text in the encoding of the input."""
     from mtlstruct._system.atomic_write import replacing
 
     if path == STANDARD:
@@ -265,7 +175,7 @@ def _writing(path: Path, encoding: str) -> Iterator[TextIO]:
 
 @contextmanager
 def _text(binary: IO[bytes], encoding: str) -> Iterator[TextIO]:
-    """Binary as text, and left open."""
+    """Wrap binary output as text, and leave it open."""
     sink = io.TextIOWrapper(binary, encoding, newline="\n")
     try:
         yield sink

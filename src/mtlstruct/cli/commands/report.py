@@ -47,10 +47,9 @@ def report(
     highest-weighted features, sizes, and the command that made it. Figures are those of the model, of the log beside
     it and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
     """
-    from mtlstruct.evaluation.error_analysis import assess
     from mtlstruct.model.model import Model
     from mtlstruct.report.html_report import make_report
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import task_of
 
     use_threads(threads)
     check_outputs([(out, Kind.PAGE)], inputs=[model, data, log, log_beside(model)], force=force)
@@ -58,7 +57,8 @@ def report(
     trace = _trace(loaded, model, log)
     assessment = None
     if data is not None:
-        assessment = assess(loaded, scoring.read_for(loaded, data, encoding), str(data))
+        task = task_of(loaded.task)
+        assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
         if assessment.trust is not None:
             warn_uncalibrated(loaded, model)
     page = make_report(loaded, name=model.name, size=model.stat().st_size, trace=trace, assessment=assessment)

@@ -250,10 +250,10 @@ def check(
     json: JsonOption = False,
 ) -> None:
     """Look a template file over: errors, and what was hardly meant. Exit code 1 if there are errors."""
-    from mtlstruct.tasks import base as scoring
+    from mtlstruct.tasks import Form, task_of
     from mtlstruct.templates.lint import ERROR, as_dict
 
-    corpus = None if data is None else scoring.read(data, task, encoding=encoding)
+    corpus = None if data is None else task_of(task).read(data, Form(encoding))
     found = _findings(templates, dialect, corpus, task)
     errors = sum(finding.severity == ERROR for finding in found)
     if json:
@@ -294,11 +294,10 @@ def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[Facts]:
     import numpy as np
 
     from mtlstruct.features.index import encode_training
-    from mtlstruct.structures import SequenceStructure, TreeStructure
+    from mtlstruct.tasks import task_of
     from mtlstruct.templates import lint
 
-    structure = TreeStructure() if task == "dependency" else SequenceStructure(max(2, len(corpus.labels)))
-    sites = structure.sites(corpus.ptr)
+    sites = task_of(task).sites(corpus)
     places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
     _, index = encode_training(corpus, templates, sites)
     longest = int(np.diff(corpus.ptr).max(initial=0))

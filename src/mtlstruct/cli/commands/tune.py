@@ -79,12 +79,13 @@ def tune(
     """
     from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
     from mtlstruct.cli.tuning_run import Trials
+    from mtlstruct.tasks import task_of
     from mtlstruct.tuning.result_store import combinations
     from mtlstruct.tuning.study import settled
 
-    if options.task == "dependency" and valid is None:
+    if not task_of(options.task).divisible and valid is None:
         raise IncompatibleError(
-            "--task dependency: expected --valid, since encoded trees cannot be held out in part"
+            f"--task {options.task}: expected --valid, since encoded trees cannot be held out in part"
         )
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")

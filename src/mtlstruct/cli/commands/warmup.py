@@ -15,7 +15,7 @@ import typer
 from mtlstruct._numba.decorators import COMPILED, cache_folder
 from mtlstruct.errors import MtlError
 from mtlstruct.samples import recipes as demo
-from mtlstruct.templates import generate
+from mtlstruct.templates import TemplateSet, generate
 from mtlstruct.templates.presets import preset
 from mtlstruct.training.options import Method, Task
 
@@ -66,12 +66,13 @@ def _known(option: str, given: Sequence[str] | None, words: Sequence[str]) -> Se
 
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
     """Return command lines that use the kernels of a task, with their small files."""
+    from mtlstruct.tasks import task_of
     from mtlstruct.training.methods import METHODS
 
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
     templates.write_text(_templates(task), "utf-8")
-    trees = task == "dependency"
+    trees = not task_of(task).divisible
     for method in methods:
         model = place / f"{task}-{method}.mtl"
         for solver in reversed(METHODS[method].solvers):  # the model of the default solver is used below
@@ -96,10 +97,9 @@ def _run(command: Sequence[str]) -> None:
 
 def _corpus(task: str) -> str:
     lines = demo.bundled()[:LINES]
-    if task == "segmentation":
-        return "".join("  ".join(line.tokens) + "\n" for line in lines)
-    if task == "dependency":
-        return "".join(_tree(line.tokens) + "\n" for line in lines)
+    write = {"segmentation": "  ".join, "dependency": _tree}.get(task)
+    if write is not None:
+        return "".join(write(line.tokens) + "\n" for line in lines)
     return demo.column_file(lines, seed=0)
 
 
@@ -113,10 +113,10 @@ def _tree(tokens: Sequence[str]) -> str:
 
 
 def _templates(task: str) -> str:
-    if task == "dependency":
-        return preset("dependency").text()
-    if task == "segmentation":
-        return preset("cws-tp2").text()
-    if task == "multiclass":
-        return "".join(f"U{k}:%x[0,{k}]\n" for k in range(4))
-    return generate((-1, 1), range(4), bigrams=True).text()
+    templates = {
+        "sequence": generate((-1, 1), range(4), bigrams=True),
+        "segmentation": preset("cws-tp2"),
+        "dependency": preset("dependency"),
+        "multiclass": TemplateSet.parse("".join(f"U{k}:%x[0,{k}]\n" for k in range(4))),
+    }
+    return templates[task].text()

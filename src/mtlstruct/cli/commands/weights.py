@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from mtlstruct.cli.commands.predict import batches, reading
+from mtlstruct.cli.commands.predict import reading
 from mtlstruct.cli.common import EncodingOption, print_json
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
@@ -132,10 +132,11 @@ def _shares(model: Model, data: Path, encoding: str, *, labels: bool) -> list[fl
     from mtlstruct.explain.sequences import shares
     from mtlstruct.explain.trees import relation_shares
     from mtlstruct.formats.text import check_encoding
+    from mtlstruct.tasks import task_of
 
     check_encoding(encoding, data)
-    with reading(data) as source:
-        text = batches(model, source, False, data, encoding)
+    with reading(data, encoding) as source:
+        text = task_of(model.task).stream(model, source)
         found = relation_shares(model, text) if labels else shares(model, text)
     return [float(share) for share in found]
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mtlstruct._system.stateful import Keeper, Kept
+from mtlstruct._system.stateful import Keeper, Kept, State
 from mtlstruct.errors import SolverError
 from mtlstruct.objective.oracle import Hinge, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
@@ -194,16 +194,21 @@ class _Run(Kept):
 
 
 class _LineSearch(_Run):
-    """The same, with cuts made near the best point: w and part scores of that point are kept as dense arrays."""
+    """The same, with cuts made near the best point, whose w is kept as a dense array."""
 
-    kept = (*_Run.kept, "best", "best_parts", "best_squares")
+    kept = (*_Run.kept, "best", "best_squares")
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
         super().__init__(oracle, regularizer, c)
         self.best: Weights = oracle.zeros()
-        self.best_parts: Parts = oracle.score(self.best, self.mu)
+        self.best_parts = self._score_best()
         self.best_squares = np.zeros(oracle.templates)
         self.objective = self._value(self.best_squares, self.hinge)
+
+    def unpack(self, state: State) -> None:
+        """See Kept; the part scores of the best point follow from its w."""
+        super().unpack(state)
+        self.best_parts = self._score_best()
 
     def move(self, towards: float) -> None:
         """The best point on the line from the best so far to the master's w; the next cut a little beyond it."""
@@ -223,7 +228,7 @@ class _LineSearch(_Run):
             self._move_best(k)
             moved = norms(k)  # before the squares it is made from change
             self.best_squares = moved**2
-            self.best_parts = self._mixed(parts, k)
+            self.best_parts = self._score_best()
             self.objective = self._value(moved, self.oracle.hinge(self.best_parts))
         self.hinge = self.oracle.hinge(self._mixed(parts, towards))
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
@@ -240,6 +245,9 @@ class _LineSearch(_Run):
             hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
             self.objective = self._value(scale * norms, hinge)
         return self._fit(self.best, scale, converged)
+
+    def _score_best(self) -> Parts:
+        return self.oracle.score(self.best, np.ones(self.oracle.templates))
 
     def _mixed(self, parts: Parts, k: float) -> Parts:
         return self.oracle.mix(1 - k, self.best_parts, k, parts)

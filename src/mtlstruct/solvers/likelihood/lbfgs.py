@@ -1,13 +1,12 @@
 """L-BFGS: conditional random fields with a quadratic Ω, ½ Σ_j ‖w_j‖²/mu_j; plain ones have mu = 1.
 
-A pass costs one A for the part scores of the direction, forward-backward for each step that the line search tries
-(the scores of w + t·d are known by then), and one Aᵀ for the gradient.
+A trial step of the line search costs one A for the part scores, forward-backward, and one Aᵀ for the gradient. Nearly
+all passes need one trial.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,7 @@ from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Quadratic
 from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
 from mtlstruct.solvers.likelihood.problem import Descent, Small, small_bytes
-from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, dot, wolfe
-from mtlstruct.structures.base import Parts
+from mtlstruct.solvers.likelihood.quasi_newton import blend, combine, dot, wolfe
 
 
 @dataclass(frozen=True)
@@ -48,45 +46,41 @@ class LBFGS:
 
 
 class _Ridge(Descent):
-    """The part scores of the point are kept in double, since they are sums of many steps."""
-
-    kept = (*Descent.kept, "parts")
+    """Each trial step scores its own point, so nothing but x and gradients is kept between passes."""
 
     def __init__(
         self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, start: Start | None
     ) -> None:
         mu = regularizer.quadratic(oracle.templates)
         super().__init__(Small(oracle, mu, c), regularizer, mu, pairs, start)
-        self.before = self.small.vector()
-        scores = self.small.score(self.x)
-        self.parts = self._mixed(scores, 0.0, scores, np.float64)
-        self._arrive(self._likelihood(0.0, scores))
+        self.old, self.before = self.small.vector(), self.small.vector()
+        self.measure(self._look())
 
     def step(self) -> bool:
         """Along the quasi-Newton direction, as far as goes down well."""
         self.pairs.direction(self.gradient, self.towards)
-        scores = self.small.score(self.towards)
-        own, along = self._inner(self.x, self.x), self._inner(self.x, self.towards)
-        square = self._inner(self.towards, self.towards)
+        slope, length = dot(self.gradient, self.towards), float(np.sqrt(dot(self.towards, self.towards)))
+        self.old[:], self.before[:] = self.x, self.gradient
         tried: dict[float, Likelihood] = {}
 
         def phi(t: float) -> tuple[float, float]:
             tried.clear()
-            found = tried[t] = self._likelihood(t, scores)
-            rate = self.small.oracle.inner(found.counts, scores)
-            value = 0.5 * (own + t * (2 * along + t * square)) + self.c * found.total
-            return value, along + t * square + self.c * rate
+            found = tried[t] = self._go(t)
+            return self.omega() + self.c * found.total, dot(self.gradient, self.towards)
 
-        length = float(np.sqrt(dot(self.towards, self.towards)))
-        first = 1.0 if self.pairs.order else 1.0 / max(1.0, length)
-        t = wolfe(phi, self.objective, dot(self.gradient, self.towards), first)
-        if t > 0.0:
-            self._move(t, scores, tried.get(t) or self._likelihood(t, scores))
-        return t > 0.0
+        t = wolfe(phi, self.objective, slope, 1.0 if self.pairs.order else 1.0 / max(1.0, length))
+        likelihood = tried.get(t) or self._go(t)
+        if t == 0.0:
+            return False
+        self.measure(likelihood)
+        np.subtract(self.x, self.old, out=self.old)
+        np.subtract(self.gradient, self.before, out=self.before)
+        self.pairs.push(self.old, self.before)
+        return True
 
     def omega(self) -> float:
         """Half the square of h."""
-        return 0.5 * self._inner(self.x, self.x)
+        return 0.5 * float(np.sum(self.small.over(_stretched_square, self.x, self.small.stretch)))
 
     def norms(self, weights: Weights) -> NDArray[np.float64]:
         """Euclidean ones."""
@@ -100,29 +94,17 @@ class _Ridge(Descent):
         self.gain = a * self.gain + b * gain
         self.dual = max(self.dual, self.gain - 0.5 * dot(self.mixed, self.mixed))
 
-    def _move(self, t: float, scores: Parts, likelihood: Likelihood) -> None:
-        self.towards *= np.float32(t)
-        self.x += self.towards
-        self.parts = self._mixed(self.parts, t, scores, np.float64)
-        self.before[:] = self.gradient
-        self._arrive(likelihood)
-        np.subtract(self.gradient, self.before, out=self.before)
-        self.pairs.push(self.towards, self.before)
+    def _go(self, t: float) -> Likelihood:
+        """x = old + t·towards, and what is known there."""
+        combine(1.0, self.old, np.array([t]), self.towards[None], self.x)
+        return self._look()
 
-    def _arrive(self, likelihood: Likelihood) -> None:
-        self.measure(likelihood)
+    def _look(self) -> Likelihood:
+        """The likelihood at x; v and the gradient are those of x too."""
+        likelihood = self.small.oracle.likelihood(self.small.score(self.x))
+        self.small.slope(likelihood, self.v)
         self.small.over(_gradient, self.gradient, self.small.stretch, self.x, self.v)
-
-    def _likelihood(self, t: float, scores: Parts) -> Likelihood:
-        """At the part scores of the point plus t times others."""
-        return self.small.oracle.likelihood(self._mixed(self.parts, t, scores, np.float32))
-
-    def _mixed(self, parts: Parts, t: float, scores: Parts, dtype: Any) -> Parts:
-        return self.small.oracle.mix(1.0, parts, t, scores, dtype)
-
-    def _inner(self, a: Vector, b: Vector) -> float:
-        """Of h: Σ stretch²·a·b."""
-        return float(np.sum(self.small.over(_stretched_dot, a, self.small.stretch, b)))
+        return likelihood
 
 
 def best_shares(p: float, q: float, pp: float, pq: float, qq: float) -> tuple[float, float]:
@@ -155,11 +137,11 @@ def _gradient(out, stretch, x, v):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _stretched_dot(a, stretch, b):  # type: ignore[no-untyped-def]
+def _stretched_square(x, stretch):  # type: ignore[no-untyped-def]
     total = 0.0
-    for f in range(a.shape[0]):
+    for f in range(x.shape[0]):
         own = 0.0
-        for y in range(a.shape[1]):
-            own += np.float64(a[f, y]) * np.float64(b[f, y])
+        for y in range(x.shape[1]):
+            own += np.float64(x[f, y]) * np.float64(x[f, y])
         total += own * np.float64(stretch[f]) * np.float64(stretch[f])
     return total

@@ -121,6 +121,7 @@ class _Lasso(Descent):
         self.pairs.push(self.old, self.before)
 
     def _arrive(self, likelihood: Likelihood) -> None:
+        self.small.slope(likelihood, self.v)
         self.measure(likelihood)
         self.small.over(_stretched, self.gradient, self.small.stretch, self.v)
 

@@ -85,12 +85,12 @@ class Descent(Kept, ABC):
         """Changes `mixed`, `gain` and `dual` for the better, with the help of the distribution that v belongs to."""
 
     def measure(self, likelihood: Likelihood) -> None:
-        """v and both bounds at the point."""
-        self.small.slope(likelihood, self.v)
+        """Both bounds at the point, whose v is known."""
         self.objective = self.omega() + self.c * likelihood.total
         self.risk = likelihood.total / self.small.oracle.sentences
         self.trace.append(self.objective)
-        self.curvature = likelihood.curvature
+        rows, width = self.small.oracle.part_shapes()[0]
+        self.curvature = likelihood.variance / (rows * width)
         self.mix(self.c * likelihood.entropy)
 
     def _bend(self, curvature: float) -> None:

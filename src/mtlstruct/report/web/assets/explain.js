@@ -1,6 +1,6 @@
 // The page of `explain --html`: for each token the templates that speak for what was chosen, and against it.
 
-const unit = data.task === 'multiclass' ? 'item' : 'sentence';
+const unit = data.unit;
 const signed = value => `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(4)}`;
 
 /** What the colours of a drawing mean, where the input has the right tree. */

@@ -34,13 +34,13 @@ function certificate({facts}) {
 function mainScore() {
   if (!data.assessment) return null;
   const s = data.assessment.scores;
-  const name = known(s.uas) ? 'uas' : data.task === 'multiclass' || s.scored_as === 'classes' || !(s.f1 > 0) ? 'accuracy' : 'f1';
+  const name = known(s.uas) ? 'uas' : data.alone || s.scored_as === 'classes' || !(s.f1 > 0) ? 'accuracy' : 'f1';
   return tile(name.length > 3 ? name : name.toUpperCase(), percent(s[name]), `on ${data.assessment.source}`);
 }
 
 function summary() {
   const {facts, kept, labels} = main;
-  const items = data.task === 'multiclass';
+  const items = data.alone;
   const method = [facts.method, known(facts.p) && `p = ${figure(facts.p)}`, known(facts.c) && `c = ${figure(facts.c)}`].filter(Boolean).join(', ');
   return card('summary', 'Summary', 'Summary', null,
     el('dl', {class: 'tiles'},
@@ -139,7 +139,7 @@ function scores() {
   }
   const {scores: s, groups, source} = data.assessment;
   const tiles = Object.entries(NAMES).filter(([name]) => known(s[name])).map(([name, title]) => tile(title, percent(s[name])));
-  return card('scores', 'Scores', 'Scores', `On ${source}: ${whole(s.sentences)} ${data.task === 'multiclass' ? 'items' : `sentences, ${whole(s.tokens)} tokens`}. In percent.`,
+  return card('scores', 'Scores', 'Scores', `On ${source}: ${whole(s.sentences)} ${data.alone ? 'items' : `sentences, ${whole(s.tokens)} tokens`}. In percent.`,
     el('dl', {class: 'tiles few'}, tiles), el('div', {class: 'two-up'}, groups.map(group => el('div', null, el('h3', null, `${even(group) ? 'Right' : 'F1'} ${group.title}`), groupTable(group)))));
 }
 
@@ -179,7 +179,7 @@ function mistakes({names, cells, rows}) {
 function calibration() {
   const trust = data.assessment && data.assessment.trust;
   if (!trust) return null;
-  const noun = data.task === 'dependency' ? 'head' : 'label';
+  const noun = data.trees ? 'head' : 'label';
   return card('calibration', 'Calibration', 'What the probabilities are worth',
     `Of the ${noun}s that the model gives a probability, how many are right; on the line both agree. ` +
     (trust.calibrated !== false ? '' : 'This model is not calibrated: it was trained for a margin, and its probabilities are not reliable. Fit its temperature on held-out data: mtlstruct calibrate MODEL HELDOUT.'),

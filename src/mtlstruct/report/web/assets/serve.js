@@ -20,12 +20,12 @@ async function ask(path, body) {
 const TASKS = {sequence: 'labels sequences', segmentation: 'cuts text into words', dependency: 'finds dependency trees', multiclass: 'classifies items'};
 
 function expected(model) {
-  if (model.text) return model.task === 'multiclass' ? 'Type or paste items, one a line.' : 'Type or paste text, a sentence a line.';
+  if (model.text) return model.alone ? 'Type or paste items, one a line.' : 'Type or paste text, a sentence a line.';
   const names = model.columns.map(column => column.name).join(', ');
-  const whole = model.task === 'dependency' ? ' CoNLL lines are taken too.' : model.columns.length < model.width ? ` Rows with all ${model.width} columns are taken too.` : '';
-  const unit = model.task === 'multiclass' ? 'an item' : 'a token';
+  const whole = model.trees ? ' CoNLL lines are taken too.' : model.columns.length < model.width ? ` Rows with all ${model.width} columns are taken too.` : '';
+  const unit = model.alone ? 'an item' : 'a token';
   return `This model looks at ${model.columns.length} columns: ${names}. Paste column text, ${unit} a line, cells separated by blanks` +
-    `${model.task === 'multiclass' ? '' : ', a blank line between sentences'}.${whole}`;
+    `${model.alone ? '' : ', a blank line between sentences'}.${whole}`;
 }
 
 // One answer -------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ function tokenButton(word, entry, choose, before, segmenting) {
 }
 
 /** Tokens of a sentence in a row; words of segmented text stand apart. */
-function sentenceRow(sentence, task, why) {
+function sentenceRow(sentence, alone, why) {
   const starts = new Set();
   let at = 0;
   for (const word of sentence.words || []) {
@@ -65,7 +65,7 @@ function sentenceRow(sentence, task, why) {
   }
   const buttons = sentence.tokens.map((entry, t) => {
     const before = t ? sentence.tokens[t - 1].label : null;
-    const button = tokenButton(entry.cells[0], entry, chosen => why(chosen, entry, entry.cells[0]), task === 'multiclass' ? null : before, Boolean(sentence.words));
+    const button = tokenButton(entry.cells[0], entry, chosen => why(chosen, entry, entry.cells[0]), alone ? null : before, Boolean(sentence.words));
     if (starts.has(t)) button.classList.add('starts');
     return button;
   });
@@ -152,7 +152,7 @@ function build(model) {
       why.clear();
       return;
     }
-    const wanted = {[model.text ? 'text' : 'columns']: text, ...(chances.checked ? {probabilities: true} : {}), ...(model.task === 'dependency' ? {drawing: true} : {})};
+    const wanted = {[model.text ? 'text' : 'columns']: text, ...(chances.checked ? {probabilities: true} : {}), ...(model.trees ? {drawing: true} : {})};
     const began = performance.now();
     try {
       const found = await ask('v1/tag', {...wanted, explain: VOICES}).catch(error => {
@@ -169,12 +169,12 @@ function build(model) {
 
   function show(found, time) {
     why.clear();
-    const view = model.task === 'dependency' ? sentence => treeView(sentence, why.show) : sentence => sentenceRow(sentence, model.task, why.show);
+    const view = model.trees ? sentence => treeView(sentence, why.show) : sentence => sentenceRow(sentence, model.alone, why.show);
     output.replaceChildren(...found.sentences.map(view));
     drawings.replaceChildren(...found.sentences.filter(sentence => sentence.drawing).map(sentence => el('div', {class: 'scroll'}, picture(sentence.drawing))));
     drawings.hidden = !drawings.firstChild;
     const tokens = found.sentences.reduce((sum, sentence) => sum + sentence.tokens.length, 0);
-    note.textContent = `${whole(tokens)} ${model.task === 'segmentation' ? 'characters' : 'tokens'} in ${Math.max(1, Math.round(time))} ms.`;
+    note.textContent = `${whole(tokens)} ${model.characters ? 'characters' : 'tokens'} in ${Math.max(1, Math.round(time))} ms.`;
     kinds.replaceChildren(...[...tones].map(([kind]) => {
       const name = el('span', null, kind);
       name.style.setProperty('--tone', tone(kind));
@@ -196,7 +196,7 @@ function build(model) {
     el('section', {class: 'card'}, el('p', {class: 'soft small'}, expected(model)), input, problem,
       el('div', {class: 'row'}, el('button', {type: 'button', class: 'main', onclick: run}, 'Tag'), examples, model.probabilities && options)),
     drawings,
-    el('div', {class: 'split'}, el('section', {class: 'card'}, output, model.task === 'sequence' && kinds, note), why.panel),
+    el('div', {class: 'split'}, el('section', {class: 'card'}, output, !model.alone && !model.trees && !model.characters && kinds, note), why.panel),
     el('section', {class: 'card'}, el('h2', null, 'From a program'),
       el('code', {class: 'api'}, `curl -H 'Content-Type: application/json'${token ? " -H 'Authorization: Bearer TOKEN'" : ''} ${location.origin}/v1/tag -d '${example}'`),
       el('p', {class: 'soft small'}, `A request may hold many sentences. Limits: ${whole(model.limits.bytes)} bytes and ${whole(model.limits.tokens)} tokens a request, ${whole(model.limits.sentence)} tokens a sentence, ${model.limits.seconds} s.`)));

@@ -1,0 +1,110 @@
+"""One feature index for data in shards, with the numbers that one machine would give.
+
+Numbers go by first appearance, and shards follow each other as in the data. Each worker numbers what it sees on its
+own and returns what its numbers stand for: strings, pairs of numbers, counts. Here these are translated; new values
+are numbered in the order of the workers, which is that of first appearance. Each worker gets back the attributes of
+its own values: no worker sees the whole vocabulary.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.distributed.pool import Pool
+from mtlstruct.distributed.shard import Int32, Int64, LocalCounts
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.features.extraction import vocabulary_of
+from mtlstruct.features.index import FeatureIndex, number_attributes
+from mtlstruct.features.plan import Plan, make_plan
+from mtlstruct.features.shared_templates import widened
+from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
+from mtlstruct.structures.base import Structure
+from mtlstruct.templates import TemplateSet
+
+
+def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
+    """Cut a corpus into runs of sentences with about as many tokens each, in order; none is empty."""
+    goals = np.arange(1, count) * corpus.tokens // count
+    cuts = np.concatenate([[0], np.searchsorted(corpus.ptr, goals), [len(corpus)]])
+    cuts[1:-1] = np.clip(cuts[1:-1], np.arange(1, count), len(corpus) - np.arange(count - 1, 0, -1))
+    cuts = np.maximum.accumulate(cuts - np.arange(count + 1)) + np.arange(count + 1)
+    return [corpus.take(np.arange(a, b)) for a, b in itertools.pairwise(cuts.tolist())]
+
+
+def merged_outline(outlines: list[Corpus]) -> Corpus:
+    """Return the corpus that pieces make up, all without text: lengths and labels."""
+    first, width = outlines[0], len(outlines[0].columns)
+    for number, each in enumerate(outlines):
+        if len(each.columns) != width:
+            raise IncompatibleError(
+                f"all files must have the same columns: expected {width} for observations as in the first part, got "
+                f"{len(each.columns)} in part {number + 1} of {len(outlines)}"
+            )
+    labels = tuple(sorted({label for each in outlines for label in each.labels}, key=str.encode))
+    lengths = np.concatenate([np.diff(each.ptr) for each in outlines])
+    return replace(first, ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), labels=labels)
+
+
+def build_index(
+    pool: Pool, templates: TemplateSet, structure: Structure, *, min_count: int, normalize: str
+) -> tuple[FeatureIndex, list[list[Int32]]]:
+    """Return the index of all shards, and for each shard the attributes of its own values."""
+    found: list[LocalCounts] = pool.call("observe", templates, structure, normalize)
+    plan = make_plan(templates)
+    translation = _Translation(plan, found)
+    known = widened(templates, plan, (translation.vocabularies, translation.tables))
+
+    def count(r: int, size: int) -> Int64:
+        total = np.zeros(size, np.int64)
+        for number, local in zip(translation.of(r), found, strict=True):
+            total[number] += local.counts[r]  # numbers of one worker are distinct
+        return total
+
+    maps, sizes = number_attributes(templates, plan, known, count, min_count)
+    kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1]))}
+    kinds = tuple(kind_of[t.kind] for t in templates)
+    own = [
+        [np.append(maps[r][translation.of(r)[k]], np.int32(ABSENT)) for r in range(len(plan.uses))]
+        for k in range(pool.size)
+    ]
+    return FeatureIndex(templates, kinds, normalize, *known, maps, sizes), own
+
+
+class _Translation:
+    """The merged numbers of what each worker has numbered. numbers[node][k] int32: those of worker k."""
+
+    def __init__(self, plan: Plan, found: list[LocalCounts]) -> None:
+        self.plan, self.found = plan, found
+        self.numbers: list[list[Int32]] = []
+        self.vocabularies = tuple(self._merge_strings(s) for s in range(len(plan.streams)))
+        self.tables = tuple(self._merge_pairs(n) for n in range(len(plan.joins)))
+
+    def of(self, r: int) -> list[Int32]:
+        """Return the numbers of a reading's values, for each worker."""
+        node = self.plan.uses[r].node
+        if node == ABSENT:  # a line without cells has one value
+            return [np.zeros(1, np.int32)] * len(self.found)
+        return self.numbers[node]
+
+    def _merge_strings(self, s: int) -> Vocabulary:
+        marks = self.plan.marks(self.plan.streams[s])
+        every = dict.fromkeys(text for local in self.found for text in local.strings[s])
+        vocabulary = vocabulary_of(list(every), marks)
+        own = [vocabulary_of(local.strings[s], marks).strings() for local in self.found]
+        self.numbers.append([vocabulary.lookup(strings) for strings in own])
+        return vocabulary
+
+    def _merge_pairs(self, n: int) -> PairTable:
+        join = self.plan.joins[n]
+        left, right = self.numbers[join.left], self.numbers[join.stream]
+        found = [local.pairs[n] for local in self.found]
+        table, numbers = PairTable.build(
+            np.concatenate([left[k][pairs >> 32] for k, pairs in enumerate(found)]),
+            np.concatenate([right[k][pairs & 0xFFFFFFFF] for k, pairs in enumerate(found)]),
+        )
+        self.numbers.append(np.split(numbers, np.cumsum([len(pairs) for pairs in found])[:-1]))
+        return table

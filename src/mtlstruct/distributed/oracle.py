@@ -1,0 +1,167 @@
+"""The oracle over shards: solvers ask it as they ask any other.
+
+Weights go out to all workers; counts Aᵀ·z come back as one sum. Part scores stay with the workers, where they can be
+made again from the weights; here the weights stand for them. Outputs of cuts are kept here, in one byte a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._system.stateful import State
+from mtlstruct.distributed.pool import Pool, Stored
+from mtlstruct.distributed.shard import Mixed, View
+from mtlstruct.features.duplicate_columns import Columns, Merged, group
+from mtlstruct.features.index import Encoded, FeatureIndex
+from mtlstruct.linear.design import Design
+from mtlstruct.objective.oracle import Hinge, Likelihood, Oracle, Weights
+from mtlstruct.solvers.cutting_plane.bundle import Cuts
+from mtlstruct.structures.base import Parts, Structure
+
+Each = list[tuple[Any, ...]]
+
+
+class ShardedOracle(Oracle):
+    """The oracle of all data. `encoded` has the layout of the weights and the lengths of sentences, but not A.
+
+    views   the data of each worker
+    ends    int64[workers - 1]: the number of tokens before each worker but the first
+    """
+
+    def __init__(
+        self, pool: Pool, views: Sequence[View], ends: NDArray[np.int64], structure: Structure,
+        encoded: Encoded, cost: NDArray[np.float32],
+    ) -> None:  # fmt: skip
+        super().__init__(structure, encoded, np.zeros(0, np.int32), cost)
+        self.pool, self.views, self.ends = pool, views, ends
+
+    @property
+    def each(self) -> Each:
+        """What every call tells each worker first."""
+        return [(view,) for view in self.views]
+
+    def part_shapes(self) -> list[tuple[int, int]]:
+        """See Oracle: a row a token, and at least none of what sentences share."""
+        first, *rest = self.structure.widths()
+        return [(self.tokens, first), *((0, width) for width in rest)]
+
+    def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
+        """See Oracle; returns a Point. The weights may change after that."""
+        point: Any = self.pool.store((weights, scale))
+        self.pool.call("score", point, each=self.each)
+        return point  # type: ignore[no-any-return]
+
+    def mix(self, a: float, x: Parts, b: float, y: Parts) -> Parts:
+        """See Oracle; x and y are Points."""
+        return Mixed(a, x, b, y)  # type: ignore[arg-type, return-value]
+
+    def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
+        """See Oracle."""
+        totals, losses, outputs = zip(*self.pool.call("hinge", parts, scale, each=self.each), strict=True)
+        total, loss = float(np.sum(totals)), float(np.sum(losses))
+        return Hinge(total, (total - loss) / scale, loss, np.concatenate(outputs).astype(np.int32))
+
+    def likelihood(self, parts: Parts) -> Likelihood:
+        """See Oracle; the counts are a Point too."""
+        found = self.pool.call("likelihood", parts, each=self.each)
+        losses, slopes, variances = zip(*found, strict=True)
+        counts: Any = parts
+        return Likelihood(np.concatenate(losses), sum(slopes), counts, sum(variances))
+
+    def count(self, counts: Sequence[NDArray[Any]], weights: Weights) -> None:
+        """See Oracle; counts are those of a likelihood."""
+        for out, total in zip(weights, self.pool.sum("count", counts, each=self.each), strict=True):
+            out[:] = total
+
+    def cuts(self) -> ShardedCuts:
+        """Return what keeps the cuts of a bundle."""
+        return ShardedCuts(self)
+
+    @cached_property
+    def merged(self) -> Merged:
+        """See Oracle. Columns are compared by sums over all shards."""
+        found = self.pool.sum("columns", each=self.each)
+        triples = zip(found[::3], found[1::3], found[2::3], strict=True)
+        self._groups = [group(Columns(*some)) for some in triples]
+        designs = tuple(_bare(np.array([len(g.fired)]), np.zeros(0, np.int32)) for g in self._groups)
+        return Merged(
+            large=self.encoded,
+            encoded=replace(self.encoded, designs=designs),
+            number=tuple(some.number for some in self._groups),
+            fired=tuple(some.fired for some in self._groups),
+        )
+
+    def small(self) -> ShardedOracle:
+        """See Oracle."""
+        encoded, groups = self.merged.encoded, self.pool.store(self._groups)
+        views = [replace(view, groups=groups) for view in self.views]
+        return ShardedOracle(self.pool, views, self.ends, self.structure, encoded, self.cost)
+
+
+class ShardedCuts(Cuts):
+    """Cuts whose outputs are kept here and stored for the workers, each those of its own sentences."""
+
+    oracle: ShardedOracle
+
+    def __init__(self, oracle: ShardedOracle) -> None:
+        super().__init__(oracle, oracle.sentences)
+        self._stored: list[list[Stored]] = []
+
+    def unpack(self, state: State) -> None:
+        """See Kept."""
+        super().unpack(state)
+        self._stored = [self._store(outputs) for outputs in self.outputs]
+
+    def add(self, outputs: NDArray[np.int32]) -> None:
+        """See Cuts."""
+        super().add(outputs)
+        self._stored.append(self._store(self.outputs[-1]))
+
+    def select(self, kept: NDArray[np.int64]) -> None:
+        """See Cuts."""
+        super().select(kept)
+        self._stored = [self._stored[r] for r in kept]
+
+    def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
+        """See Cuts."""
+        found = self.oracle.pool.sum("combine", self.sentences, alpha, each=self._each())
+        for out, total in zip(weights, found, strict=True):
+            out[:] = total
+
+    def products(self, p: Weights) -> NDArray[np.float64]:
+        """See Cuts."""
+        pool = self.oracle.pool
+        (total,) = pool.sum("products", self.sentences, pool.store(p), each=self._each())
+        return total
+
+    def _store(self, outputs: NDArray[Any]) -> list[Stored]:
+        return [self.oracle.pool.store(piece) for piece in np.split(outputs, self.oracle.ends)]
+
+    def _each(self) -> Each:
+        return [(view, [cut[k] for cut in self._stored]) for k, view in enumerate(self.oracle.views)]
+
+
+def layout(index: FeatureIndex, structure: Structure, ptr: NDArray[np.int64]) -> Encoded:
+    """Return the layout of the weights of an index, without any A."""
+    sites = structure.sites(np.array([0, 1], np.int64))
+    kinds = tuple(site.kind for site in sites)
+    templates = [np.flatnonzero([kind == own for kind in index.kinds]).astype(np.int32) for own in kinds]
+    designs = tuple(_bare(index.sizes[some], some) for some in templates)
+    return Encoded(kinds, designs, (None,) * len(kinds), ptr, len(index.templates))
+
+
+def _bare(sizes: NDArray[np.int64], templates: NDArray[np.int32]) -> Design:
+    return Design(
+        ids=np.zeros(0, np.int32),
+        ptr=np.zeros(1, np.int64),
+        blocks=templates,
+        values=np.zeros(0, np.float32),
+        block_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        templates=templates,
+    )

@@ -1,0 +1,89 @@
+"""Label sequences: column files, a token a line and its label last, a blank line after each sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Sequence as List
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import FormatError
+from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
+from mtlstruct.formats import columns, text
+from mtlstruct.model.lattice import Outputs
+from mtlstruct.model.model import Model
+from mtlstruct.tasks.base import Form, Note, Task, Wanted, Words
+
+UNKNOWN_LABELS = ("_", "?")
+"""What stands for a label that is to be found, unless the model has a label of that name."""
+
+Side = tuple[Corpus, list[str]]
+"""A text and its labels."""
+
+
+class Sequence(Task):
+    """A label for each token of a sentence, scored as chunks where labels mark chunks."""
+
+    alone = False
+
+    def read_file(self, path: Path | text.Part, form: Form) -> Corpus:
+        names = [str(number) for number in range(form.columns)]
+        return columns.read(path, encoding=form.encoding, names=names, alone=self.alone)
+
+    def _stream(
+        self, model: Model, lines: BinaryIO, wanted: Wanted, note: Note, how: dict[str, Any]
+    ) -> Iterator[Corpus]:
+        known = {*model.labels, *UNKNOWN_LABELS} if wanted.partial else None
+        return columns.stream(lines, columns=model.columns, known=known, alone=self.alone, **how)
+
+    def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
+        return columns.blocks(batch, cells)
+
+    def note(self, corpus: Corpus) -> str | None:
+        if not _are_trees(corpus):
+            return None
+        return "the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
+
+    def score(self, gold: Corpus, outputs: Outputs, labels: List[str], *_: object) -> Scores:
+        theirs, ours = _gold_labels(gold), text.named(outputs, labels)
+        return self._compared((gold, theirs), (gold, ours), (*labels, *gold.labels), "prediction")
+
+    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
+        right, ours = (self.read_file(path, Form(encoding)) for path in (gold, predicted))
+        _check_same_words(right, ours, gold, predicted, encoding)
+        sides = (right, _gold_labels(right)), (ours, _gold_labels(ours))
+        return self._compared(*sides, (*right.labels, *ours.labels), str(predicted))
+
+    def _compared(self, gold: Side, predicted: Side, labels: List[str], source: str) -> Scores:
+        return sequence_scores(by_sentence(*gold), by_sentence(*predicted), labels, source=source)
+
+
+def _gold_labels(corpus: Corpus) -> list[str]:
+    assert corpus.outputs is not None
+    return text.named(corpus.outputs, corpus.labels)
+
+
+def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:
+    """Raise an error unless the first cells agree, token by token."""
+    token = different(right, ours)
+    if token is not None:
+        cells = [corpus.columns[0].cells()[token] for corpus in (right, ours)]
+        lines = text.tidy(text.load(predicted, encoding))
+        line = [number for number, line in enumerate(lines, 1) if line][token]
+        problem = f"expected {cells[0]!r} in the first column as in {gold}, got {cells[1]!r}"
+        raise FormatError(predicted, line, problem)
+
+
+def different(right: Corpus, ours: Corpus) -> int | None:
+    """Return the first token whose first cell is another in both texts."""
+    pairs = zip(right.columns[0].cells(), ours.columns[0].cells(), strict=False)
+    return next((token for token, (a, b) in enumerate(pairs) if a != b), None)
+
+
+def _are_trees(corpus: Corpus) -> bool:
+    """Return whether a column file has ten columns, tokens numbered from 1, and heads in the seventh."""
+    if len(corpus.columns) != 9:
+        return False
+    ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings
+    return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
