@@ -5,6 +5,7 @@ import pytest
 from numba import njit
 
 from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 
 
 def from_python(kernel):
@@ -16,12 +17,12 @@ def from_python(kernel):
 def keep_books(oracle, c, passes=6):
     """Visits, with the checks that every dual state has to pass; returns the dual values."""
     V, N = oracle.zeros(), np.zeros(oracle.templates)
-    state = oracle.dual(V, N)
+    state = dual_state(oracle, V, N)
     mu = np.random.default_rng(2).dirichlet(np.ones(oracle.templates))
     loss, values = 0.0, [0.0]
     for k in range(passes):
         spans = state.active() if k % 3 == 2 else state.spans(np.arange(oracle.sentences), k)
-        loss += state.visit(spans, mu, c, 5, 1e-7).loss
+        loss += state.update(spans, mu, c, 5, 1e-7).loss
         values.append(c * loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     assert values[-1] > 0

@@ -12,6 +12,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import Coordinate, Stop
 from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES, dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -23,13 +24,12 @@ NORMS = [BlockL1Squared(), L2(), PBlock(1.5), Mixed(2.0), GroupLasso()]
 class PlainSequence(SequenceStructure):
     """Sequences without a dual state of their own."""
 
-    dual = dual_memory = None
-
 
 class PlainItems(MulticlassStructure):
     """Items without one."""
 
-    dual = dual_memory = None
+
+DUAL_STATES[PlainSequence] = DUAL_STATES[PlainItems] = CachedDual
 
 
 def silent(record):
@@ -44,7 +44,7 @@ def make_oracle(data, structure=PlainSequence, templates=TEMPLATES, loss=None):
 
 def test_it_is_taken_where_a_structure_has_none():
     oracle = make_oracle(random_corpus(np.random.default_rng(0)))
-    assert isinstance(oracle.dual(oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
+    assert isinstance(dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
 
 
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
@@ -92,11 +92,11 @@ def test_it_meets_the_structures_own_dual(own, plain, data, templates, regulariz
 
 def test_outputs_that_lost_their_mass_are_forgotten():
     oracle = make_oracle(random_corpus(np.random.default_rng(6), 30, 8, 6))
-    state = oracle.dual(oracle.zeros(), np.zeros(oracle.templates))
+    state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
     rng = np.random.default_rng(7)
     for _ in range(20):
         mu = rng.dirichlet(np.ones(oracle.templates))
-        state.visit(state.spans(rng.permutation(oracle.sentences), 0), mu, 1.0, 5, 1e-6)
+        state.update(state.spans(rng.permutation(oracle.sentences), 0), mu, 1.0, 5, 1e-6)
     for outputs, mass in zip(state.outputs, state.mass, strict=True):
         assert mass.sum() == pytest.approx(1)
         assert len(outputs) == len(mass)

@@ -11,6 +11,7 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.solvers.coordinate_ascent.sequence import block_update as sequence_visit
 from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
 from mtlstruct.solvers.coordinate_ascent.sequence import pairwise_step as sequence_steps
@@ -30,7 +31,7 @@ def setting(seed, templates=BARE, min_count=1, **sizes):
     encoded, _ = encode_training(data, templates, structure.sites(data.ptr), min_count=min_count)
     oracle = Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
-    return oracle, V, N, oracle.dual(V, N)
+    return oracle, V, N, dual_state(oracle, V, N)
 
 
 def dense(state):
@@ -61,7 +62,7 @@ def test_visits_raise_the_dual_and_keep_the_books(templates, c):
     mu = np.random.default_rng(2).dirichlet(np.ones(oracle.templates))
     loss, values = 0.0, [0.0]
     for _ in range(6):
-        visits = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, c, 5, 1e-6)
+        visits = state.update(state.spans(np.arange(oracle.sentences), 0), mu, c, 5, 1e-6)
         loss += visits.loss
         values.append(c * loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
@@ -80,7 +81,7 @@ def test_many_visits_close_the_gap_for_fixed_weights(templates):
     oracle, _, _, state = setting(3, templates)
     mu = np.full(oracle.templates, 1 / oracle.templates)
     for _ in range(200):
-        visits = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
+        visits = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
     assert visits.gaps.sum() < 1e-3
 
 
@@ -108,7 +109,7 @@ def test_active_spans_cover_what_has_left_gold():
     oracle, _, _, state = setting(4)
     assert len(state.active()) == 0
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
+    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
     loose = np.flatnonzero(np.abs(state.counts()[0]).max(axis=1) > 1e-5)
     covered = np.concatenate([np.arange(a, b) for a, b, _ in state.active()])
     assert set(loose) <= set(covered)
@@ -119,9 +120,9 @@ def test_active_spans_cover_what_has_left_gold():
 def test_visiting_active_spans_raises_the_dual_too():
     oracle, _, N, state = setting(5, OBSERVED)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    loss = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 2.0, 2, 1e-4).loss
+    loss = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 2.0, 2, 1e-4).loss
     before = 2.0 * loss - 0.5 * float(mu @ N)
-    loss += state.visit(state.active(), mu, 2.0, 5, 1e-6).loss
+    loss += state.update(state.active(), mu, 2.0, 5, 1e-6).loss
     assert 2.0 * loss - 0.5 * float(mu @ N) >= before - 1e-4
     check_flow(state, oracle.encoded.ptr)
 
@@ -135,7 +136,7 @@ def test_long_sentences_are_visited_in_pieces(monkeypatch):
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss, values = 0.0, [0.0]
     for shift in range(12):
-        loss += state.visit(state.spans(np.arange(3), 3 * shift), mu, 1.0, 5, 1e-6).loss
+        loss += state.update(state.spans(np.arange(3), 3 * shift), mu, 1.0, 5, 1e-6).loss
         values.append(loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     check_flow(state, oracle.encoded.ptr)
@@ -145,7 +146,7 @@ def test_long_sentences_are_visited_in_pieces(monkeypatch):
 def test_repair_makes_an_exact_flow_again():
     oracle, _, _, state = setting(7)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
+    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
     before = dense(state)
     mass = state.flow.mass
     mass *= 1 + 1e-3 * np.random.default_rng(0).random(mass.shape).astype(np.float32)
@@ -162,10 +163,10 @@ def test_hundreds_of_labels_take_no_more_room():
     encoded, _ = encode_training(data, BARE, structure.sites(data.ptr))
     oracle = Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
-    state = oracle.dual(V, N)
+    state = dual_state(oracle, V, N)
     mu = np.full(oracle.templates, 1 / oracle.templates)
     gaps = [
-        state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-6).gaps.sum()
+        state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-6).gaps.sum()
         for _ in range(20)
     ]
     assert gaps[-1] < 0.2 * gaps[0]
@@ -197,21 +198,7 @@ def test_ragged_and_real_valued_rows(real):
     mu = rng.dirichlet(np.ones(oracle.templates))
     loss, dual_values = 0.0, [0.0]
     for _ in range(5):
-        loss += state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-6).loss
+        loss += state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-6).loss
         dual_values.append(loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(dual_values) >= -1e-4 * max(dual_values))
     np.testing.assert_allclose(rebuilt(oracle, state, 1.0)[1], N, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_a_share_of_the_way_back_is_a_mean_of_two_flows(share):
-    oracle, _, _, state = setting(4)
-    spans, mu = state.spans(np.arange(oracle.sentences), 0), np.ones(oracle.templates)
-    state.visit(spans, mu, 0.3, 5, 1e-6)
-    before, then = state.remembered(), dense(state)
-    state.visit(spans, 3 * mu, 2.0, 5, 1e-6)
-    now = dense(state)
-    assert not np.array_equal(now, then)
-    state.approach(before, share)
-    check_flow(state, oracle.encoded.ptr)
-    np.testing.assert_allclose(dense(state), (1 - share) * now + share * then, atol=1e-6)

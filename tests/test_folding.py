@@ -11,9 +11,9 @@ from naive import random_corpus
 from mtlstruct.linear import design as linear
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.linear.singletons import fold, squares
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import BlockL1Squared
 from mtlstruct.solvers import Stop
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -87,7 +87,10 @@ def test_training_gives_the_same_bits(words, monkeypatch):
     options = Options(c=1.0, max_iter=3)
     folded = train(corpus, templates, options, lambda _: False)
     calls = []
-    monkeypatch.setattr(Oracle, "folded", lambda self, spare: calls.append(spare) or self)
+    monkeypatch.setattr(
+        "mtlstruct.training.train.with_shared_singletons",
+        lambda oracle, overwrite: calls.append(overwrite) or oracle,
+    )
     whole = train(corpus, templates, options, lambda _: False)
     assert calls == [True]
     assert folded.fit.objective == whole.fit.objective
@@ -112,14 +115,16 @@ def test_lists_of_labels_are_not_folded(words, seen):
     options = Options(c=1.0, label_support=seen)
     material = encode(corpus, templates, options)
     oracle = oracle_of(corpus, material.structure, material.encoded, options)
-    assert (oracle.folded(spare=False) is oracle) == (seen == "seen")
+    assert (with_shared_singletons(oracle, overwrite=False) is oracle) == (seen == "seen")
 
 
 def test_the_learner_certifies_on_folded_weights(words):
     corpus, templates = words
     options = Options(c=1.0)
     material = encode(corpus, templates, options)
-    oracle = oracle_of(corpus, material.structure, material.encoded, options).folded(spare=False)
+    oracle = with_shared_singletons(
+        oracle_of(corpus, material.structure, material.encoded, options), overwrite=False
+    )
     fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, lambda _: False)
     assert fit.converged
     assert fit.gap <= 0.01

@@ -19,6 +19,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES, dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
@@ -216,7 +217,8 @@ def test_quoted_names_are_met_to_the_letter():
 class PlainSequence(SequenceStructure):
     """Sequences without a dual state of their own."""
 
-    dual = dual_memory = None
+
+DUAL_STATES[PlainSequence] = CachedDual
 
 
 @pytest.mark.jitless
@@ -229,7 +231,7 @@ def test_duals_keep_their_books(structure, several):
         made = PlainSequence(3)
         encoded, _ = encode_training(data, templates_of(data), made.sites(data.ptr))
         oracle = Oracle(made, encoded, data.outputs, Hamming().table(data.labels))
-        assert isinstance(oracle.dual(oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
+        assert isinstance(dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
     else:
         oracle = oracle_of(several, structure, 3, count=20)
     assert oracle.encoded.designs[0].slotwise != several

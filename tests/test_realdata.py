@@ -21,6 +21,8 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.base import active_templates
+from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.tasks import TASKS, task_of
 from mtlstruct.templates import TemplateSet, preset
@@ -275,8 +277,9 @@ def test_parts_of_speech_of_words_that_stand_alone():
 
 def test_cached_outputs_reach_the_objective_of_edge_marginals():
     class Plain(SequenceStructure):
-        dual = dual_memory = None
+        """Sequences without a dual state of their own."""
 
+    DUAL_STATES[Plain] = CachedDual
     corpus = head(ner("esp", "train"), 200)
     fits = []
     for structure in (SequenceStructure(len(corpus.labels)), Plain(len(corpus.labels))):

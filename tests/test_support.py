@@ -13,6 +13,7 @@ from mtlstruct.objective.losses import Free, Hamming
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -120,9 +121,9 @@ def test_visits_raise_the_dual_and_keep_the_books(case, c):
 def test_many_visits_close_the_gap_for_fixed_weights(case):
     _, some = pair(4, **CHANGES[case])
     V, N = some.zeros(), np.zeros(some.templates)
-    state, mu = some.dual(V, N), np.full(some.templates, 1 / some.templates)
+    state, mu = dual_state(some, V, N), np.full(some.templates, 1 / some.templates)
     for _ in range(300):
-        visits = state.visit(state.spans(np.arange(some.sentences), 0), mu, 1.0, 10, 1e-7)
+        visits = state.update(state.spans(np.arange(some.sentences), 0), mu, 1.0, 10, 1e-7)
     assert visits.gaps.sum() < 1e-2
 
 

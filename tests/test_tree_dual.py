@@ -8,6 +8,7 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.coordinate_ascent import tree_dual
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.structures import ProjectiveTree, TreeStructure
 from mtlstruct.structures.tree import arc_starts
 
@@ -15,7 +16,7 @@ from mtlstruct.structures.tree import arc_starts
 def setting(seed, structure=None, **sizes):
     oracle = tree_oracle(np.random.default_rng(seed), structure or TreeStructure(), **sizes)
     V, N = oracle.zeros(), np.zeros(oracle.templates)
-    return oracle, V, N, oracle.dual(V, N)
+    return oracle, V, N, dual_state(oracle, V, N)
 
 
 def check_forest(state):
@@ -48,7 +49,7 @@ def test_visits_raise_the_dual_and_keep_the_books(structure, c):
     loss, values = 0.0, [0.0]
     for turn in range(8):
         spans = state.active() if turn % 3 == 1 else state.spans(np.arange(oracle.sentences), 0)
-        loss += state.visit(spans, mu, c, 5, 1e-6).loss
+        loss += state.update(spans, mu, c, 5, 1e-6).loss
         values.append(c * loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     assert values[-1] > 0
@@ -63,7 +64,7 @@ def test_many_visits_close_the_gap_for_fixed_weights():
     oracle, _, _, state = setting(3)
     mu = np.full(oracle.templates, 1 / oracle.templates)
     for _ in range(150):
-        visits = state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
+        visits = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
     assert visits.gaps.sum() < 1e-3
 
 
@@ -71,11 +72,11 @@ def test_active_spans_are_what_has_left_gold_and_are_not_searched():
     oracle, _, _, state = setting(4, sentences=20, longest=8)
     assert len(state.active()) == 0
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
+    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
     spans, kept = state.active(), state.forest.kept.copy()
     assert spans[:, 2].tolist() == np.flatnonzero(state.forest.mass[:, 0] < 1).tolist()
     assert len(spans)
-    state.visit(spans, mu, 1.0, 5, 1e-6)
+    state.update(spans, mu, 1.0, 5, 1e-6)
     assert np.all(state.forest.kept == kept)
 
 
@@ -85,7 +86,7 @@ def test_a_full_cache_makes_room(monkeypatch):
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss = 0.0
     for _ in range(40):
-        loss += state.visit(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6).loss
+        loss += state.update(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6).loss
     check_forest(state)
     _, squares, fresh = rebuilt(oracle, state, 5.0)
     np.testing.assert_allclose(squares, N, rtol=1e-3, atol=1e-3)
@@ -95,7 +96,7 @@ def test_a_full_cache_makes_room(monkeypatch):
 def test_repair_makes_mass_sum_to_one():
     oracle, _, _, state = setting(6)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.visit(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
+    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
     state.forest.mass[:] *= 1.001
     state.repair()
     check_forest(state)
@@ -106,7 +107,7 @@ def test_real_values_are_refused():
     design = oracle.encoded.designs[0]
     object.__setattr__(design, "values", np.ones(int(design.ptr[-1]), np.float32))
     with pytest.raises(IncompatibleError, match="fire or do not"):
-        oracle.dual(V, N)
+        dual_state(oracle, V, N)
 
 
 def objective(oracle, weights, scale, regularizer, c):

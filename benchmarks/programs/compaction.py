@@ -18,6 +18,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.features.pruning import compact
 from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import blocks_of, stacked
 from mtlstruct.training.options import Options
@@ -29,7 +30,9 @@ def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Mode
     material = encode(corpus, templates, options)
     trained = train(corpus, templates, options, lambda record: False, dataset=material)
     index, structure = material.index, material.structure
-    encoded = oracle_of(corpus, structure, material.encoded, options).folded(spare=False).encoded
+    encoded = with_shared_singletons(
+        oracle_of(corpus, structure, material.encoded, options), overwrite=False
+    ).encoded
     blocks = blocks_of(encoded, trained.fit, structure)
     full, live = compact(index, [np.ones(len(block.kept), bool) for block in blocks])
     kept = {j: (blocks[j].scale * blocks[j].table[blocks[j].which]).astype(np.float32) for j in live}

@@ -19,7 +19,12 @@ from mtlstruct._system import threads
 from mtlstruct.cli import rates
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
+<<<<<<< HEAD
 from mtlstruct.tasks import TASKS
+=======
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
+from mtlstruct.tasks import base as scoring
+>>>>>>> wave-duals
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of
@@ -86,7 +91,7 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
     text, tagger = TASKS["sequence"].read(Path(test)), Model.load(Path(model))
     return {
         "encode": seconds,
-        "certificate": certificate(oracle.folded(spare=False)),
+        "certificate": certificate(with_shared_singletons(oracle, overwrite=False)),
         "likelihood": likelihood(oracle),
         "predict": rates._best(lambda: tagger.predict(text), OFTEN)[0],
         "copy": copy(int(count)),

@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,6 @@ from mtlstruct.model.lattice import Lattice, Marginals, Ranked
 from mtlstruct.structures import STRUCTURES, MulticlassStructure, Structure, TreeStructure, structures_of
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
-
-if TYPE_CHECKING:
-    from mtlstruct.report.web import Page
 
 FORMAT = "mtlstruct model"
 VERSION = 2
@@ -298,7 +295,7 @@ class Model:
         log: str | Path | None = None,
         data: Corpus | None = None,
         source: str = "held-out data",
-    ) -> Page:
+    ) -> Any:
         """A page about the model, to be saved or shown in a notebook: see `mtlstruct report`.
 
         log      what training has left beside the model, for convergence and the command

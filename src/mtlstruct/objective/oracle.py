@@ -26,7 +26,7 @@ from mtlstruct.linear.row_updates import (
     score_rows,
     squared_norm_of_rows,
 )
-from mtlstruct.structures.base import DualState, Parts, RowCounts, Structure, Triplets
+from mtlstruct.structures.base import Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
 """For each kind an array [attributes + 1, width ≥ parts], or [features + 1, 1] where attributes have features with
@@ -290,13 +290,6 @@ class Oracle:
         """T, over all sentences."""
         return int(self.encoded.ptr[-1])
 
-    def folded(self, spare: bool) -> Oracle:
-        """The same with folded weights, if the structure's dual state knows them; overwrites what can be spared."""
-        first, *rest = self.encoded.designs
-        if not (getattr(self.structure, "folds", False) and first.foldable):
-            return self
-        return replace(self, encoded=replace(self.encoded, designs=(first.folded(spare), *rest)))
-
     def small(self) -> Oracle:
         """The same in merged attributes."""
         return replace(self, encoded=self.merged.encoded)
@@ -305,29 +298,3 @@ class Oracle:
     def merged(self) -> Merged:
         """The same data with attributes that fire at the same sites made one; made when first asked for."""
         return merge(self.encoded)
-
-    def dual(self, V: Weights, N: NDArray[np.float64]) -> DualState:
-        """A dual state working on V and its squared norms N: the structure's own, or the one that serves all."""
-        from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
-
-        make = getattr(self.structure, "dual", None) or CachedDual
-        state: DualState = make(_Problem(self.structure, self.encoded, self.gold, self.cost, V, N))
-        return state
-
-
-def dual_memory(structure: Structure, tokens: int) -> int:
-    """Bytes that the dual state of a structure takes."""
-    from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
-
-    own = getattr(structure, "dual_memory", None)
-    return int(own(tokens)) if own else CachedDual.memory(tokens)
-
-
-@dataclass
-class _Problem:
-    structure: Any
-    encoded: Any
-    gold: NDArray[np.int32]
-    cost: NDArray[np.float32]
-    V: Weights
-    N: NDArray[np.float64]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,65 +53,6 @@ class RowCounts:
     def add_to(self, table: NDArray[np.floating]) -> None:
         """table[row] += count."""
         table[self.row] += self.count
-
-
-class DualProblem(Protocol):
-    """What a dual state works on: data, gold, the cost table, and V with its squared norms N."""
-
-    structure: Any
-    encoded: Any
-    gold: NDArray[np.int32]
-    cost: NDArray[np.float32]
-    V: list[NDArray[Any]]
-    N: NDArray[np.float64]
-
-
-@dataclass
-class Visits:
-    """What came of visits: the gap of each span before it, and the change of the loss."""
-
-    gaps: NDArray[np.float64]
-    loss: float
-
-
-class DualState(Protocol):
-    """The dual variables of all sentences, one distribution over outputs each, gold to begin with.
-
-    A span is a row (start, stop, sentence, ...) of tokens that are visited together; what else a row holds is the
-    state's own business. Visits keep V = c·Aᵀ(expected parts − gold's) and N of the problem up to date.
-    """
-
-    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Spans [k, ≥ 3] that cover these sentences, in order; `shift` varies where a long one may be cut."""
-        ...
-
-    def active(self) -> NDArray[np.int64]:
-        """Spans of what has mass off gold."""
-        ...
-
-    def visit(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
-    ) -> Visits:
-        """Raises the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
-        ...
-
-    def repair(self) -> None:
-        """Makes the distributions exact again, where rounding has crept in."""
-        ...
-
-    def counts(self) -> tuple[NDArray[Any], ...]:
-        """Parts of (dual − gold), for each kind floats [rows, parts]."""
-        ...
-
-    def loss(self, counts: NDArray[Any]) -> float:
-        """The expected loss of the dual; `counts` are those of the first kind."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -222,17 +163,6 @@ class Structure(Protocol):
         For each kind the rows that sentences first:last use, summed where they share one; and their log Z.
         Optional: a structure that cannot sum over its outputs leaves it out.
         """
-        ...
-
-    def dual(self, problem: DualProblem) -> DualState:
-        """The structure's own dual state for the coordinate learner.
-
-        Optional: without it the outputs that decoding finds are kept and weighed (structures/cached_dual.py).
-        """
-        ...
-
-    def dual_memory(self, tokens: int) -> int:
-        """Bytes that the own dual state takes; a structure has both or neither."""
         ...
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.structures.base import DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.base import Parts, RowCounts, Sites, Triplets
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import Rows, SequenceStructure
 
@@ -66,12 +66,6 @@ class MulticlassStructure(SequenceStructure):
             )
         nodes, edges = self._linked((parts[0][:, : self.labels],), ptr)[0]
         return super().restrict((nodes, edges), ptr, constraints)[:1]
-
-    def dual(self, problem: DualProblem) -> DualState:
-        """The dual of sequences without edge features."""
-        from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual
-
-        return ItemDual(problem)
 
     def _linked(self, parts: Parts, ptr: NDArray[np.int64]) -> tuple[Parts, Rows]:
         """Parts and rows of sequences whose edges score nothing."""

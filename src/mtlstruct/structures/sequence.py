@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import FORBIDDEN, DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.base import FORBIDDEN, Parts, RowCounts, Sites, Triplets
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.forward_backward import marginals
 from mtlstruct.structures.nbest import nbest
@@ -35,7 +35,6 @@ class SequenceStructure:
 
     labels: int
     name: ClassVar[str] = "sequence"
-    folds: ClassVar[bool] = True
 
     def widths(self) -> tuple[int, ...]:
         """A label at a node, a pair of labels at an edge."""
@@ -181,18 +180,6 @@ class SequenceStructure:
                 nodes[tokens] = np.where(may, nodes[tokens], FORBIDDEN)
             edges = np.where(constraints.pairs[:L, :L].ravel(), edges, FORBIDDEN)
         return nodes, edges
-
-    def dual(self, problem: DualProblem) -> DualState:
-        """Edge marginals and the segment-wise visit."""
-        from mtlstruct.solvers.coordinate_ascent.sequence.dual import SequenceDual
-
-        return SequenceDual(problem)
-
-    def dual_memory(self, tokens: int) -> int:
-        """The flow."""
-        from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import flow_bytes
-
-        return flow_bytes(tokens)
 
     def _edges(self, outputs: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
         tokens = self.sites(ptr)[1].tokens

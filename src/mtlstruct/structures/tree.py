@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.structures.base import DualProblem, DualState, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.base import Parts, RowCounts, Sites, Triplets
 from mtlstruct.structures.tree_decoding import best_trees
 from mtlstruct.structures.tree_marginals import marginals
 
@@ -127,18 +127,6 @@ class TreeStructure:
         return marginals(
             parts, ptr, span, first_row, log_partition, scale, gold, self.projective, self.single_root
         )
-
-    def dual_memory(self, tokens: int) -> int:
-        """The trees, and three numbers for each, in sentences of six tokens."""
-        from mtlstruct.solvers.coordinate_ascent.tree_dual import ROOM
-
-        return tokens * ROOM * 8
-
-    def dual(self, problem: DualProblem) -> DualState:
-        """Cached trees and pairwise steps between them."""
-        from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
-
-        return TreeDual(problem)
 
 
 class ProjectiveTree(TreeStructure):

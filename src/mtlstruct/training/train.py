@@ -24,6 +24,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Fit, Learner, Start, check_needs
 from mtlstruct.solvers import Watch as Callback
 from mtlstruct.solvers.base import NOTHING
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, left_out, observed_attributes
@@ -164,7 +165,7 @@ def train(
     made = encode(corpus, templates, options) if dataset is None else dataset
     oracle = oracle_of(corpus, made.structure, made.encoded, options)
     if solver_of(options.method, options.solver) == "coordinate":
-        oracle = oracle.folded(spare=dataset is None)
+        oracle = with_shared_singletons(oracle, overwrite=dataset is None)
     index, summary = made.index, summarize(made, oracle, options)
     structure, outline = made.structure, oracle.encoded.outline()
     del made

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept, State
 from mtlstruct.linear.row_updates import add_scaled_rows, score_rows
-from mtlstruct.structures.base import DualProblem, Triplets, Visits
+from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
+from mtlstruct.structures.base import Triplets
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -89,11 +90,11 @@ class CachedDual(Kept):
         spans[:, 3] = 0
         return spans
 
-    def visit(
+    def update(
         self, spans: Ints, mu: Floats, c: float, rounds: int, tolerance: float, enough: float = 0.0
-    ) -> Visits:
+    ) -> BlockUpdates:
         """Take steps on each sentence in turn, until its gap is below tolerance or `enough` of what it was."""
-        found = Visits(np.zeros(len(spans)), 0.0)
+        found = BlockUpdates(np.zeros(len(spans)), 0.0)
         for k, (i, search) in enumerate(spans[:, 2:].tolist()):
             for _ in range(rounds):
                 least = max(tolerance, enough * found.gaps[k])

@@ -1,26 +1,26 @@
-"""A run of the coordinate learner: its cycles of passes, bounds and certificate, wherever the sentences are.
+"""A run of the coordinate solver: cycles of passes, template weights, bounds and certificate.
 
-A cycle is a full pass, then working-set and gap-sampled ones (coordinate.py says what these are). Who has the
-sentences, one machine or many, visits them in `_pass`, rebuilds V from their dual variables in `_rebuild`, and
-keeps V, N and the loss up to date; everything else is the same for all and is here.
+A cycle is a full pass, then working-set and gap-sampled passes (solver.py). Bounds follow at its end.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept
-from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import Fit, Record, Stop, active_templates, check_finite, relative
+from mtlstruct.solvers.coordinate_ascent.block_sampler import FULL, GAP_SAMPLED, WORKING_SET, BlockSampler
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 
-FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
+MAX_STEPS = 5
+"""Pairwise steps in one block update, at most."""
 
 HOPE = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
@@ -111,10 +111,9 @@ class TemplateWeights(Kept):
         return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
 
 
-class Ascent(Kept, ABC):
-    """The state of one run: N, mu, the loss, and what is known of the bounds.
+class Run(Kept):
+    """The state of one run: dual variables, V, N, mu, the loss, and what is known of the bounds.
 
-    V, N        V is only good after a certificate where sentences lie elsewhere
     left        what is still to be done of the present cycle, in order
     bounds      those of the last cycle, and whether they are proved
     hope        how many times the gap asked for the estimate may be when a certificate is tried, at small c
@@ -122,14 +121,17 @@ class Ascent(Kept, ABC):
 
     kept: ClassVar[tuple[str, ...]] = (
         *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified", "hope"),
+        *("V", "state", "sampler"),
     )
 
-    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop) -> None:
+    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
         self.oracle, self.regularizer, self.c, self.stop = oracle, regularizer, c, stop
         self.C = c * oracle.sentences
         self.drop = stop.drop if regularizer.sparse else 0.0
-        self.V: Weights = []
+        self.V = oracle.zeros()
         self.N = np.zeros(oracle.templates)
+        self.state: Any = dual_state(oracle, self.V, self.N)
+        self.sampler = BlockSampler(self.state, oracle.sentences, seed)
         self.mu = TemplateWeights(regularizer, oracle.templates)
         self.loss = 0.0
         self.bound = 0.0
@@ -187,15 +189,30 @@ class Ascent(Kept, ABC):
             self._certify()
         return self._fit(self.bounds, self._reached())
 
-    # ------------------------------------------------------------ where the sentences are
+    # ------------------------------------------------------------ passes
 
-    @abstractmethod
     def _pass(self, kind: str) -> float:
-        """Visits sentences, with mu following; the sum of the gaps that are known, each measured before its visit."""
+        """Update blocks, and mu between them. Return the sum of gaps, each measured before its update."""
+        spans = self.sampler.choose(kind)
+        gaps = np.zeros(len(spans))
+        every = max(25, len(spans) // UPDATES)
+        for k in range(0, len(spans), every):
+            some = spans[k : k + every]
+            updates = self.state.update(some, self.mu.mu, self.c, MAX_STEPS, self.tolerance, self.enough)
+            gaps[k : k + every] = updates.gaps
+            self.loss += updates.loss
+            if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
+                self.mu.follow(self.N)
+        self.sampler.record(kind, spans, gaps, self.tolerance)
+        return self.sampler.total
 
-    @abstractmethod
     def _rebuild(self) -> None:
-        """V, N and the loss from the dual state: what rounding has done is undone."""
+        """Recompute V, N and the loss from the dual variables, without rounding errors."""
+        self.state.repair()
+        node, *rest = self.state.counts()
+        self.loss = self.state.loss(node)
+        self.oracle.count([self.c * z for z in (node, *rest)], self.V)
+        self.N[:] = self.oracle.squared_norms(self.V)
 
     # ------------------------------------------------------------ a cycle
 

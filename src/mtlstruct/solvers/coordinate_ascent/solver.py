@@ -23,10 +23,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from mtlstruct._system.stateful import Keeper
-from mtlstruct.objective.oracle import Oracle, dual_memory
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
-from mtlstruct.solvers.coordinate_ascent.local_run import OwnAscent
+from mtlstruct.solvers.coordinate_ascent.duals import dual_class
+from mtlstruct.solvers.coordinate_ascent.run import Run
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class Coordinate:
 
     def memory(self, oracle: Oracle) -> int:
         """Return the bytes of V, the dual state and the part scores."""
-        return table_bytes(oracle) + dual_memory(oracle.structure, oracle.tokens) + score_bytes(oracle)
+        state = dual_class(oracle.structure).memory(oracle.tokens)
+        return int(table_bytes(oracle) + state + score_bytes(oracle))
 
     def fit(
         self,
@@ -51,7 +53,7 @@ class Coordinate:
         keep: Keeper = NOTHING,
     ) -> Fit:
         """Run cycles of passes until the certified gap is small enough."""
-        run = OwnAscent(oracle, regularizer, c, self.stop, self.seed)
+        run = Run(oracle, regularizer, c, self.stop, self.seed)
         if start is not None:
             run.begin(start.mu)
         keep.begin(run)

@@ -8,11 +8,14 @@ A tree that has had no mass for a while is forgotten.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
     Arcs,
     Forest,
@@ -23,7 +26,6 @@ from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
     premultiply,
     score_arcs,
 )
-from mtlstruct.structures.base import DualProblem, Visits
 from mtlstruct.structures.tree import arc_starts
 from mtlstruct.structures.tree_decoding import best_trees
 
@@ -39,6 +41,12 @@ class TreeDual(Kept):
     """Trees with mass for all sentences, and the operations the coordinate learner asks of a dual state."""
 
     kept = ("forest",)
+    shares_singletons: ClassVar[bool] = False
+
+    @staticmethod
+    def memory(tokens: int) -> int:
+        """Return the bytes of the trees, and three numbers for each, in sentences of six tokens."""
+        return tokens * ROOM * 8
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem
@@ -64,7 +72,7 @@ class TreeDual(Kept):
         spans[:, 3] = 0
         return spans
 
-    def visit(
+    def update(
         self,
         spans: NDArray[np.int64],
         mu: NDArray[np.float64],
@@ -72,7 +80,7 @@ class TreeDual(Kept):
         rounds: int,
         tolerance: float,
         enough: float = 0.0,
-    ) -> Visits:
+    ) -> BlockUpdates:
         """Improves the dual of each span's sentence in turn, until its gap is below tolerance or `enough` of it."""
         premultiply(self.design.block_ptr, self.design.templates, self.primal.V, mu, self.primal.product)
         wrong = float(self.problem.cost[0, 1])
@@ -85,7 +93,7 @@ class TreeDual(Kept):
                 float(tolerance), float(enough),
             )  # fmt: skip
             loss += change
-        return Visits(gaps, loss)
+        return BlockUpdates(gaps, loss)
 
     def _search(self, sentence: int, wrong: float) -> NDArray[np.int32]:
         """The most violated tree of a sentence; leaves its arc scores in the scratch."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import LOOKAHEAD, Design, padded, prefetch
 from mtlstruct.linear.label_support import NEAR, lists
+from mtlstruct.solvers.coordinate_ascent.dual_state import DualProblem
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
 from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import (
     DEAD,
@@ -33,7 +34,6 @@ from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import (
     edge_scores,
     improve,
 )
-from mtlstruct.structures.base import DualProblem
 
 
 def update_spans(

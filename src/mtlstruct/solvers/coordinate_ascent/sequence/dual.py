@@ -12,17 +12,17 @@ whose mass has left gold is visited without the rest.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept
 from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
 from mtlstruct.solvers.coordinate_ascent.sequence.block_update import update_spans
-from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow
+from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow, flow_bytes
 from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import Step
-from mtlstruct.structures.base import DualProblem, Visits
 from mtlstruct.structures.sequence import SequenceStructure
 
 LONGEST = 400
@@ -33,6 +33,12 @@ class SequenceDual(Kept):
     """Edge marginals of all sentences, and the operations the coordinate learner asks of a dual state."""
 
     kept = ("flow",)
+    shares_singletons: ClassVar[bool] = True
+
+    @staticmethod
+    def memory(tokens: int) -> int:
+        """Return the bytes that the edge marginals of so many tokens take."""
+        return flow_bytes(tokens)
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem
@@ -59,7 +65,7 @@ class SequenceDual(Kept):
         """Runs of tokens with mass off gold, as spans."""
         return _runs(self.flow.loose(self.problem.gold), self.starts, self.problem.encoded.ptr)
 
-    def visit(
+    def update(
         self,
         spans: NDArray[np.int64],
         mu: NDArray[np.float64],
@@ -67,18 +73,12 @@ class SequenceDual(Kept):
         rounds: int,
         tolerance: float,
         enough: float = 0.0,
-    ) -> Visits:
+    ) -> BlockUpdates:
         """Improves the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
         step = Step(float(c), int(rounds), float(tolerance), float(enough))
-        return Visits(*update_spans(spans, self.starts, self.problem, self.flow, self.edge_row, mu, step))
-
-    def remembered(self) -> Flow:
-        """The dual variables as they are now, for `approach`."""
-        return self.flow.copied()
-
-    def approach(self, before: Flow, share: float) -> None:
-        """Goes a share of the way to what was remembered; V, N and the loss are the caller's business."""
-        self.flow.approach(before, share)
+        return BlockUpdates(
+            *update_spans(spans, self.starts, self.problem, self.flow, self.edge_row, mu, step)
+        )
 
     def repair(self) -> None:
         """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""

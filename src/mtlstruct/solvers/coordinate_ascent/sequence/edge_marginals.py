@@ -82,15 +82,6 @@ class Flow:
         self.head = np.pad(self.head, more)
         self.mass = np.pad(self.mass, more)
 
-    def copied(self) -> Flow:
-        """The same, to go back towards."""
-        return Flow(self.count.copy(), self.tail.copy(), self.head.copy(), self.mass.copy())
-
-    def approach(self, other: Flow, share: float) -> None:
-        """Goes a share of the way to another flow of the same sentences: a mean of two flows is one."""
-        self.make_room(int(other.count.max(initial=0)))
-        _approach(*self.arrays, *other.arrays, np.float32(share))
-
     def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The tokens whose mass has left gold."""
         found = np.zeros(len(gold), np.bool_)
@@ -116,25 +107,6 @@ class Flow:
 
 
 # ---------------------------------------------------------------- kernels
-
-
-@kernel
-def _approach(count, tail, head, mass, count_to, tail_to, head_to, mass_to, share):  # type: ignore[no-untyped-def]
-    for t in range(len(count)):
-        own = count[t]
-        for k in range(own):
-            mass[t, k] *= np.float32(1) - share
-        for e in range(count_to[t]):
-            at = own
-            for k in range(own):
-                if tail[t, k] == tail_to[t, e] and head[t, k] == head_to[t, e]:
-                    at = k
-                    break
-            if at == own:
-                at = count[t]
-                tail[t, at], head[t, at], mass[t, at] = tail_to[t, e], head_to[t, e], np.float32(0)
-                count[t] += 1
-            mass[t, at] += share * mass_to[t, e]
 
 
 @kernel

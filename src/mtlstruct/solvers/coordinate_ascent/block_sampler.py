@@ -1,4 +1,4 @@
-"""Passes of block updates over sentences that are in this process, and the choice of blocks for a pass.
+"""The choice of blocks for each pass: shrinking, working set and gap sampling.
 
 A block is a sentence, or a span of one (`DualState.spans`). Full passes shrink: a sentence whose gap was below the
 tolerance is left out of the next 1, 3, 7, 15 full passes. Working-set passes update the spans whose dual variables
@@ -13,13 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Kept
-from mtlstruct.objective.oracle import Oracle
-from mtlstruct.objective.regularizers import Regularizer
-from mtlstruct.solvers.base import Stop
-from mtlstruct.solvers.coordinate_ascent.run import FULL, GAP_SAMPLED, UPDATES, WORKING_SET, Ascent
 
-MAX_STEPS = 5
-"""Pairwise steps in one block update, at most."""
+FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
 SAMPLED_GAP = 4.0
 """Spans with more than this many times the mean gap are in a gap-sampled pass."""
@@ -80,36 +75,3 @@ class BlockSampler(Kept):
     def total(self) -> float:
         """The sum of the gaps of sentences, as far as they are known."""
         return float(self.gaps[np.isfinite(self.gaps)].sum())
-
-
-class OwnAscent(Ascent):
-    """A run over sentences that are in this process."""
-
-    kept = (*Ascent.kept, "V", "state", "sampler")
-
-    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
-        super().__init__(oracle, regularizer, c, stop)
-        self.V = oracle.zeros()
-        self.state: Any = oracle.dual(self.V, self.N)
-        self.sampler = BlockSampler(self.state, oracle.sentences, seed)
-
-    def _pass(self, kind: str) -> float:
-        spans = self.sampler.choose(kind)
-        gaps = np.zeros(len(spans))
-        every = max(25, len(spans) // UPDATES)
-        for k in range(0, len(spans), every):
-            some = spans[k : k + every]
-            visits = self.state.visit(some, self.mu.mu, self.c, MAX_STEPS, self.tolerance, self.enough)
-            gaps[k : k + every] = visits.gaps
-            self.loss += visits.loss
-            if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
-                self.mu.follow(self.N)
-        self.sampler.record(kind, spans, gaps, self.tolerance)
-        return self.sampler.total
-
-    def _rebuild(self) -> None:
-        self.state.repair()
-        node, *rest = self.state.counts()
-        self.loss = self.state.loss(node)
-        self.oracle.count([self.c * z for z in (node, *rest)], self.V)
-        self.N[:] = self.oracle.squared_norms(self.V)
