@@ -20,7 +20,7 @@ from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.methods import exponent, recipe
+from mtlstruct.training.methods import exponent, method_spec
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Cell, Store
 
@@ -87,7 +87,7 @@ def settled(settings: Sequence[Options]) -> list[Options]:
 
 
 def _settle(options: Options) -> Options:
-    if recipe(options.method).p is None:
+    if method_spec(options.method).p is None:
         return replace(options, p=None)
     p = exponent(options.method, options.p)
     if options.method == "pmtl" and p == 1:
