@@ -18,13 +18,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
+from mtlstruct._system.folder_lock import locked
 from mtlstruct.cli.common import to_json
 from mtlstruct.cli.errors import Terminated, complain
 from mtlstruct.cli.progress import Progress
 from mtlstruct.cli.runlog import RunLog
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.checkpoints import SUFFIX, Checkpoint
-from mtlstruct.tuning.result_store import Store
 
 STAGES = ("training", "refit", "labels")
 """The trainings of a run. Other files in its folder are not ours, whatever their names end in."""
@@ -41,7 +41,7 @@ class CheckpointDir:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """The time of a run: nobody else works here, and a run that ends well leaves no checkpoint."""
-        with Store(self.path).locked():
+        with locked(self.path):
             for name in STAGES:
                 for half in self.path.glob(f".{name}{SUFFIX}.*.part"):  # somebody was killed while writing it
                     half.unlink(missing_ok=True)
