@@ -18,12 +18,12 @@ from types import FrameType
 from typing import Any, Self
 
 from mtlstruct._system.digest import to_json
+from mtlstruct._system.folder_lock import locked
 from mtlstruct.cli.errors import Terminated, complain
 from mtlstruct.cli.progress import Progress
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.checkpoints import SUFFIX, Checkpoint
 from mtlstruct.training.run_log import RunLog
-from mtlstruct.tuning.result_store import Store
 
 STAGES = ("training", "labels")
 """The trainings of a run. Other files in the folder are left alone, whatever their names end in."""
@@ -40,7 +40,7 @@ class CheckpointDir:
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Lock the folder for a run; a run that ends well leaves no checkpoint."""
-        with Store(self.path).locked():
+        with locked(self.path):
             for name in STAGES:
                 for half in self.path.glob(f".{name}{SUFFIX}.*.part"):  # a run was killed while writing it
                     half.unlink(missing_ok=True)

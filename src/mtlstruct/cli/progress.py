@@ -1,4 +1,4 @@
-"""What a person sees while a model is trained: on a terminal one line that lives, elsewhere a line a pass.
+"""What a person sees while models are trained: on a terminal one line that lives, elsewhere a line a change.
 
 Nothing here can end a run: if nobody reads stderr any more, training goes on.
 """
@@ -6,6 +6,7 @@ Nothing here can end a run: if nobody reads stderr any more, training goes on.
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from mtlstruct.solvers import Record, Stop
+    from mtlstruct.tuning.runner import Outcome
+    from mtlstruct.tuning.study import Trial
 
 LOOK_BACK = 6
 """Passes from which the speed of the gap is taken."""
@@ -154,6 +157,51 @@ class Progress:
             f"{record.gap:.2%}  objective {figure(record.objective)}  risk {record.risk:.3g}  "
             f"active {record.active}/{self.templates}"
         )
+
+
+class GridProgress:
+    """The trainings of a grid: how many are done, which failed, how long the rest will take."""
+
+    def __init__(
+        self, name: Callable[[Trial], str], headline: Callable[[dict[str, Any]], str], *, quiet: bool
+    ) -> None:
+        self.name, self.headline = name, headline
+        self.total = self.done = 0
+        self.jobs = 1
+        self.took: list[float] = []
+        self.failed: list[tuple[Trial, str]] = []
+        self.began = self.last = time.perf_counter()
+        self.screen = screen(self.line, quiet=quiet)
+
+    def see(self, outcome: Outcome) -> None:
+        """A training has ended."""
+        self.done += 1
+        self.last = time.perf_counter()
+        name = self.name(outcome.trial)
+        if outcome.failure is None:
+            self.took.append(outcome.result["seconds"])
+            self.screen.say(f"{name}: {self.headline(outcome.result)}")
+        else:
+            self.failed.append((outcome.trial, outcome.failure))
+            self.screen.say(f"{name}: failed: {outcome.failure}")
+            if outcome.trace:
+                self.screen.say(outcome.trace.rstrip())
+        self.screen.tick()
+
+    def line(self) -> str:
+        """The state of the grid."""
+        now = time.perf_counter()
+        failed = f", {len(self.failed)} of them failed" if self.failed else ""
+        left = self._left(now)
+        coming = "" if left is None else f", {clock(left)} left"
+        return f"{self.done} of {self.total} done{failed}  {clock(now - self.began)}{coming}"
+
+    def _left(self, now: float) -> float | None:
+        """Return the seconds left if the rest takes as long as those that are done; long ones come first."""
+        if not self.took or self.done == self.total:
+            return None
+        coming = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
+        return max(0.0, coming - (now - self.last))
 
 
 def figure(value: float) -> str:

@@ -74,8 +74,8 @@ def tune(
     """Try options on data that training has not seen, and say which are best.
 
     Every combination of -c, -p and --method is trained and scored, in parallel, on data encoded once. Each
-    result is a JSON file in DIR: the same command goes on where an earlier one was interrupted. Exit code 1 if
-    a training failed; the others are not lost.
+    result is a line of DIR/results.jsonl: the same command goes on where an earlier one was interrupted. Exit
+    code 1 if a training failed; the others are not lost.
     """
     from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
     from mtlstruct.cli.tuning_run import Trials
