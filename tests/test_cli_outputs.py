@@ -258,6 +258,15 @@ def test_the_default_picture_of_tune_is_guarded(run: Run, place: Path) -> None:
     assert [path.name for path in Path("study").iterdir()] == ["tune.png"]
 
 
+def test_results_are_not_appended_to_another_file(run: Run, place: Path) -> None:
+    Path("study").mkdir()
+    Path("study/results.jsonl").write_text("notes\n")
+    got = run("tune", "a.tpl", "train.txt", "--out", "study")
+    assert got.code == 2
+    assert "study/results.jsonl: expected a new file or results of earlier trainings" in got.err
+    assert Path("study/results.jsonl").read_text() == "notes\n"
+
+
 @pytest.mark.parametrize("command", [cli.run, reproduction.run])
 def test_a_folder_with_other_files_is_not_written_to(
     place: Path, command: Callable[[list[str]], int], capsys: pytest.CaptureFixture[str]

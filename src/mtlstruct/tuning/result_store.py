@@ -78,17 +78,25 @@ class Store:
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the complete lines of a file; a file that does not exist has none."""
+    """Yield the complete lines of a file; a file that does not exist has none.
+
+    Raise an error for a file that holds something else: results would be appended to it.
+    """
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
         return
     except OSError as error:
         raise MtlError(f"{path}: cannot be read: {error.strerror or error}") from None
-    for text in lines:
-        try:
-            line = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys():
-            yield line
+    found = [line for line in map(_line, lines) if line is not None]
+    if not found and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
+        raise MtlError(f"{path}: expected a new file or results of earlier trainings, got something else")
+    yield from found
+
+
+def _line(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys() else None
