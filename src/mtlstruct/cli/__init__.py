@@ -1,4 +1,4 @@
-"""The command line. One file a command group: parse arguments, call, print.
+"""The command line: one module per command group in `commands`, and what commands share.
 
 The module of a command is imported when the command runs, so it may import what it needs at the top: `--help`
 does not wait for numba, and `predict` loads neither a solver nor scipy.
@@ -7,6 +7,9 @@ Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done · 1 the answer is no (`score --min`), or part of the work failed (`tune`) · 2 bad usage or bad
 input, one sentence on stderr · 3 a fault of ours · 130 interrupted · 143 terminated. What is raised ends in `run`.
+
+May import: every package.
+Start reading at `commands.train`, `training_run` and `errors`.
 """
 
 from __future__ import annotations

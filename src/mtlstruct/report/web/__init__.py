@@ -2,6 +2,9 @@
 
 Scripts draw everything from the data by DOM calls, never by markup made of text, so nothing of a user's data can
 become markup. A policy in the page allows exactly these styles and scripts, and no connection to anywhere.
+
+May import: what `report` may.
+Start reading at `Page`.
 """
 
 from __future__ import annotations
