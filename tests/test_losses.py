@@ -118,13 +118,13 @@ def test_asymmetric_losses_are_certified_by_enumeration(structure, c, loss, regu
     assert max(f.dual for f in fits) <= min(f.objective for f in fits) * (1 + 1e-6)
 
 
-def test_a_costly_label_is_missed_less_often():
-    words = ["a"] * 10 + ["b"] * 5
-    data = corpus([[(word,)] for word in words], [["L0"]] * 4 + [["L1"]] * 11)
-    missed = []
-    for weight in (1.0, 20.0):
-        options = Options(task="multiclass", loss_weights=(("L0", weight),), gap=1e-3)
-        model = train(data, TemplateSet.parse("U0:%x[0,0]"), options).model
+def test_a_costly_label_has_the_larger_margin_and_wins_between_two():
+    data = corpus([[("a", "x")]] * 3 + [[("y", "b")]] * 3, [["L0"]] * 3 + [["L1"]] * 3)
+    between = corpus([[("a", "b")]], [["L0"]])
+    found = []
+    for weight in (0.05, 20.0):
+        options = Options(task="multiclass", method="svm", loss_weights=(("L0", weight),), c=100.0)
+        model = train(data, TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]"), options).model
         assert model.facts["loss_weights"] == {"L0": weight}
-        missed.append(int(np.sum(model.predict(data)[:4] != 0)))
-    assert missed == [4, 0]
+        found += [model.labels[y] for y in model.predict(between)]
+    assert found == ["L1", "L0"]
