@@ -100,11 +100,7 @@ class SequenceStructure:
         return totals
 
     def indicator(
-        self,
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Rows,
-        ptr: NDArray[np.int64],
+        self, outputs: NDArray[np.int32], against: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]
     ) -> tuple[Triplets, ...]:
         """Labels where the two differ, and pairs where either end differs (summed where edges share a row)."""
         tokens = np.flatnonzero(outputs != against)

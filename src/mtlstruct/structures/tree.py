@@ -93,11 +93,7 @@ class TreeStructure:
         return np.add.reduceat(each, ptr[:-1]) if len(each) else np.zeros(0)
 
     def indicator(
-        self,
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Rows,
-        ptr: NDArray[np.int64],
+        self, outputs: NDArray[np.int32], against: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]
     ) -> tuple[Triplets, ...]:
         """The arcs of tokens whose heads differ."""
         tokens = np.flatnonzero(outputs != against)

@@ -26,11 +26,7 @@ Int64 = NDArray[np.int64]
 
 
 def encode_trees(
-    corpus: Corpus,
-    templates: TemplateSet,
-    *,
-    min_count: int = 1,
-    normalize: str = "none",
+    corpus: Corpus, templates: TemplateSet, *, min_count: int = 1, normalize: str = "none"
 ) -> tuple[Encoded, ArcIndex]:
     """Build the index from the arcs of gold trees and encode all arcs by it."""
     _check_kinds(templates)
