@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from duals import on_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, expansions, random_corpus
 
-from mtlstruct._system import threads
 from mtlstruct.errors import TemplateError
 from mtlstruct.features.index import encode_training
 from mtlstruct.features.plan import make_plan
@@ -134,10 +134,5 @@ def test_normalisation_is_for_looking_up_only():
 
 def test_bits_do_not_depend_on_threads():
     data = random_corpus(np.random.default_rng(7), 40, 8, 20)
-    results = []
-    for count in (1, 2, 4):
-        threads.set_threads(count)
-        encoded, _ = encode(data, WORDS)
-        results.append(encoded.designs[0].ids.tobytes())
-    threads.set_threads(None)
+    results = on_threads((1, 2, 4), lambda: encode(data, WORDS)[0].designs[0].ids.tobytes())
     assert len(set(results)) == 1

@@ -22,10 +22,8 @@ from mtlstruct.training.train import encode, oracle_of, train
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[-1,0]/%x[0,0]/%x[1,0]\nB\n")
 
 
-@pytest.fixture
-def words():
-    """Sentences in which most triples, many pairs and some words are seen once."""
-    return random_corpus(np.random.default_rng(3), sentences=30, longest=9, words=25, labels=3), TEMPLATES
+CORPUS = random_corpus(np.random.default_rng(3), sentences=30, longest=9, words=25, labels=3)
+"""Sentences in which most triples, many pairs and some words are seen once."""
 
 
 @st.composite
@@ -82,16 +80,15 @@ def test_numbers():
     assert found.null == 4
 
 
-def test_training_gives_the_same_bits(words, monkeypatch):
-    corpus, templates = words
+def test_training_gives_the_same_bits(monkeypatch):
     options = Options(c=1.0, max_iter=3)
-    folded = train(corpus, templates, options, lambda _: False)
+    folded = train(CORPUS, TEMPLATES, options)
     calls = []
     monkeypatch.setattr(
         "mtlstruct.training.train.with_shared_singletons",
         lambda oracle, overwrite: calls.append(overwrite) or oracle,
     )
-    whole = train(corpus, templates, options, lambda _: False)
+    whole = train(CORPUS, TEMPLATES, options)
     assert calls == [True]
     assert folded.fit.objective == whole.fit.objective
     assert folded.weights == whole.weights
@@ -100,30 +97,26 @@ def test_training_gives_the_same_bits(words, monkeypatch):
         assert np.array_equal(ours, theirs)
 
 
-def test_what_is_not_spared_is_left_as_it_was(words):
-    corpus, templates = words
-    options = Options(c=1.0)
-    material = encode(corpus, templates, options)
+def test_what_is_not_spared_is_left_as_it_was():
+    material = encode(CORPUS, TEMPLATES, Options(c=1.0))
     before = material.encoded.designs[0].ids.copy()
-    train(corpus, templates, Options(c=1.0, max_iter=1), lambda _: False, dataset=material)
+    train(CORPUS, TEMPLATES, Options(c=1.0, max_iter=1), dataset=material)
     assert np.array_equal(before, material.encoded.designs[0].ids)
 
 
 @pytest.mark.parametrize("seen", ["seen", "all"])
-def test_lists_of_labels_are_not_folded(words, seen):
-    corpus, templates = words
+def test_lists_of_labels_are_not_folded(seen):
     options = Options(c=1.0, label_support=seen)
-    material = encode(corpus, templates, options)
-    oracle = oracle_of(corpus, material.structure, material.encoded, options)
+    material = encode(CORPUS, TEMPLATES, options)
+    oracle = oracle_of(CORPUS, material.structure, material.encoded, options)
     assert (with_shared_singletons(oracle, overwrite=False) is oracle) == (seen == "seen")
 
 
-def test_the_learner_certifies_on_folded_weights(words):
-    corpus, templates = words
+def test_the_learner_certifies_on_folded_weights():
     options = Options(c=1.0)
-    material = encode(corpus, templates, options)
+    material = encode(CORPUS, TEMPLATES, options)
     oracle = with_shared_singletons(
-        oracle_of(corpus, material.structure, material.encoded, options), overwrite=False
+        oracle_of(CORPUS, material.structure, material.encoded, options), overwrite=False
     )
     fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, lambda _: False)
     assert fit.converged

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from duals import on_threads
 from naive import count, random_corpus, score
 
-from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import merge
 from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import LOOKAHEAD, Design
@@ -93,12 +93,9 @@ def test_scores_and_counts_of_the_small_problem_equal_their_loops(real, workers)
     z = rng.normal(size=(small.rows, 3)).astype(np.float32)
     z[::3] = 0
     out, counted = np.zeros((small.rows, 4), np.float32), np.zeros_like(weights)
-    threads.set_threads(workers)
-    try:
-        fast_score(small, weights, np.zeros(0), out)
-        fast_count(small, z, counted)
-    finally:
-        threads.set_threads(None)
+    on_threads(
+        [workers], lambda: (fast_score(small, weights, np.zeros(0), out), fast_count(small, z, counted))
+    )
     np.testing.assert_allclose(out, dense(small) @ weights[:-1], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(counted[:-1, :3], dense(small).T @ z, rtol=1e-4, atol=1e-5)
 
