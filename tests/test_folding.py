@@ -59,14 +59,12 @@ def test_folded_weights_are_those_of_all_attributes(design, width):
     assert np.array_equal(whole[:-1][fires], folded[small.fold.number[:-1][fires]])
     assert np.array_equal(whole[:-1][fires], small.rows_of(folded, np.flatnonzero(fires)))
     m = len(design.templates)
-    norms = [
-        linear.squared_norms([some], [table], m) for some, table in zip((design, small), tables, strict=True)
-    ]
-    assert np.array_equal(*norms)
     scale = random.normal(size=m)
-    scores = [np.zeros((design.rows, width), np.float32) for _ in tables]
+    norms, scores = [], [np.zeros((design.rows, width), np.float32) for _ in tables]
     for some, table, out in zip((design, small), tables, scores, strict=True):
+        norms.append(linear.squared_norms([some], [table], m))
         linear.score(some, table, scale, out)
+    assert np.array_equal(*norms)
     assert np.array_equal(*scores)
     assert small.features(width) == design.features(width)
 
@@ -126,11 +124,9 @@ def test_the_learner_certifies_on_folded_weights():
 def test_squares_do_not_depend_on_the_order_of_rows_or_on_empty_ones():
     """A fold has attributes in another order, and some that never fire, yet the bits of its own training."""
     random = np.random.default_rng(3)
-    weights = (random.normal(size=(5000, 16)) * 10.0 ** random.integers(-4, 5, size=(5000, 1))).astype(
-        np.float32
-    )
+    sizes = 10.0 ** random.integers(-4, 5, size=(5000, 1))
+    weights = (random.normal(size=(5000, 16)) * sizes).astype(np.float32)
     more = np.concatenate([weights, np.zeros((700, 16), np.float32)])[random.permutation(5700)]
     assert squares(weights) == squares(more) == squares(weights, random.permutation(5000).astype(np.int32))
-    assert squares(weights) == pytest.approx(
-        math.fsum(np.square(weights, dtype=np.float64).ravel()), rel=1e-14
-    )
+    exact = math.fsum(np.square(weights, dtype=np.float64).ravel())
+    assert squares(weights) == pytest.approx(exact, rel=1e-14)
