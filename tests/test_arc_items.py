@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from naive import Arc, expand_arc
+from naive import Arc, column, expand_arc
 from test_arcs import SITE, corpora, corpus_of
 
-from mtlstruct.corpus import Column
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.model.model import Model
@@ -82,20 +81,13 @@ WORDS = [
 RELATIONS = ["subject", "root", "object", "root", "object"]
 
 
-def column(cells):
-    strings = list(dict.fromkeys(cells))
-    return Column(np.array([strings.index(cell) for cell in cells], np.int32), strings)
-
-
 @pytest.fixture(scope="module")
 def parser():
     corpus = corpus_of(WORDS)
     options = Options(task="dependency", c=10.0)
     heads = TemplateSet.parse("A:%x[h,pos]/%x[m,pos]\nA:%x[h,form]/%x[m,form]/%direction[h,m]")
-    trees = train(corpus, heads, options, lambda record: False)
-    labels = train_labels(
-        corpus, column(RELATIONS), preset("dependency-labels"), options, lambda record: False
-    )
+    trees = train(corpus, heads, options)
+    labels = train_labels(corpus, column(RELATIONS), preset("dependency-labels"), options)
     assert labels.fit.converged
     return corpus, replace(trees.model, relations=labels.model)
 
@@ -126,31 +118,25 @@ def test_labels_depend_on_the_head(parser):
 def test_one_relation_is_nothing_to_learn(parser):
     corpus, model = parser
     with pytest.raises(IncompatibleError, match="one relation only"):
-        train_labels(
-            corpus,
-            column(["_"] * 5),
-            preset("dependency-labels"),
-            Options(task="dependency"),
-            lambda r: False,
-        )
+        train_labels(corpus, column(["_"] * 5), preset("dependency-labels"), Options(task="dependency"))
     with pytest.raises(IncompatibleError, match="trained without them"):
         replace(model, relations=None).relate(corpus, corpus.outputs)
 
 
 @pytest.mark.parametrize(
-    "spoiled", ["a stage of a stage", "a stage of labels", "other columns", "another task"]
-)
-def test_a_second_stage_that_does_not_fit_is_refused(parser, tmp_path, monkeypatch, spoiled):
-    _, model = parser
-    second = model.relations
-    broken = {
-        "a stage of a stage": lambda: replace(model, relations=replace(second, relations=second)),
-        "a stage of labels": lambda: replace(second, relations=second),
-        "other columns": lambda: replace(
+    "spoil",
+    [
+        lambda model, second: replace(model, relations=replace(second, relations=second)),
+        lambda model, second: replace(second, relations=second),
+        lambda model, second: replace(
             model, relations=replace(second, facts=second.facts | {"columns": 999})
         ),
-        "another task": lambda: replace(model, relations=model),
-    }[spoiled]()
+        lambda model, second: replace(model, relations=model),
+    ],
+    ids=["stage of a stage", "stage of labels", "other columns", "another task"],
+)
+def test_a_second_stage_that_does_not_fit_is_refused(parser, tmp_path, spoil):
+    broken = spoil(parser[1], parser[1].relations)
     assert "relations" in _header(broken)
     broken.save(tmp_path / "broken.mtl")
     with pytest.raises(ModelFileError, match="damaged"):

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from duals import on_threads
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from naive import Arc, expand_arc
+from naive import Arc, column, expand_arc
 
-from mtlstruct._system import threads
-from mtlstruct.corpus import Column, Corpus
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError, TemplateError
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.pruning import compact
@@ -54,12 +54,9 @@ def corpus_of(sentences):
     """Sentences of (form, pos, feats, head)."""
     rows = [row for sentence in sentences for row in sentence]
     cells = [(form, "_", pos[:1], pos, feats) for form, pos, feats, _ in rows]
-    columns = []
-    for column in zip(*cells, strict=True):
-        strings = list(dict.fromkeys(column))
-        columns.append(Column(np.array([strings.index(c) for c in column], np.int32), strings))
     ptr = np.cumsum([0, *map(len, sentences)]).astype(np.int64)
-    return Corpus(tuple(columns), ptr, np.array([row[3] for row in rows], np.int32), names=NAMES)
+    columns = tuple(column(some) for some in zip(*cells, strict=True))
+    return Corpus(columns, ptr, np.array([row[3] for row in rows], np.int32), names=NAMES)
 
 
 @st.composite
@@ -80,10 +77,15 @@ def corpora(draw, most=4):
     return corpus_of(sentences)
 
 
+def some_templates(fewest=1):
+    lines = st.lists(st.sampled_from(LINES), min_size=fewest, max_size=6)
+    return lines.map(lambda some: TemplateSet.parse("\n".join(some)).resolved(NAMES))
+
+
 def all_arcs(corpus):
     """(row, head, modifier, sentence, gold?) of every arc that is not a word's to itself, in row order."""
     row = 0
-    for i, (start, stop) in enumerate(zip(corpus.ptr[:-1].tolist(), corpus.ptr[1:].tolist(), strict=True)):
+    for i, (start, stop) in enumerate(pairwise(corpus.ptr.tolist())):
         for m in range(1, stop - start + 1):
             for h in range(stop - start + 1):
                 if h != m:
@@ -158,9 +160,8 @@ def check_rows(encoded, index, corpus, templates, features):
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), st.lists(st.sampled_from(LINES), min_size=1, max_size=5), st.integers(1, 2))
-def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, min_count):
-    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+@given(corpora(), some_templates(), st.integers(1, 2))
+def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, templates, min_count):
     encoded, index = encode_trees(corpus, templates, min_count=min_count)
     features = naive_features(corpus, templates, min_count=min_count)
     assert index.merged.sizes.tolist() == [len(f) for f in features]
@@ -168,9 +169,8 @@ def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, lines, min_count)
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(3), st.lists(st.sampled_from(LINES), min_size=2, max_size=6))
-def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, lines):
-    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+@given(corpora(3), some_templates(2))
+def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, templates):
     merged = encode_trees(corpus, templates)[1].merged
     features = naive_features(corpus, templates)
     telling = [columns_of(corpus, t, f) for t, f in zip(templates, features, strict=True)]
@@ -185,9 +185,8 @@ def test_templates_that_bring_nothing_are_those_that_a_tree_cannot_tell(corpus, 
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
-def test_other_text_scores_by_what_was_seen(corpus, other, lines, seed):
-    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+@given(corpora(), corpora(2), some_templates(), st.integers(0, 99))
+def test_other_text_scores_by_what_was_seen(corpus, other, templates, seed):
     _, index = encode_trees(corpus, templates)
     features = naive_features(corpus, templates)
     encoded = index.encode(other, ())
@@ -211,16 +210,13 @@ def test_any_number_of_threads_gives_the_same_bits():
         for n in rng.integers(1, 25, 60).tolist()
     ]
     corpus = corpus_of(sentences)
-    found = []
-    try:
-        for count in (1, 3):
-            threads.set_threads(count)
-            encoded, index = encode_trees(corpus, preset("dependency", 5))
-            design = encoded.designs[0]
-            found.append((design.ids, design.ptr, index.table, design.block_ptr))
-    finally:
-        threads.set_threads(None)
-    for one, other in zip(*found, strict=True):
+
+    def arrays():
+        encoded, index = encode_trees(corpus, preset("dependency", 5))
+        design = encoded.designs[0]
+        return design.ids, design.ptr, index.table, design.block_ptr
+
+    for one, other in zip(*on_threads((1, 3), arrays), strict=True):
         assert np.array_equal(one, other)
 
 
@@ -263,9 +259,8 @@ def test_templates_that_look_at_no_word_are_seen_without_others():
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), corpora(2), st.lists(st.sampled_from(LINES), min_size=1, max_size=6), st.integers(0, 99))
-def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, lines, seed):
-    templates = TemplateSet.parse("\n".join(lines)).resolved(NAMES)
+@given(corpora(), corpora(2), some_templates(), st.integers(0, 99))
+def test_a_smaller_index_scores_alike_and_comes_back_from_its_arrays(corpus, other, templates, seed):
     _, index = encode_trees(corpus, templates)
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(int(index.sizes.sum()) + 1, 1)).astype(np.float32)
@@ -294,17 +289,13 @@ def _stored_index():
     return index.templates, serialization.index_arrays(index)
 
 
-def _first_row(table):
-    return int(np.flatnonzero(table[:, 0] >= 0)[0])
+def set_first_record(table, value):
+    table[np.flatnonzero(table[:, 0] >= 0)[0], 1] = value
 
 
 DAMAGES = {
-    "an attribute beyond its template": lambda a: a["arcs/table"].__setitem__(
-        (_first_row(a["arcs/table"]), 1), 1 << 40 | 1
-    ),
-    "classes that there are not": lambda a: a["arcs/table"].__setitem__(
-        (_first_row(a["arcs/table"]), 1), 1 << 15
-    ),
+    "an attribute beyond its template": lambda a: set_first_record(a["arcs/table"], 1 << 40 | 1),
+    "classes that there are not": lambda a: set_first_record(a["arcs/table"], 1 << 15),
     "no free row": lambda a: a["arcs/table"][:, 0].__setitem__(slice(None), 7),
     "a key below all": lambda a: a["arcs/table"][:, 0].__setitem__(0, -5),
     "tables out of place": lambda a: a["arcs/first"].__setitem__(-1, 3),

@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
-from duals import keep_books, ragged
-from naive import objective, random_corpus, random_items
+from duals import (
+    check_certificate,
+    check_same_optimum,
+    keep_books,
+    make_oracle,
+    on_threads,
+    silent,
+    with_ragged_rows,
+)  # fmt: skip
+from naive import random_corpus, random_items
 
-from mtlstruct._system import threads
-from mtlstruct.features.index import encode_training
-from mtlstruct.objective.losses import Hamming, WeightedHamming
-from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.losses import WeightedHamming
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import Coordinate, Stop
 from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
 from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES, dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
-from mtlstruct.templates import TemplateSet
 
 TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"
 ITEMS = "U0:%x[0,0]\nU1:%x[0,1]"
@@ -32,43 +36,32 @@ class PlainItems(MulticlassStructure):
 DUAL_STATES[PlainSequence] = DUAL_STATES[PlainItems] = CachedDual
 
 
-def silent(record):
-    return False
-
-
-def make_oracle(data, structure=PlainSequence, templates=TEMPLATES, loss=None):
-    made = structure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), made.sites(data.ptr))
-    return Oracle(made, encoded, data.outputs, (loss or Hamming()).table(data.labels))
+def plain_oracle(data):
+    return make_oracle(data, TEMPLATES, PlainSequence)
 
 
 def test_it_is_taken_where_a_structure_has_none():
-    oracle = make_oracle(random_corpus(np.random.default_rng(0)))
+    oracle = plain_oracle(random_corpus(np.random.default_rng(0)))
     assert isinstance(dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
 
 
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
 def test_visits_raise_the_dual_and_keep_the_books(c):
-    keep_books(make_oracle(random_corpus(np.random.default_rng(1), 40)), c, passes=9)
+    keep_books(plain_oracle(random_corpus(np.random.default_rng(1), 40)), c, passes=9)
 
 
 @pytest.mark.jitless
 @pytest.mark.parametrize("real", [False, True])
 def test_ragged_and_real_valued_rows(real):
-    oracle = make_oracle(random_corpus(np.random.default_rng(2), 20))
-    node, edge = oracle.encoded.designs
-    object.__setattr__(oracle.encoded, "designs", (ragged(node, real), edge))
-    keep_books(oracle, 1.0)
+    keep_books(with_ragged_rows(plain_oracle(random_corpus(np.random.default_rng(2), 20)), real), 1.0)
 
 
 @pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
 @pytest.mark.parametrize("c", [0.05, 1.0])
 def test_the_certified_objective_is_the_true_one(regularizer, c):
-    oracle = make_oracle(random_corpus(np.random.default_rng(3), 10, 4, 5))
+    oracle = plain_oracle(random_corpus(np.random.default_rng(3), 10, 4, 5))
     fit = Coordinate(Stop(gap=2e-3)).fit(oracle, regularizer, c, silent)
-    assert fit.converged
-    true = objective(oracle, fit.weights, fit.scale, regularizer, c)
-    assert fit.objective == pytest.approx(true, rel=1e-4)
+    check_certificate(fit, oracle, regularizer, c)
 
 
 @pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)
@@ -83,15 +76,15 @@ def test_the_certified_objective_is_the_true_one(regularizer, c):
 def test_it_meets_the_structures_own_dual(own, plain, data, templates, regularizer):
     loss = WeightedHamming((("L0", 3.0), ("L1", 0.25)))
     fits = [
-        Coordinate(Stop(gap=2e-3)).fit(make_oracle(data, s, templates, loss), regularizer, 1.0, silent)
+        Coordinate(Stop(gap=2e-3)).fit(make_oracle(data, templates, s, loss), regularizer, 1.0, silent)
         for s in (own, plain)
     ]
     assert all(fit.converged for fit in fits)
-    assert max(fit.dual for fit in fits) <= min(fit.objective for fit in fits) * (1 + 1e-6)
+    check_same_optimum(fits)
 
 
 def test_outputs_that_lost_their_mass_are_forgotten():
-    oracle = make_oracle(random_corpus(np.random.default_rng(6), 30, 8, 6))
+    oracle = plain_oracle(random_corpus(np.random.default_rng(6), 30, 8, 6))
     state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
     rng = np.random.default_rng(7)
     for _ in range(20):
@@ -106,12 +99,8 @@ def test_outputs_that_lost_their_mass_are_forgotten():
 
 def test_the_same_bits_on_any_number_of_threads():
     data = random_corpus(np.random.default_rng(8), 60, 8, 9)
-    fits = []
-    for count in (1, 3):
-        threads.set_threads(count)
-        fits.append(Coordinate(Stop(gap=0.01)).fit(make_oracle(data), BlockL1Squared(), 1.0, silent))
-    threads.set_threads(None)
-    one, three = fits
+    learner = Coordinate(Stop(gap=0.01))
+    one, three = on_threads((1, 3), lambda: learner.fit(plain_oracle(data), BlockL1Squared(), 1.0, silent))
     assert one.objective == three.objective
     assert np.array_equal(one.mu, three.mu)
     assert all(np.array_equal(a, b) for a, b in zip(one.weights, three.weights, strict=True))

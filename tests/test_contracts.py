@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from naive import corpus, random_corpus
 
+from mtlstruct import errors
 from mtlstruct.errors import IncompatibleError, MtlError, TemplateError
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import FORMATS
@@ -69,13 +70,8 @@ def test_a_template_without_sites_is_refused_by_its_line():
 
 
 def test_errors_are_one_family():
-    from mtlstruct import errors
-
-    kinds = [
-        e
-        for e in vars(errors).values()
-        if isinstance(e, type) and issubclass(e, Exception) and not issubclass(e, Warning)
-    ]
+    types = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
+    kinds = [e for e in types if not issubclass(e, Warning)]
     assert all(issubclass(kind, MtlError) for kind in kinds)
     assert all(kind.__name__ in errors.__doc__ for kind in kinds)
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from duals import on_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, expansions, random_corpus
 
-from mtlstruct._system import threads
 from mtlstruct.errors import TemplateError
 from mtlstruct.features.index import encode_training
 from mtlstruct.features.plan import make_plan
@@ -58,9 +58,8 @@ def test_templates_of_one_shape_share_their_joins():
 
 def test_encoding_training_data_again_gives_the_same_ids():
     data = random_corpus(np.random.default_rng(1))
-    structure = SequenceStructure(3)
     encoded, index = encode(data, WORDS)
-    again = index.encode(data, structure.sites(data.ptr))
+    again = index.encode(data, SequenceStructure(3).sites(data.ptr))
     for a, b in zip(encoded.designs, again.designs, strict=True):
         assert np.array_equal(a.ids, b.ids)
 
@@ -69,9 +68,8 @@ def test_unseen_observations_become_the_null_attribute():
     data = corpus([[("a", "x"), ("b", "x")]], [["A", "B"]])
     _, index = encode(data, WORDS)
     fresh = corpus([[("b", "x"), ("zzz", "x")]], [["A", "B"]])
-    structure = SequenceStructure(2)
-    ids = node_templates(index.encode(fresh, structure.sites(fresh.ptr)))
-    null = index.encode(fresh, structure.sites(fresh.ptr)).designs[0].attributes
+    encoded = index.encode(fresh, SequenceStructure(2).sites(fresh.ptr))
+    ids, null = node_templates(encoded), encoded.designs[0].attributes
     assert ids[0][0] != null
     assert ids[0][1] == null  # the word zzz
     assert ids[1][0] == null  # _B-1/b was never seen: training has b after a
@@ -95,8 +93,7 @@ def test_edges_with_equal_observations_share_a_row_and_fire_from_the_second_toke
     templates = TemplateSet.parse("U0:%x[0,0]\nB\nB1:%x[0,0]\nB2:%x[-1,1]/%x[0,1]")
     data = random_corpus(np.random.default_rng(5), 10, 6, 4)
     encoded, _ = encode(data, templates)
-    structure = SequenceStructure(3)
-    tokens = structure.sites(data.ptr)[1].tokens
+    tokens = SequenceStructure(3).sites(data.ptr)[1].tokens
     assert not set(tokens) & set(data.ptr.tolist())
     lines = expansions(data, templates)
     seen = [tuple(lines[j][t] for j in (1, 2, 3)) for t in tokens]
@@ -134,10 +131,5 @@ def test_normalisation_is_for_looking_up_only():
 
 def test_bits_do_not_depend_on_threads():
     data = random_corpus(np.random.default_rng(7), 40, 8, 20)
-    results = []
-    for count in (1, 2, 4):
-        threads.set_threads(count)
-        encoded, _ = encode(data, WORDS)
-        results.append(encoded.designs[0].ids.tobytes())
-    threads.set_threads(None)
+    results = on_threads((1, 2, 4), lambda: encode(data, WORDS)[0].designs[0].ids.tobytes())
     assert len(set(results)) == 1

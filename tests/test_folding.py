@@ -22,10 +22,8 @@ from mtlstruct.training.train import encode, oracle_of, train
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[-1,0]/%x[0,0]/%x[1,0]\nB\n")
 
 
-@pytest.fixture
-def words():
-    """Sentences in which most triples, many pairs and some words are seen once."""
-    return random_corpus(np.random.default_rng(3), sentences=30, longest=9, words=25, labels=3), TEMPLATES
+CORPUS = random_corpus(np.random.default_rng(3), sentences=30, longest=9, words=25, labels=3)
+"""Sentences in which most triples, many pairs and some words are seen once."""
 
 
 @st.composite
@@ -61,14 +59,12 @@ def test_folded_weights_are_those_of_all_attributes(design, width):
     assert np.array_equal(whole[:-1][fires], folded[small.fold.number[:-1][fires]])
     assert np.array_equal(whole[:-1][fires], small.rows_of(folded, np.flatnonzero(fires)))
     m = len(design.templates)
-    norms = [
-        linear.squared_norms([some], [table], m) for some, table in zip((design, small), tables, strict=True)
-    ]
-    assert np.array_equal(*norms)
     scale = random.normal(size=m)
-    scores = [np.zeros((design.rows, width), np.float32) for _ in tables]
+    norms, scores = [], [np.zeros((design.rows, width), np.float32) for _ in tables]
     for some, table, out in zip((design, small), tables, scores, strict=True):
+        norms.append(linear.squared_norms([some], [table], m))
         linear.score(some, table, scale, out)
+    assert np.array_equal(*norms)
     assert np.array_equal(*scores)
     assert small.features(width) == design.features(width)
 
@@ -82,16 +78,15 @@ def test_numbers():
     assert found.null == 4
 
 
-def test_training_gives_the_same_bits(words, monkeypatch):
-    corpus, templates = words
+def test_training_gives_the_same_bits(monkeypatch):
     options = Options(c=1.0, max_iter=3)
-    folded = train(corpus, templates, options, lambda _: False)
+    folded = train(CORPUS, TEMPLATES, options)
     calls = []
     monkeypatch.setattr(
         "mtlstruct.training.train.with_shared_singletons",
         lambda oracle, overwrite: calls.append(overwrite) or oracle,
     )
-    whole = train(corpus, templates, options, lambda _: False)
+    whole = train(CORPUS, TEMPLATES, options)
     assert calls == [True]
     assert folded.fit.objective == whole.fit.objective
     assert folded.weights == whole.weights
@@ -100,30 +95,26 @@ def test_training_gives_the_same_bits(words, monkeypatch):
         assert np.array_equal(ours, theirs)
 
 
-def test_what_is_not_spared_is_left_as_it_was(words):
-    corpus, templates = words
-    options = Options(c=1.0)
-    material = encode(corpus, templates, options)
+def test_what_is_not_spared_is_left_as_it_was():
+    material = encode(CORPUS, TEMPLATES, Options(c=1.0))
     before = material.encoded.designs[0].ids.copy()
-    train(corpus, templates, Options(c=1.0, max_iter=1), lambda _: False, dataset=material)
+    train(CORPUS, TEMPLATES, Options(c=1.0, max_iter=1), dataset=material)
     assert np.array_equal(before, material.encoded.designs[0].ids)
 
 
 @pytest.mark.parametrize("seen", ["seen", "all"])
-def test_lists_of_labels_are_not_folded(words, seen):
-    corpus, templates = words
+def test_lists_of_labels_are_not_folded(seen):
     options = Options(c=1.0, label_support=seen)
-    material = encode(corpus, templates, options)
-    oracle = oracle_of(corpus, material.structure, material.encoded, options)
+    material = encode(CORPUS, TEMPLATES, options)
+    oracle = oracle_of(CORPUS, material.structure, material.encoded, options)
     assert (with_shared_singletons(oracle, overwrite=False) is oracle) == (seen == "seen")
 
 
-def test_the_learner_certifies_on_folded_weights(words):
-    corpus, templates = words
+def test_the_learner_certifies_on_folded_weights():
     options = Options(c=1.0)
-    material = encode(corpus, templates, options)
+    material = encode(CORPUS, TEMPLATES, options)
     oracle = with_shared_singletons(
-        oracle_of(corpus, material.structure, material.encoded, options), overwrite=False
+        oracle_of(CORPUS, material.structure, material.encoded, options), overwrite=False
     )
     fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, lambda _: False)
     assert fit.converged
@@ -133,11 +124,9 @@ def test_the_learner_certifies_on_folded_weights(words):
 def test_squares_do_not_depend_on_the_order_of_rows_or_on_empty_ones():
     """A fold has attributes in another order, and some that never fire, yet the bits of its own training."""
     random = np.random.default_rng(3)
-    weights = (random.normal(size=(5000, 16)) * 10.0 ** random.integers(-4, 5, size=(5000, 1))).astype(
-        np.float32
-    )
+    sizes = 10.0 ** random.integers(-4, 5, size=(5000, 1))
+    weights = (random.normal(size=(5000, 16)) * sizes).astype(np.float32)
     more = np.concatenate([weights, np.zeros((700, 16), np.float32)])[random.permutation(5700)]
     assert squares(weights) == squares(more) == squares(weights, random.permutation(5000).astype(np.int32))
-    assert squares(weights) == pytest.approx(
-        math.fsum(np.square(weights, dtype=np.float64).ravel()), rel=1e-14
-    )
+    exact = math.fsum(np.square(weights, dtype=np.float64).ravel())
+    assert squares(weights) == pytest.approx(exact, rel=1e-14)

@@ -1,10 +1,12 @@
 """The adjoint pair and the norms, against loops; uniform, ragged and real-valued rows."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from duals import on_threads
 from naive import count, score
 
-from mtlstruct._system import threads
 from mtlstruct.linear import products as linear
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.linear.weight_layout import aligned_zeros, padded
@@ -63,38 +65,26 @@ def test_the_null_attribute_stays_zero():
     assert not counted[-1].any()
 
 
-def test_squared_norms_are_those_of_the_blocks():
+@pytest.mark.parametrize(("norm", "of"), [(linear.squared_norms, np.square), (linear.absolute_sums, np.abs)])
+def test_norms_are_those_of_the_blocks(norm, of):
     rng = np.random.default_rng(8)
     design = make_design(rng)
     weights = rng.normal(size=(design.attributes + 1, 6)).astype(np.float32)
-    expected = [
-        (weights[a:b].astype(float) ** 2).sum()
-        for a, b in zip(design.block_ptr[:-1], design.block_ptr[1:], strict=True)
-    ]
-    np.testing.assert_allclose(linear.squared_norms([design], [weights], 5), expected)
-
-
-def test_absolute_sums_are_those_of_the_blocks():
-    rng = np.random.default_rng(8)
-    design = make_design(rng)
-    weights = rng.normal(size=(design.attributes + 1, 6)).astype(np.float32)
-    ends = zip(design.block_ptr[:-1], design.block_ptr[1:], strict=True)
-    expected = [np.abs(weights[a:b].astype(float)).sum() for a, b in ends]
-    np.testing.assert_allclose(linear.absolute_sums([design], [weights], 5), expected)
+    expected = [of(weights[a:b].astype(float)).sum() for a, b in pairwise(design.block_ptr)]
+    np.testing.assert_allclose(norm([design], [weights], 5), expected)
 
 
 def test_count_has_the_same_bits_on_any_number_of_threads():
     rng = np.random.default_rng(9)
     design = make_design(rng, rows=500)
     z = rng.normal(size=(500, 8)).astype(np.float32)
-    seen = set()
-    for n in (1, 2, 4):
-        threads.set_threads(n)
+
+    def counted():
         out = np.zeros((design.attributes + 1, 8), np.float32)
         linear.count(design, z, out)
-        seen.add(out.tobytes())
-    threads.set_threads(None)
-    assert len(seen) == 1
+        return out.tobytes()
+
+    assert len(set(on_threads((1, 2, 4), counted))) == 1
 
 
 @pytest.mark.parametrize(

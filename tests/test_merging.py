@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from duals import on_threads
 from naive import count, random_corpus, score
 
-from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import merge
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.linear.products import count as fast_count
@@ -54,6 +55,10 @@ def ragged(rng, real):
     return Design(listed, ptr, blocks, values, np.array([0, 5, 9]), np.arange(2, dtype=np.int32))
 
 
+def one_kind(design):
+    return Encoded(("node",), (design,), (None,), np.array([0, design.rows]), 2)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_equal_columns_become_one_and_different_ones_do_not(seed):
     large = encoded(seed)
@@ -73,9 +78,7 @@ def test_equal_columns_become_one_and_different_ones_do_not(seed):
 @pytest.mark.parametrize("real", [False, True])
 def test_ragged_real_valued_and_repeated_features(real):
     design = ragged(np.random.default_rng(5), real)
-    large = encoded()
-    odd = type(large)(("node",), (design,), (None,), np.array([0, design.rows]), 2)
-    merged = merge(odd)
+    merged = merge(one_kind(design))
     (small,), (number,) = merged.encoded.designs, merged.number
     assert number[0] == number[1]
     np.testing.assert_allclose(dense(small)[:, number], dense(design), rtol=1e-6)
@@ -87,18 +90,14 @@ def test_ragged_real_valued_and_repeated_features(real):
 @pytest.mark.parametrize("workers", [1, 3])
 def test_scores_and_counts_of_the_small_problem_equal_their_loops(real, workers):
     rng = np.random.default_rng(1)
-    odd = type(encoded())(("node",), (ragged(rng, real),), (None,), np.array([0, 12]), 2)
-    (small,) = merge(odd).encoded.designs
+    (small,) = merge(one_kind(ragged(rng, real))).encoded.designs
     weights = rng.normal(size=(small.attributes + 1, 4)).astype(np.float32)
     z = rng.normal(size=(small.rows, 3)).astype(np.float32)
     z[::3] = 0
     out, counted = np.zeros((small.rows, 4), np.float32), np.zeros_like(weights)
-    threads.set_threads(workers)
-    try:
-        fast_score(small, weights, np.zeros(0), out)
-        fast_count(small, z, counted)
-    finally:
-        threads.set_threads(None)
+    on_threads(
+        [workers], lambda: (fast_score(small, weights, np.zeros(0), out), fast_count(small, z, counted))
+    )
     np.testing.assert_allclose(out, dense(small) @ weights[:-1], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(counted[:-1, :3], dense(small).T @ z, rtol=1e-4, atol=1e-5)
 

@@ -193,10 +193,6 @@ TREES = [name for name, case in CASES.items() if case.task == "dependency"]
 NORMAL = pytest.mark.parametrize("normalize", NORMALIZERS)
 
 
-def silent(record):
-    return False
-
-
 class Features:
     """The attributes of an index as text, each by its line and what it stands for; no two are equal."""
 
@@ -251,6 +247,12 @@ def assert_defined(index, encoded, expected):
         }
 
 
+def normal_cells(corpus, normalize):
+    """Return the cells of each column in normal form, and the sentence of each token."""
+    cells = [[NORMALIZERS[normalize](cell) for cell in column.cells()] for column in corpus.columns]
+    return cells, [span for span in corpus.sentences() for _ in range(span.start, span.stop)]
+
+
 def prepared(case, tmp_path, seed=0):
     """The corpus of a file, and what opens the file again."""
     content = case.write(np.random.default_rng(seed))
@@ -267,15 +269,20 @@ def loaded(model, tmp_path):
 
 
 @NORMAL
-@pytest.mark.parametrize("support", ["all", "seen"])
-@pytest.mark.parametrize("name", LABELLED)
-def test_labels_are_predicted_from_the_features_they_were_learned_from(name, support, normalize, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "support"),
+    [
+        *((name, support) for name in LABELLED for support in ("all", "seen")),
+        *((name, "all") for name in TREES),
+    ],
+)
+def test_prediction_uses_the_features_of_training(name, support, normalize, tmp_path):
     case = CASES[name]
     corpus, batches = prepared(case, tmp_path)
     templates = templates_of(case.lines)
     options = Options(task=case.task, normalize=normalize, label_support=support, max_iter=3)
     material = encode(corpus, templates, options)
-    model = loaded(train(corpus, templates, options, silent, dataset=material).model, tmp_path)
+    model = loaded(train(corpus, templates, options, dataset=material).model, tmp_path)
     assert_same(material.index, material.encoded, model, batches(model))
 
 
@@ -285,8 +292,7 @@ def test_labels_are_learned_from_features_as_templates_define_them(shared, norma
     corpus, _ = prepared(CASES["sequence-columns"], tmp_path)
     templates = templates_of(line for line in TOKENS if "%value" not in line and line[0] == "U")
     material = encode(corpus, templates, Options(normalize=normalize, share_identical=shared))
-    cells = [[NORMALIZERS[normalize](cell) for cell in column.cells()] for column in corpus.columns]
-    span_of = [span for span in corpus.sentences() for _ in range(span.start, span.stop)]
+    cells, span_of = normal_cells(corpus, normalize)
 
     def expected(template, token):
         span = span_of[token]
@@ -303,18 +309,6 @@ def test_labels_are_learned_from_features_as_templates_define_them(shared, norma
     assert_defined(material.index, material.encoded, expected)
 
 
-@NORMAL
-@pytest.mark.parametrize("name", TREES)
-def test_trees_are_predicted_from_the_features_they_were_learned_from(name, normalize, tmp_path):
-    case = CASES[name]
-    corpus, batches = prepared(case, tmp_path)
-    templates = templates_of(case.lines)
-    options = Options(task="dependency", normalize=normalize, max_iter=3)
-    material = encode(corpus, templates, options)
-    model = loaded(train(corpus, templates, options, silent, dataset=material).model, tmp_path)
-    assert_same(material.index, material.encoded, model, batches(model))
-
-
 @pytest.fixture
 def parser(tmp_path):
     """A labelled parser, its training data, and the stage of labels as training encoded it."""
@@ -324,8 +318,8 @@ def parser(tmp_path):
         options = Options(task="dependency", normalize=normalize, max_iter=3)
         ends = templates_of(ENDS).resolved(corpus.names)
         relations = conll.relations(corpus)
-        trees = train(corpus, templates_of(["A:%x[h,pos]/%x[m,pos]"]), options, silent).model
-        labels = train_labels(corpus, relations, ends, options, silent).model
+        trees = train(corpus, templates_of(["A:%x[h,pos]/%x[m,pos]"]), options).model
+        labels = train_labels(corpus, relations, ends, options).model
         arcs = ArcItems(ends, normalize)
         items = replace(arcs.corpus(corpus, corpus.outputs), outputs=np.zeros(corpus.tokens, np.int32))
         items = replace(items, labels=labels.labels)
@@ -349,8 +343,7 @@ def test_labels_of_arcs_are_predicted_from_the_features_they_were_learned_from(n
 @NORMAL
 def test_labels_of_arcs_are_learned_from_features_as_templates_define_them(normalize, parser):
     corpus, material, _, _ = parser("conll-x", normalize)
-    cells = [[NORMALIZERS[normalize](cell) for cell in column.cells()] for column in corpus.columns]
-    span_of = [span for span in corpus.sentences() for _ in range(span.start, span.stop)]
+    cells, span_of = normal_cells(corpus, normalize)
     arcs = {template.text: template for template in templates_of(ENDS).resolved(corpus.names)}
 
     def expected(template, token):

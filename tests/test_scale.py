@@ -60,7 +60,7 @@ def test_a_sentence_of_1000_tokens_is_learned_from():
 # ---------------------------------------------------------------- memory
 
 
-def test_a_limit_of_memory(monkeypatch):
+def test_a_limit_of_memory():
     try:
         memory.set_limit(memory.resident() + 10_000_000)
         assert memory.available() <= 10_000_000
@@ -72,7 +72,7 @@ def test_a_limit_of_memory(monkeypatch):
         memory.set_limit(0)
 
 
-def test_training_stops_with_an_estimate_if_arcs_do_not_fit(tmp_path, capsys, monkeypatch):
+def test_training_stops_with_an_estimate_if_arcs_do_not_fit(tmp_path, capsys):
     (tmp_path / "train.conll").write_text(conll(SENTENCES))
     (tmp_path / "arcs.tpl").write_text(TEMPLATES)
     files = [str(tmp_path / name) for name in ("arcs.tpl", "train.conll", "model.mtl")]

@@ -1,6 +1,7 @@
 """Some sentences of encoded data are what encoding these sentences alone gives, up to the numbers of attributes."""
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -41,17 +42,13 @@ def test_a_subset_is_what_its_sentences_alone_would_be(seed, min_count, data):
     assert part.ptr.tolist() == alone.ptr.tolist() == few.ptr.tolist()
     for kind in range(2):
         ours, theirs = rows_of_sites(part, kind), rows_of_sites(alone, kind)
-        assert len(ours) == len(theirs)
-        pairs = {
-            (a, b) for our, their in zip(ours, theirs, strict=True) for a, b in zip(our, their, strict=True)
-        }
+        assert [len(row) for row in ours] == [len(row) for row in theirs]
+        pairs = set(zip(*map(chain.from_iterable, (ours, theirs)), strict=True))
         # One number here for one number there, and unknown for unknown.
         assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
         assert all((a is None) == (b is None) for a, b in pairs)
-        assert (
-            part.designs[kind].ids[part.designs[kind].ptr[-1] :].tolist()
-            == [part.designs[kind].attributes] * LOOKAHEAD
-        )
+        design = part.designs[kind]
+        assert design.ids[design.ptr[-1] :].tolist() == [design.attributes] * LOOKAHEAD
 
 
 def test_taking_all_changes_nothing():

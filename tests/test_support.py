@@ -4,16 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from duals import keep_books, ragged
+from duals import check_same_optimum, close_the_gap, keep_books, make_oracle, ragged, silent
 from naive import block_squares, count, objective, random_corpus, random_items, score
 
-from mtlstruct.features.index import encode_training
 from mtlstruct.linear import products as linear
 from mtlstruct.objective.losses import Free, Hamming
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
-from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 
@@ -21,22 +18,17 @@ LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB\nB1:%x[0,1]"
 BAGS = "U0:%x[0,0]\nU1:%x[-1,0]\nU1:%x[0,0]\nU1:%x[1,0]\nB"
 
 
-def silent(record):
-    return False
-
-
 def pair(seed, lines=LINES, *, items=False, shared=False, loss=Hamming, change=None, **sizes):
     """The oracle of all labels, and the one of labels seen."""
     rng = np.random.default_rng(seed)
     data = random_items(rng, **sizes) if items else random_corpus(rng, labels=5, **sizes)
     templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]" if items else lines)
-    structure = (MulticlassStructure if items else SequenceStructure)(len(data.labels))
-    encoded, _ = encode_training(data, templates.shared() if shared else templates, structure.sites(data.ptr))
+    structure = MulticlassStructure if items else SequenceStructure
+    every = make_oracle(data, templates.shared() if shared else templates, structure, loss())
     if change is not None:
-        first, *rest = encoded.designs
-        encoded = replace(encoded, designs=(change(first), *rest))
-    every = Oracle(structure, encoded, data.outputs, loss().table(data.labels))
-    return every, replace(every, encoded=encoded.supported(data.outputs, len(data.labels)))
+        first, *rest = every.encoded.designs
+        every = replace(every, encoded=replace(every.encoded, designs=(change(first), *rest)))
+    return every, replace(every, encoded=every.encoded.supported(data.outputs, len(data.labels)))
 
 
 def mask(oracle):
@@ -113,18 +105,12 @@ def replace_first(oracle):
 @pytest.mark.parametrize("case", CHANGES)
 @pytest.mark.parametrize("c", [0.1, 10.0])
 def test_visits_raise_the_dual_and_keep_the_books(case, c):
-    _, some = pair(3, **CHANGES[case])
-    keep_books(some, c)
+    keep_books(pair(3, **CHANGES[case])[1], c)
 
 
 @pytest.mark.parametrize("case", CHANGES)
 def test_many_visits_close_the_gap_for_fixed_weights(case):
-    _, some = pair(4, **CHANGES[case])
-    V, N = some.zeros(), np.zeros(some.templates)
-    state, mu = dual_state(some, V, N), np.full(some.templates, 1 / some.templates)
-    for _ in range(300):
-        visits = state.update(state.spans(np.arange(some.sentences), 0), mu, 1.0, 10, 1e-7)
-    assert visits.gaps.sum() < 1e-2
+    assert close_the_gap(pair(4, **CHANGES[case])[1], 300) < 1e-2
 
 
 MARGINS = {
@@ -146,7 +132,7 @@ def test_the_certificate_is_that_of_the_smaller_problem(name, regularizer):
     assert not table[0][~mask(every)].any()
     assert fit.objective == pytest.approx(objective(every, table, fit.scale, regularizer, 1.0), rel=1e-4)
     other = MARGINS["coordinate"].fit(some, regularizer, 1.0, silent)
-    assert max(fit.dual, other.dual) <= min(fit.objective, other.objective) * (1 + 1e-6)
+    check_same_optimum([fit, other])
     full = MARGINS["coordinate"].fit(every, regularizer, 1.0, silent)
     assert full.dual < fit.objective  # fewer features cannot do better
 
@@ -154,12 +140,9 @@ def test_the_certificate_is_that_of_the_smaller_problem(name, regularizer):
 @pytest.mark.parametrize("regularizer", [BlockL1Squared(), PBlock(1.5)], ids=lambda r: type(r).__name__)
 def test_classes_reach_the_optimum_too(regularizer):
     _, some = pair(6, items=True)
-    fits = [
-        Coordinate(Stop(gap=2e-3, max_passes=500)).fit(some, regularizer, 1.0, silent),
-        CuttingPlane(Stop(gap=2e-3, max_passes=600)).fit(some, regularizer, 1.0, silent),
-    ]
+    fits = [MARGINS[name].fit(some, regularizer, 1.0, silent) for name in ("coordinate", "cutting-plane")]
     assert all(fit.converged for fit in fits)
-    assert max(fit.dual for fit in fits) <= min(fit.objective for fit in fits) * (1 + 1e-6)
+    check_same_optimum(fits)
 
 
 @pytest.mark.parametrize(("learner", "regularizer"), [(LBFGS, L2()), (OWLQN, L1())])

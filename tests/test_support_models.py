@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from commands import TRAIN
+from duals import on_threads
 from naive import random_corpus
 
-from mtlstruct._system import archive, threads
+from mtlstruct._system import archive
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
 from mtlstruct.explain.sequences import explain, shares
 from mtlstruct.explain.top_features import top_features
@@ -27,7 +28,7 @@ TEXT = random_corpus(np.random.default_rng(1), 30, 9, 15, labels=5)
 
 
 def trained(data=DATA, start=None, **options):
-    return train(data, TEMPLATES, Options(label_support="seen", **options), lambda record: False, init=start)
+    return train(data, TEMPLATES, Options(label_support="seen", **options), init=start)
 
 
 def written_out(model):
@@ -55,7 +56,7 @@ def test_only_features_with_a_weight_are_kept(model):
     assert model.index.support.features == np.count_nonzero(model.weights[0]) == len(model.weights[0]) - 1
     assert sum(model.features) == sum(np.count_nonzero(weights) for weights in model.weights)
     assert all(kept <= seen for kept, seen in zip(model.features, model.facts["seen"], strict=True))
-    every = train(DATA, TEMPLATES, Options(), lambda record: False)
+    every = train(DATA, TEMPLATES, Options())
     few = trained()
     assert few.weights == sum(few.model.facts["seen"]) < every.weights == sum(every.model.facts["seen"])
 
@@ -76,14 +77,9 @@ def test_a_file_holds_all_and_is_written_the_same_again(model, saved, tmp_path):
 
 
 def test_the_same_bytes_on_any_number_of_threads(saved, tmp_path):
-    before = threads.get_threads()
-    try:
-        for count in (1, 3):
-            threads.set_threads(count)
-            trained().model.save(tmp_path / f"{count}.mtl")
-            assert (tmp_path / f"{count}.mtl").read_bytes() == saved.read_bytes()
-    finally:
-        threads.set_threads(before)
+    for model in on_threads((1, 3), lambda: trained().model):
+        model.save(tmp_path / "other.mtl")
+        assert (tmp_path / "other.mtl").read_bytes() == saved.read_bytes()
 
 
 def set_array(name, change):
@@ -101,14 +97,10 @@ def poked(index, value):
     return change
 
 
-def falling(labels):
-    return labels[::-1].copy()
-
-
 HOSTILE = {
     "label out of range": set_array("support/labels", poked(0, 99)),
     "label below 0": set_array("support/labels", poked(0, -1)),
-    "labels that do not rise": set_array("support/labels", falling),
+    "labels that do not rise": set_array("support/labels", lambda labels: labels[::-1].copy()),
     "labels of another type": set_array("support/labels", lambda labels: labels.astype(np.int64)),
     "a start beyond the end": set_array("support/ptr", poked(1, 10**9)),
     "a start below 0": set_array("support/ptr", poked(0, -1)),

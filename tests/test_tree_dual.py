@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from naive import all_trees, is_tree, score, tree_oracle, tree_score
+from duals import close_the_gap, keep_books, silent
+from naive import all_trees, block_squares, is_tree, score, tree_oracle, tree_score
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
@@ -34,38 +35,14 @@ def check_forest(state):
             assert losses[i, k] == np.count_nonzero(tree != gold)
 
 
-def rebuilt(oracle, state, c):
-    V = oracle.zeros()
-    (arcs,) = state.counts()
-    oracle.count([c * arcs], V)
-    return V, oracle.squared_norms(V), state.loss(arcs)
-
-
 @pytest.mark.parametrize("structure", [TreeStructure(), ProjectiveTree()], ids=lambda s: s.name)
 @pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
 def test_visits_raise_the_dual_and_keep_the_books(structure, c):
-    oracle, V, N, state = setting(1, structure)
-    mu = np.random.default_rng(2).dirichlet(np.ones(oracle.templates))
-    loss, values = 0.0, [0.0]
-    for turn in range(8):
-        spans = state.active() if turn % 3 == 1 else state.spans(np.arange(oracle.sentences), 0)
-        loss += state.update(spans, mu, c, 5, 1e-6).loss
-        values.append(c * loss - 0.5 * float(mu @ N))
-    assert np.all(np.diff(values) >= -1e-4 * max(values))
-    assert values[-1] > 0
-    check_forest(state)
-    fresh, squares, fresh_loss = rebuilt(oracle, state, c)
-    np.testing.assert_allclose(fresh[0], V[0], atol=1e-3 * c)
-    np.testing.assert_allclose(squares, N, rtol=1e-3, atol=1e-4 * c)
-    assert fresh_loss == pytest.approx(loss, rel=1e-4, abs=1e-4)
+    keep_books(setting(1, structure)[0], c, passes=8, check=check_forest)
 
 
 def test_many_visits_close_the_gap_for_fixed_weights():
-    oracle, _, _, state = setting(3)
-    mu = np.full(oracle.templates, 1 / oracle.templates)
-    for _ in range(150):
-        visits = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-7)
-    assert visits.gaps.sum() < 1e-3
+    assert close_the_gap(setting(3)[0], 150) < 1e-3
 
 
 def test_active_spans_are_what_has_left_gold_and_are_not_searched():
@@ -88,9 +65,10 @@ def test_a_full_cache_makes_room(monkeypatch):
     for _ in range(40):
         loss += state.update(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6).loss
     check_forest(state)
-    _, squares, fresh = rebuilt(oracle, state, 5.0)
-    np.testing.assert_allclose(squares, N, rtol=1e-3, atol=1e-3)
-    assert fresh == pytest.approx(loss, rel=1e-3)
+    V, (arcs,) = oracle.zeros(), state.counts()
+    oracle.count([5.0 * arcs], V)
+    np.testing.assert_allclose(oracle.squared_norms(V), N, rtol=1e-3, atol=1e-3)
+    assert state.loss(arcs) == pytest.approx(loss, rel=1e-3)
 
 
 def test_repair_makes_mass_sum_to_one():
@@ -121,20 +99,16 @@ def objective(oracle, weights, scale, regularizer, c):
         costly = arcs + (np.arange(n + 1) != gold[:, None])
         trees = all_trees(n, oracle.structure.projective)
         total += max(tree_score(costly, tree) for tree in trees) - tree_score(arcs, gold)
-    squares = [
-        scale[j] ** 2 * float((weights[0][a:b].astype(float) ** 2).sum())
-        for j, a, b in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True)
-    ]
-    return regularizer.value(np.sqrt(squares)) + c * total
+    return regularizer.value(np.sqrt(block_squares(oracle, weights, scale))) + c * total
 
 
 @pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
 @pytest.mark.parametrize("c", [0.05, 1.0, 5.0])
 def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c):
-    oracle = tree_oracle(np.random.default_rng(8), TreeStructure(), sentences=10, longest=4)
+    oracle = setting(8, sentences=10, longest=4)[0]
     stop = Stop(gap=2e-3, max_passes=600)
     fits = [
-        learner.fit(oracle, regularizer, c, lambda record: False)
+        learner.fit(oracle, regularizer, c, silent)
         for learner in (Coordinate(stop), CuttingPlane(stop, line_search=True))
     ]
     for fit in fits:
@@ -149,8 +123,7 @@ def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c
 )
 def test_a_handful_of_sentences_with_many_templates_is_learned_too(regularizer, c):
     """mu must not stop on the way, and a sentence needs many trees: gaps of 16, 2 and 10 % were left here."""
-    sizes = {"sentences": 6, "longest": 25, "templates": 60, "values": 300}
-    oracle = tree_oracle(np.random.default_rng(3), TreeStructure(), **sizes)
-    fit = Coordinate(Stop(gap=0.01, max_passes=100)).fit(oracle, regularizer, c, lambda record: False)
+    oracle = setting(3, sentences=6, longest=25, templates=60, values=300)[0]
+    fit = Coordinate(Stop(gap=0.01, max_passes=100)).fit(oracle, regularizer, c, silent)
     assert fit.converged
     assert fit.gap <= 0.01

@@ -25,7 +25,6 @@ Int64 = NDArray[np.int64]
 SPARSE = 0.25
 """Rows of which less than this would be filled are ragged: an entry of a ragged row takes twice the memory."""
 
-
 SPAN = 8192
 """Sites that one thread writes the entries of before it takes others."""
 
@@ -205,11 +204,8 @@ def _distinct_rows(table: NDArray[np.integer]) -> tuple[NDArray[np.integer], Int
     row = np.zeros(len(table), np.int32)
     for ids in table.T:
         if ids.dtype != np.int32:
-            ids = np.unique(ids, return_inverse=True)[1].astype(
-                np.int32
-            )  # dense, so that any id fits 32 bits
+            ids = np.unique(ids, return_inverse=True)[1].astype(np.int32)  # dense, so that any id fits
         _, row = PairTable.build(row, np.ascontiguousarray(ids))
-    first = np.flatnonzero(
-        np.diff(np.maximum.accumulate(row), prepend=np.int32(-1))
-    )  # numbers rise where one is new
+    rising = np.diff(np.maximum.accumulate(row), prepend=np.int32(-1))
+    first = np.flatnonzero(rising)  # numbers rise where one is new
     return table[first], row

@@ -22,7 +22,7 @@ from mtlstruct.features.multi_valued import Entries, Found, check_alone, find, i
 from mtlstruct.features.plan import Plan, Stream, Use, make_plan
 from mtlstruct.features.single_valued import Plain
 from mtlstruct.features.vocabulary import ABSENT, Away, PairTable, Vocabulary
-from mtlstruct.formats.normalization import unchanged
+from mtlstruct.formats.normalization import NORMALIZERS, unchanged
 from mtlstruct.structures.base import Sites
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import bound
@@ -85,7 +85,7 @@ def observe(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], norm
         for seen, f in zip(strings, functions, strict=True)
     ]
     vocabularies = tuple(
-        Vocabulary.of(learn_strings(corpus.columns[stream.column], stream, seen, corpus))
+        Vocabulary.of(learn_strings(corpus, stream, seen))
         if is_open(corpus, stream)
         else vocabulary_of(own, plan.marks(stream))
         for stream, seen, own in zip(plan.streams, strings, distinct, strict=True)
@@ -145,24 +145,17 @@ class Grid:
         return np.repeat(ids_of, np.diff(self.start))
 
 
-def cell_function(normalize: str) -> Normalizer:
-    """The function that every cell goes through before it is looked up."""
-    from mtlstruct.formats.normalization import NORMALIZERS
-
-    return NORMALIZERS[normalize]
-
-
 def stream_functions(plan: Plan, templates: TemplateSet, normalize: str) -> list[Normalizer]:
     """For each stream, what its cells go through: the normal form, then the word function."""
-    return [_stream_function(stream, templates, normalize) for stream in plan.streams]
+    normal = NORMALIZERS[normalize]
 
+    def function_of(stream: Stream) -> Normalizer:
+        if not stream.function:
+            return normal
+        function = bound(stream.function, stream.arguments, templates.lists, normal)
+        return lambda cell: function(normal(cell))
 
-def _stream_function(stream: Stream, templates: TemplateSet, normalize: str) -> Normalizer:
-    normal = cell_function(normalize)
-    if not stream.function:
-        return normal
-    function = bound(stream.function, stream.arguments, templates.lists, normal)
-    return lambda cell: function(normal(cell))
+    return [function_of(stream) for stream in plan.streams]
 
 
 def strings_of(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
@@ -188,9 +181,9 @@ def cells_of(
     same: bool = False,
 ) -> Node:
     """A stream on the grid; the entries of an open one. same: the vocabulary begins with just these strings."""
-    column = corpus.columns[stream.column]
     if is_open(corpus, stream):
-        return find(column, stream, strings, vocabulary, corpus)
+        return find(corpus, stream, strings, vocabulary)
+    column = corpus.columns[stream.column]
     ids = column.ids if same else np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
     marks = _marks(vocabulary, plan.marks(stream))
     return grid.fixed(ids, stream.absolute, marks) if stream.absolute else grid.spread(ids, marks)
@@ -220,9 +213,7 @@ def joined(
     """
     values: list[Node | None] = [*cells, *([None] * len(plan.joins))]
     done = [Event() for _ in plan.joins]
-    out = np.empty(
-        (len(plan.joins), len(grid.room)), np.int32
-    )  # at once: the system hands out large pages for it
+    out = np.empty((len(plan.joins), len(grid.room)), np.int32)  # at once: it comes in large pages
 
     def work(k: int) -> None:
         join = plan.joins[k]

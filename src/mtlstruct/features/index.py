@@ -229,11 +229,7 @@ def _assemble(
 
 
 def _design(
-    index: FeatureIndex,
-    grid: Grid,
-    values: Sequence[Node],
-    site: Sites,
-    factors: NDArray[np.float64] | None,
+    index: FeatureIndex, grid: Grid, values: Sequence[Node], site: Sites, factors: NDArray[np.float64] | None
 ) -> tuple[Design, Int32 | None]:
     templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
     chosen = set(templates.tolist())

@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Column, Corpus, entries
+from mtlstruct.corpus import Corpus, entries
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.plan import Stream
 from mtlstruct.features.single_valued import Plain
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary
-from mtlstruct.templates import TemplateSet
+from mtlstruct.templates import TemplateSet, Term
 from mtlstruct.templates.functions import VALUE
 
 Int32 = NDArray[np.int32]
@@ -108,45 +108,42 @@ class Entries:
         return min(LARGEST, math.sqrt(firing / squares)) if squares > 0 else 1.0
 
 
-def is_open(corpus: Corpus, stream: Stream) -> bool:
-    """Whether readings of a stream are open, in this corpus."""
-    return stream.function == VALUE or corpus.columns[stream.column].ptr is not None
+def is_open(corpus: Corpus, seen: Stream | Term) -> bool:
+    """Return whether readings of a stream, or of the stream of a term, are open in this corpus."""
+    return seen.function == VALUE or corpus.columns[seen.column].ptr is not None
 
 
 def check_alone(corpus: Corpus, templates: TemplateSet) -> None:
-    """Refuses lines in which an open column does not stand alone, is seen through a function, or is no U line."""
+    """Raise on lines in which an open column does not stand alone, is seen through a function, or is no U line."""
     for template in templates:
-        for reading in template.readings:
-            for term in reading.terms:
-                if term.function == VALUE or corpus.columns[term.column].ptr is None:
-                    continue
+        terms = [(line, term) for line in template.readings for term in line.terms if is_open(corpus, term)]
+        for line, term in terms:
+            if term.function == VALUE:
+                continue
+            if len(line.terms) > 1 or line.kind != "U" or term.absolute or term.function:
                 name = term.name or f"column {term.column}"
-                if len(reading.terms) > 1 or reading.kind != "U" or term.absolute or term.function:
-                    problem = f"{name} holds several entries or numbers a token: expected %x of it alone in a U line"
-                    raise templates.error(reading, problem)
-        if len(template.readings) > 1 and any(
-            term.function == VALUE or corpus.columns[term.column].ptr is not None
-            for reading in template.readings
-            for term in reading.terms
-        ):
+                problem = (
+                    f"{name} holds several entries or numbers a token: expected %x of it alone in a U line"
+                )
+                raise templates.error(line, problem)
+        if terms and len(template.readings) > 1:
             raise templates.error(template, "lines with numbers or several entries a token cannot be shared")
 
 
-def learn_strings(column: Column, stream: Stream, strings: Sequence[str], corpus: Corpus) -> list[str]:
+def learn_strings(corpus: Corpus, stream: Stream, strings: Sequence[str]) -> list[str]:
     """What the vocabulary of an open stream holds: its strings, or the numbers of the dimensions of a vector."""
-    if stream.function != VALUE or column.ptr is not None:
+    if stream.function != VALUE or corpus.columns[stream.column].ptr is not None:
         return list(dict.fromkeys(strings))
-    return [str(k) for k in range(_numbers(column, stream, strings, corpus).shape[1])]
+    return [str(k) for k in range(_numbers(corpus, stream, strings).shape[1])]
 
 
-def find(
-    column: Column, stream: Stream, strings: Sequence[str], known: Vocabulary, corpus: Corpus
-) -> Entries:
-    """The entries of an open stream at each token, as numbers in its vocabulary."""
+def find(corpus: Corpus, stream: Stream, strings: Sequence[str], known: Vocabulary) -> Entries:
+    """Return the entries of an open stream at each token, as numbers in its vocabulary."""
+    column = corpus.columns[stream.column]
     if column.ptr is not None:
         ids = known.lookup(strings)[column.ids] if len(strings) else column.ids
         return Entries(column.ptr, ids, column.values)
-    table = _numbers(column, stream, strings, corpus)
+    table = _numbers(corpus, stream, strings)
     width = table.shape[1]
     if len(known) != width:
         some = strings[0] if strings else ""
@@ -158,18 +155,17 @@ def find(
     return Entries(np.arange(tokens + 1, dtype=np.int64) * width, ids, table[column.ids].ravel())
 
 
-def _numbers(column: Column, stream: Stream, strings: Sequence[str], corpus: Corpus) -> NDArray[np.float32]:
+def _numbers(corpus: Corpus, stream: Stream, strings: Sequence[str]) -> NDArray[np.float32]:
     """The numbers of each distinct cell. float32[cells + 1, numbers of a cell]; the last row is that of no cell."""
     rows = [None if cell in MISSING else _parsed(cell) for cell in strings]
     for number, (cell, row) in enumerate(zip(strings, rows, strict=True)):
         if row is not None and not all(abs(value) <= HIGHEST for value in row):
-            raise _bad_number(column, stream, number, f"a number, got {cell[:50]!r}", corpus)
+            raise _bad_number(corpus, stream, number, f"a number, got {cell[:50]!r}")
     width = next((len(row) for row in rows if row is not None), 1)
     for number, row in enumerate(rows):
         if row is not None and len(row) != width:
-            raise _bad_number(
-                column, stream, number, f"{width} numbers as in the first cell, got {len(row)}", corpus
-            )
+            problem = f"{width} numbers as in the first cell, got {len(row)}"
+            raise _bad_number(corpus, stream, number, problem)
     return np.array([row or [0.0] * width for row in [*rows, None]], np.float32).reshape(-1, width)
 
 
@@ -180,10 +176,8 @@ def _parsed(cell: str) -> list[float]:
         return [math.nan]
 
 
-def _bad_number(
-    column: Column, stream: Stream, number: int, problem: str, corpus: Corpus
-) -> IncompatibleError:
-    token = int(np.flatnonzero(column.ids == number)[0])
+def _bad_number(corpus: Corpus, stream: Stream, number: int, problem: str) -> IncompatibleError:
+    token = int(np.flatnonzero(corpus.columns[stream.column].ids == number)[0])
     sentence = int(np.searchsorted(corpus.ptr, token, side="right")) - 1
     line = "" if corpus.lines is None else f", which begins on line {int(corpus.lines[sentence])}"
     return IncompatibleError(

@@ -62,27 +62,17 @@ class Columns:
         self._arrays = [
             np.ascontiguousarray(array, np.int32) for one in found for array in (one.node, one.numbers)
         ]
-        self._nodes, self._numbers = (
+        nodes, maps = (
             np.array([array.ctypes.data for array in self._arrays[side::2]], np.int64) for side in (0, 1)
         )
-        self._last = np.array([len(one.numbers) - 1 for one in found], np.int64)
-        self._shift = np.array([one.shift for one in found], np.int64)
-        self._where, self._offsets = np.array(where, np.int64), np.array(offsets, np.int64)
+        last = [len(one.numbers) - 1 for one in found]
+        numbers = last, [one.shift for one in found], where, offsets
+        self._readings = nodes, maps, *(np.array(some, np.int64) for some in numbers)
 
     def write(self, table: NDArray[np.integer], first: int) -> None:
         """table[s, where[k]] becomes what reading k finds at site first + s, plus its offset; null for ABSENT."""
-        _write(
-            self._nodes,
-            self._numbers,
-            self._last,
-            self._shift,
-            self._where,
-            self._offsets,
-            self._null,
-            self._places[first : first + len(table)],
-            np.empty((len(self._nodes), WIDTH + APART), table.dtype),
-            table,
-        )
+        room = np.empty((len(self._readings[0]), WIDTH + APART), table.dtype)
+        _write(*self._readings, self._null, self._places[first : first + len(table)], room, table)
 
 
 @kernel

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.corpus import ABSENT as ABSENT
 
+Int32 = NDArray[np.int32]
+
 
 @dataclass(frozen=True)
 class Vocabulary:
@@ -25,7 +27,7 @@ class Vocabulary:
 
     bytes_: NDArray[np.uint8]
     ptr: NDArray[np.int64]
-    slots: NDArray[np.int32]
+    slots: Int32
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> Vocabulary:
@@ -45,7 +47,7 @@ class Vocabulary:
         """All strings, by number."""
         return [self[i] for i in range(len(self))]
 
-    def lookup(self, strings: Sequence[str]) -> NDArray[np.int32]:
+    def lookup(self, strings: Sequence[str]) -> Int32:
         """The number of each string, ABSENT where it is not known."""
         blob, ptr = _pack(strings)
         out = np.empty(len(strings), np.int32)
@@ -53,7 +55,7 @@ class Vocabulary:
         return out
 
 
-Away = tuple[int, NDArray[np.int32]]
+Away = tuple[int, Int32]
 """The right side of a pair stands `gap` places after the left one, ABSENT where `room`, int32[places], is less."""
 
 HERE: Away = (0, np.zeros(0, np.int32))
@@ -64,16 +66,12 @@ class PairTable:
     """Distinct pairs, numbered 0..n-1: `pairs` int64[n] holds left·2³² + right; `known`: its slots, if they are."""
 
     pairs: NDArray[np.int64]
-    known: NDArray[np.int32] | None = None
+    known: Int32 | None = None
 
     @classmethod
     def build(
-        cls,
-        left: NDArray[np.int32],
-        right: NDArray[np.int32],
-        away: Away = HERE,
-        numbers: NDArray[np.int32] | None = None,
-    ) -> tuple[PairTable, NDArray[np.int32]]:
+        cls, left: Int32, right: Int32, away: Away = HERE, numbers: Int32 | None = None
+    ) -> tuple[PairTable, Int32]:
         """Numbers all pairs of two arrays of equal length (a pair with an ABSENT side is ABSENT), into `numbers`."""
         numbers = np.empty(len(left), np.int32) if numbers is None else numbers
         width = int(right.max(initial=0)) + 1
@@ -93,7 +91,7 @@ class PairTable:
             _hash_pairs(pairs[:count], slots)
 
     @cached_property
-    def slots(self) -> NDArray[np.int32]:
+    def slots(self) -> Int32:
         """Hash slots int32[2^k]: for finding pairs in other text. Training, which has numbered them, needs none."""
         if self.known is not None:
             return self.known
@@ -104,13 +102,7 @@ class PairTable:
     def __len__(self) -> int:
         return len(self.pairs)
 
-    def lookup(
-        self,
-        left: NDArray[np.int32],
-        right: NDArray[np.int32],
-        away: Away = HERE,
-        numbers: NDArray[np.int32] | None = None,
-    ) -> NDArray[np.int32]:
+    def lookup(self, left: Int32, right: Int32, away: Away = HERE, numbers: Int32 | None = None) -> Int32:
         """The number of each pair, ABSENT where it is not known or either side is ABSENT; into `numbers`."""
         numbers = np.empty(len(left), np.int32) if numbers is None else numbers
         _find_pairs(left, right, *away, self.pairs, self.slots, numbers)
@@ -136,9 +128,7 @@ HUGE = 0xFFFF
 """Counts from here on are sorted by themselves: there are few."""
 
 
-def rank_by_count(
-    counts: NDArray[np.int64], min_count: int, ranks: NDArray[np.int32] | None = None
-) -> tuple[NDArray[np.int32], int]:
+def rank_by_count(counts: NDArray[np.int64], min_count: int, ranks: Int32 | None = None) -> tuple[Int32, int]:
     """Numbers values by falling count (ties by value), leaving out those below min_count; into `ranks`.
 
     Frequent features then lie together at the head of their block, where the cache keeps them.

@@ -96,11 +96,12 @@ def observed_support(
     """The support of rows of A, when row t stands at a token whose label is gold[t]; a value of 0 is not seen."""
     order = np.argsort(gold, kind="stable")
     last, count = np.full(attributes + 1, -1, np.int32), np.zeros(attributes + 1, np.int64)
-    _count_labels(order, gold, ids, ptr, values, attributes, last, count)
+    rows = order, gold, ids, ptr, values, attributes
+    _list_labels(*rows, last, count, np.empty(0, np.int32))
     starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
     found = np.empty(int(starts[-1]), np.int32)
     last[:] = -1
-    _list_labels(order, gold, ids, ptr, values, attributes, last, starts[:-1].copy(), found)
+    _list_labels(*rows, last, starts[:-1].copy(), found)
     return Support(starts, found, labels)
 
 
@@ -108,26 +109,19 @@ def observed_support(
 
 
 @kernel
-def _count_labels(order, gold, ids, ptr, values, null, last, count):  # type: ignore[no-untyped-def]
-    """Rows come label by label, so a label is new to an attribute if it is not the one it has seen last."""
-    for row in order:
-        y = gold[row]
-        for k in range(ptr[row], ptr[row + 1]):
-            a = ids[k]
-            if a != null and last[a] != y and (len(values) == 0 or values[k] != 0):
-                last[a] = y
-                count[a] += 1
-
-
-@kernel
 def _list_labels(order, gold, ids, ptr, values, null, last, head, found):  # type: ignore[no-untyped-def]
+    """Write the labels of attribute a from found[head[a]] on; only move head[a] where `found` is empty.
+
+    Rows come label by label, so a label is new to an attribute if it is not the one it has seen last.
+    """
     for row in order:
         y = gold[row]
         for k in range(ptr[row], ptr[row + 1]):
             a = ids[k]
             if a != null and last[a] != y and (len(values) == 0 or values[k] != 0):
                 last[a] = y
-                found[head[a]] = y
+                if len(found) > 0:
+                    found[head[a]] = y
                 head[a] += 1
 
 

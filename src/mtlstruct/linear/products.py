@@ -6,6 +6,7 @@ Weights come as w_j = scale_j · u_j, so a learner that rescales templates never
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,10 @@ from mtlstruct.linear.weight_layout import Floats
 def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]) -> None:
     """out[row] = Σ scale_j · x · weights[id] over the entries of the row; out float32[rows, width]."""
     if design.unlisted:
-        _score_scaled(design, weights, scale, out)
+        w = (scale[design.attribute_blocks][:, None] * weights).astype(np.float32)
+        threads.in_order(
+            lambda span: sum_rows(*span, design.ids, design.ptr, w, out), _row_chunks(design.rows)
+        )
         return
     scales = design.scales(scale)
     rows = (design.ids, design.ptr, design.ragged, design.values)
@@ -37,18 +41,6 @@ def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDAr
     threads.in_order(work, _row_chunks(design.rows))
 
 
-def _score_scaled(
-    design: Design, weights: Floats, scale: NDArray[np.float64], out: NDArray[np.float32]
-) -> None:
-    """The same where every entry is 1 and blocks are not listed: by w, which is written out."""
-    w = (scale[design.attribute_blocks][:, None] * weights).astype(np.float32)
-
-    def work(span: tuple[int, int]) -> None:
-        sum_rows(*span, design.ids, design.ptr, w, out)
-
-    threads.in_order(work, _row_chunks(design.rows))
-
-
 def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
     """out[id] += x · z[row] for each entry of each row: Aᵀ·z. z float32[rows, width], out a table of weights.
 
@@ -59,10 +51,7 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
         return
     slots = len(design.blocks)
     cuts = np.linspace(0, slots, min(slots, 16) + 1).astype(int)
-    spans = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
-    if not design.slotwise:
-        spans = [(0, 0)]
-
+    spans = list(pairwise(cuts.tolist())) if design.slotwise else [(0, 0)]
     every, rows = (0, design.attributes), (design.ids, design.ptr, design.values)
 
     def work(span: tuple[int, int]) -> None:
@@ -94,7 +83,7 @@ def _count_by_attribute(design: Design, z: NDArray[np.float32], out: Floats) -> 
 
     if design.support is None:
         _ = design.entry_rows  # by one thread, before all want it
-    threads.in_order(work, list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)))
+    threads.in_order(work, list(pairwise(cuts.tolist())))
 
 
 def squared_norms(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:

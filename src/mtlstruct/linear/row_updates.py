@@ -9,23 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel, make_prefetch
-from mtlstruct.linear.design import LOOKAHEAD, Design
+from mtlstruct._numba.decorators import fast_kernel
+from mtlstruct.linear.design import LOOKAHEAD, Design, prefetch
 from mtlstruct.linear.weight_layout import Floats
+
+Ints = NDArray[np.integer]
 
 
 def score_rows(
-    design: Design,
-    weights: Floats,
-    rows: NDArray[np.int64],
-    width: int,
-    scale: NDArray[np.float64] | None = None,
+    design: Design, weights: Floats, rows: Ints, width: int, scale: NDArray[np.float64] | None = None
 ) -> NDArray[np.float32]:
     """Σ scale_j · x · weights[id] over the entries of each of these rows; without a scale, weights as they are."""
     out = np.empty((len(rows), width), np.float32)
     if scale is not None:
-        blocks, by = design.owners
-        _score_scaled_rows(rows, design.ids, design.ptr, blocks, by, design.values, scale, weights, out)
+        _score_scaled_rows(rows, design.ids, design.ptr, *design.owners, design.values, scale, weights, out)
     elif width == 1 and len(design.values) == 0:
         _sum_listed(rows, design.ids, design.ptr, weights, out)
     else:
@@ -33,67 +30,37 @@ def score_rows(
     return out
 
 
-def add_rows(
-    design: Design,
-    rows: NDArray[np.integer],
-    parts: NDArray[np.int32],
-    counts: NDArray[np.float32],
-    step: float,
-    out: Floats,
-) -> None:
+def add_rows(design: Design, rows: Ints, parts: Ints, counts: Floats, step: float, out: Floats) -> None:
     """out[id, part] += step · count · x on the entries of some rows: step·Aᵀ·z for a z of few entries."""
     _add_rows(rows, parts, counts, step, design.ids, design.ptr, design.values, design.attributes, out)
 
 
 def add_scaled_rows(
     design: Design,
-    rows: NDArray[np.integer],
-    parts: NDArray[np.int32],
-    counts: NDArray[np.float32],
+    rows: Ints,
+    parts: Ints,
+    counts: Floats,
     amount: NDArray[np.float64],
     out: Floats,
     N: NDArray[np.float64],
 ) -> None:
     """out[id, part] += amount_j · count · x on the entries of some rows, and N_j = ‖out_j‖² follows exactly."""
-    blocks, by = design.owners
-    _add_scaled_rows(
-        rows,
-        parts,
-        counts,
-        amount,
-        design.ids,
-        design.ptr,
-        blocks,
-        by,
-        design.values,
-        design.attributes,
-        out,
-        N,
-    )
+    entries = design.ids, design.ptr, *design.owners, design.values, design.attributes
+    _add_scaled_rows(rows, parts, counts, amount, *entries, out, N)
 
 
-def clear_rows(design: Design, rows: NDArray[np.integer], gone: NDArray[np.bool_], out: Floats) -> None:
+def clear_rows(design: Design, rows: Ints, gone: NDArray[np.bool_], out: Floats) -> None:
     """out[id] = 0 for each entry of some rows that belongs to a template with gone_j."""
-    blocks, by = design.owners
-    _clear_blocks(rows, design.ids, design.ptr, blocks, by, gone, design.attributes, out)
+    _clear_blocks(rows, design.ids, design.ptr, *design.owners, gone, design.attributes, out)
 
 
-def squared_norm_of_rows(
-    design: Design,
-    rows: NDArray[np.integer],
-    parts: NDArray[np.int32],
-    counts: NDArray[np.float32],
-    room: Floats,
-) -> float:
+def squared_norm_of_rows(design: Design, rows: Ints, parts: Ints, counts: Floats, room: Floats) -> float:
     """‖Aᵀ·z‖² for a z of few entries; `room` has the shape of the weights, and is zero before and after."""
     add_rows(design, rows, parts, counts, 1.0, room)
     return float(_take_rows(rows, parts, design.ids, design.ptr, room))
 
 
 # ---------------------------------------------------------------- kernels
-
-
-prefetch = make_prefetch()
 
 
 @fast_kernel

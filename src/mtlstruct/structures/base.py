@@ -22,6 +22,18 @@ from mtlstruct.structures.constraints import Constraints
 Parts = tuple[NDArray[np.float32], ...]
 """Scores or counts over parts: for each kind float32[rows, width]."""
 
+Rows = Sequence[NDArray[np.int32] | None]
+"""For each kind the row that a site uses, None where site i is row i (Encoded.rows)."""
+
+Ptr = NDArray[np.int64]
+"""Where each sentence begins, and the end: int64[S+1]."""
+
+Span = tuple[int, int]
+"""The first sentence, and one past the last."""
+
+Outputs = NDArray[np.int32]
+Values = NDArray[np.float64]
+Cost = NDArray[np.float32]
 
 FORBIDDEN = np.float32(-1e30)
 """The score of a part that may not be used: below any sum of scores, and finite, as fast kernels want."""
@@ -80,116 +92,78 @@ class Structure(Protocol):
     @property
     def labels(self) -> int:
         """L, the number of labels."""
-        ...
 
     def widths(self) -> tuple[int, ...]:
         """Parts of a site, for each kind."""
-        ...
 
-    def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
+    def sites(self, ptr: Ptr) -> tuple[Sites, ...]:
         """Where templates of each kind may look."""
-        ...
 
-    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def site_ptr(self, ptr: Ptr) -> tuple[Ptr, ...]:
         """For each kind where the sites of each sentence begin. int64[S+1] each.
 
         Optional: for learners that look at one sentence at a time.
         """
-        ...
 
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
         """What a loss compares at one position: the labels, or a right and a wrong head."""
-        ...
 
-    def losses(
-        self,
-        outputs: NDArray[np.int32],
-        gold: NDArray[np.int32],
-        cost: NDArray[np.float32],
-        ptr: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def losses(self, outputs: Outputs, gold: Outputs, cost: Cost, ptr: Ptr) -> Values:
         """Δ(gold, outputs) of each sentence, from the table that a Loss made of `choices`. float64[S]."""
-        ...
 
     def decode(
         self,
         parts: Parts,
-        rows: Sequence[NDArray[np.int32] | None],
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        outputs: NDArray[np.int32],
-        values: NDArray[np.float64],
+        rows: Rows,
+        ptr: Ptr,
+        span: Span,
+        outputs: Outputs,
+        values: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
-        cost: NDArray[np.float32] | None = None,
+        gold: Outputs | None = None,
+        cost: Cost | None = None,
     ) -> None:
         """The best outputs under scale·parts, plus their loss where gold and cost are given; and their value."""
-        ...
 
-    def evaluate(
-        self,
-        parts: Parts,
-        rows: Sequence[NDArray[np.int32] | None],
-        ptr: NDArray[np.int64],
-        outputs: NDArray[np.int32],
-    ) -> NDArray[np.float64]:
+    def evaluate(self, parts: Parts, rows: Rows, ptr: Ptr, outputs: Outputs) -> Values:
         """The score of given outputs, for each sentence. float64[S]."""
-        ...
 
-    def indicator(
-        self,
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Sequence[NDArray[np.int32] | None],
-        ptr: NDArray[np.int64],
-    ) -> tuple[Triplets, ...]:
+    def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
         """Which parts `outputs` use and `against` does not (+), and the reverse (−), for each kind."""
-        ...
 
     def marginals(
         self,
         parts: Parts,
-        rows: Sequence[NDArray[np.int32] | None],
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        log_partition: NDArray[np.float64],
+        rows: Rows,
+        ptr: Ptr,
+        span: Span,
+        log_partition: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
+        gold: Outputs | None = None,
     ) -> tuple[RowCounts, ...]:
         """How probable each part is under p(outputs) ∝ exp(scale·score), less the parts of gold where it is given.
 
         For each kind the rows that sentences first:last use, summed where they share one; and their log Z.
         Optional: a structure that cannot sum over its outputs leaves it out.
         """
-        ...
 
 
 @runtime_checkable
 class Ranking(Protocol):
     """A structure that can list its best outputs."""
 
-    def nbest(
-        self,
-        parts: Parts,
-        rows: Sequence[NDArray[np.int32] | None],
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        outputs: NDArray[np.int32],
-        values: NDArray[np.float64],
-    ) -> None:
+    def nbest(self, parts: Parts, rows: Rows, ptr: Ptr, span: Span, outputs: Outputs, values: Values) -> None:
         """The best outputs of each sentence in falling order, as many as there are rows in `outputs`.
 
         outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more.
         """
-        ...
 
 
 @runtime_checkable
 class Restrictable(Protocol):
     """A structure whose outputs can be kept to constraints."""
 
-    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+    def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
         """A copy of the scores in which parts that the constraints rule out are FORBIDDEN."""
-        ...

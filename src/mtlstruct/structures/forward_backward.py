@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import Parts, RowCounts
+from mtlstruct.structures.base import Outputs, Parts, Ptr, RowCounts, Span, Values
 
 SAFE = 150.0
 """How far apart edge scores may be for scaled messages: exp(2·150 − 700) is nothing."""
@@ -24,12 +24,12 @@ SAFE = 150.0
 def marginals(
     parts: Parts,
     edge_row: NDArray[np.int32],
-    ptr: NDArray[np.int64],
-    span: tuple[int, int],
+    ptr: Ptr,
+    span: Span,
     labels: int,
-    log_partition: NDArray[np.float64],
+    log_partition: Values,
     scale: float,
-    gold: NDArray[np.int32] | None,
+    gold: Outputs | None,
 ) -> tuple[RowCounts, RowCounts]:
     """Node and edge probabilities of sentences first:last (less the parts of gold), and log Z of each."""
     first, last = span

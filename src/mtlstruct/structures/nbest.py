@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import IMPOSSIBLE, Parts
+from mtlstruct.structures.base import IMPOSSIBLE, Outputs, Parts, Ptr, Span, Values
 
 _OPEN, _DONE = -1, -2
 """What follows a way in its list: nobody has asked yet, nothing does."""
@@ -25,11 +25,11 @@ _OPEN, _DONE = -1, -2
 def nbest(
     parts: Parts,
     edge_row: NDArray[np.int32],
-    ptr: NDArray[np.int64],
-    span: tuple[int, int],
+    ptr: Ptr,
+    span: Span,
     labels: int,
-    outputs: NDArray[np.int32],
-    values: NDArray[np.float64],
+    outputs: Outputs,
+    values: Values,
 ) -> None:
     """Writes outputs[k, tokens] and values[sentences, k] of sentences first:last; values are −inf past the last."""
     edges = parts[1].reshape(-1, labels, labels)

@@ -10,18 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import FORBIDDEN, Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.base import (
+    FORBIDDEN,
+    Cost,
+    Outputs,
+    Parts,
+    Ptr,
+    RowCounts,
+    Rows,
+    Sites,
+    Span,
+    Triplets,
+    Values,
+)
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.forward_backward import marginals
 from mtlstruct.structures.nbest import nbest
-
-Rows = Sequence[NDArray[np.int32] | None]
 
 CROWD = 24
 """Labels from which on it pays to ask whether any edge out of a label can be the best, before looking at all."""
@@ -40,13 +50,13 @@ class SequenceStructure:
         """A label at a node, a pair of labels at an edge."""
         return (self.labels, self.labels * self.labels)
 
-    def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
+    def sites(self, ptr: Ptr) -> tuple[Sites, ...]:
         """Every token is a node; every token but the first of a sentence is an edge."""
         inner = np.ones(int(ptr[-1]), bool)
         inner[ptr[:-1]] = False
         return (Sites("node", "U", None, False), Sites("edge", "B", np.flatnonzero(inner), True))
 
-    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def site_ptr(self, ptr: Ptr) -> tuple[Ptr, ...]:
         """A sentence has as many nodes as tokens, and one edge less."""
         return ptr, ptr - np.arange(len(ptr))
 
@@ -54,13 +64,7 @@ class SequenceStructure:
         """The labels."""
         return labels
 
-    def losses(
-        self,
-        outputs: NDArray[np.int32],
-        gold: NDArray[np.int32],
-        cost: NDArray[np.float32],
-        ptr: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def losses(self, outputs: Outputs, gold: Outputs, cost: Cost, ptr: Ptr) -> Values:
         """cost[gold, chosen], summed over the tokens of a sentence."""
         return np.add.reduceat(cost[gold, outputs].astype(np.float64), ptr[:-1])
 
@@ -68,14 +72,14 @@ class SequenceStructure:
         self,
         parts: Parts,
         rows: Rows,
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        outputs: NDArray[np.int32],
-        values: NDArray[np.float64],
+        ptr: Ptr,
+        span: Span,
+        outputs: Outputs,
+        values: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
-        cost: NDArray[np.float32] | None = None,
+        gold: Outputs | None = None,
+        cost: Cost | None = None,
     ) -> None:
         """Viterbi, loss-augmented where gold and cost are given."""
         if gold is None or cost is None:
@@ -91,21 +95,13 @@ class SequenceStructure:
         nodes, row, factor = parts[0], edge_rows(rows), np.float32(scale)
         _viterbi(*span, ptr, nodes, edges, row, factor, gold, cost, *room, outputs, values)
 
-    def evaluate(
-        self, parts: Parts, rows: Rows, ptr: NDArray[np.int64], outputs: NDArray[np.int32]
-    ) -> NDArray[np.float64]:
+    def evaluate(self, parts: Parts, rows: Rows, ptr: Ptr, outputs: Outputs) -> Values:
         """Sum of the node and edge scores on the path."""
         totals = np.zeros(len(ptr) - 1)
         _path_scores(*parts, edge_rows(rows), ptr, outputs, self.labels, totals)
         return totals
 
-    def indicator(
-        self,
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Rows,
-        ptr: NDArray[np.int64],
-    ) -> tuple[Triplets, ...]:
+    def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
         """Labels where the two differ, and pairs where either end differs (summed where edges share a row)."""
         tokens = np.flatnonzero(outputs != against)
         node = Triplets(
@@ -116,12 +112,7 @@ class SequenceStructure:
         return node, self._edge_indicator(tokens, outputs, against, rows, ptr)
 
     def _edge_indicator(
-        self,
-        tokens: NDArray[np.int64],
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Rows,
-        ptr: NDArray[np.int64],
+        self, tokens: NDArray[np.int64], outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr
     ) -> Triplets:
         touched = np.unique(np.concatenate([tokens, tokens + 1]))
         touched = touched[touched < ptr[-1]]
@@ -145,29 +136,21 @@ class SequenceStructure:
         self,
         parts: Parts,
         rows: Rows,
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        log_partition: NDArray[np.float64],
+        ptr: Ptr,
+        span: Span,
+        log_partition: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
+        gold: Outputs | None = None,
     ) -> tuple[RowCounts, ...]:
         """Forward-backward: probabilities of labels at tokens and of pairs at edges, and log Z."""
         return marginals(parts, edge_rows(rows), ptr, span, self.labels, log_partition, scale, gold)
 
-    def nbest(
-        self,
-        parts: Parts,
-        rows: Rows,
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        outputs: NDArray[np.int32],
-        values: NDArray[np.float64],
-    ) -> None:
+    def nbest(self, parts: Parts, rows: Rows, ptr: Ptr, span: Span, outputs: Outputs, values: Values) -> None:
         """Viterbi, and on from there by recursive enumeration."""
         nbest(parts, edge_rows(rows), ptr, span, self.labels, outputs, values)
 
-    def restrict(self, parts: Parts, ptr: NDArray[np.int64], constraints: Constraints) -> Parts:
+    def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
         """Pairs at edges, labels at the first and the last token of a sentence, and labels at any token."""
         L = self.labels
         nodes, edges = parts
@@ -180,12 +163,6 @@ class SequenceStructure:
                 nodes[tokens] = np.where(may, nodes[tokens], FORBIDDEN)
             edges = np.where(constraints.pairs[:L, :L].ravel(), edges, FORBIDDEN)
         return nodes, edges
-
-    def _edges(self, outputs: NDArray[np.int32], rows: Rows, ptr: NDArray[np.int64]) -> tuple[Any, Any, Any]:
-        tokens = self.sites(ptr)[1].tokens
-        assert tokens is not None
-        pair = outputs[tokens - 1].astype(np.int64) * self.labels + outputs[tokens]
-        return tokens, edge_rows(rows), pair
 
 
 def edge_rows(rows: Rows) -> NDArray[np.int32]:

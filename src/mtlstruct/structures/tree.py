@@ -15,11 +15,20 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.structures.base import Parts, RowCounts, Sites, Triplets
+from mtlstruct.structures.base import (
+    Cost,
+    Outputs,
+    Parts,
+    Ptr,
+    RowCounts,
+    Rows,
+    Sites,
+    Span,
+    Triplets,
+    Values,
+)
 from mtlstruct.structures.tree_decoding import best_trees
 from mtlstruct.structures.tree_marginals import marginals
-
-Rows = Sequence[NDArray[np.int32] | None]
 
 CHOICES = ("right", "wrong")
 """What a loss compares: a head is one or the other."""
@@ -38,11 +47,11 @@ class TreeStructure:
         """An arc is there or not: one weight a feature."""
         return (1,)
 
-    def sites(self, ptr: NDArray[np.int64]) -> tuple[Sites, ...]:
+    def sites(self, ptr: Ptr) -> tuple[Sites, ...]:
         """Arcs; `arc_starts` says which rows are whose."""
         return (Sites("arc", "A", None, False),)
 
-    def site_ptr(self, ptr: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    def site_ptr(self, ptr: Ptr) -> tuple[Ptr, ...]:
         """Where the arcs of each sentence begin."""
         return (arc_starts(ptr),)
 
@@ -50,13 +59,7 @@ class TreeStructure:
         """The right head and a wrong one."""
         return CHOICES
 
-    def losses(
-        self,
-        outputs: NDArray[np.int32],
-        gold: NDArray[np.int32],
-        cost: NDArray[np.float32],
-        ptr: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def losses(self, outputs: Outputs, gold: Outputs, cost: Cost, ptr: Ptr) -> Values:
         """What the wrong heads of each sentence cost."""
         each = np.where(outputs == gold, cost[0, 0], cost[0, 1]).astype(np.float64)
         return np.add.reduceat(each, ptr[:-1]) if len(each) else np.zeros(0)
@@ -65,14 +68,14 @@ class TreeStructure:
         self,
         parts: Parts,
         rows: Rows,
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        outputs: NDArray[np.int32],
-        values: NDArray[np.float64],
+        ptr: Ptr,
+        span: Span,
+        outputs: Outputs,
+        values: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
-        cost: NDArray[np.float32] | None = None,
+        gold: Outputs | None = None,
+        cost: Cost | None = None,
     ) -> None:
         """The best trees, loss-augmented where gold and cost are given."""
         wrong = 0.0
@@ -85,20 +88,12 @@ class TreeStructure:
             span, ptr, parts[0], first_row, scale, gold, wrong, self.projective, self.single_root, outputs, values
         )  # fmt: skip
 
-    def evaluate(
-        self, parts: Parts, rows: Rows, ptr: NDArray[np.int64], outputs: NDArray[np.int32]
-    ) -> NDArray[np.float64]:
+    def evaluate(self, parts: Parts, rows: Rows, ptr: Ptr, outputs: Outputs) -> Values:
         """The sum of the scores of the arcs."""
         each = parts[0][arc_rows(ptr) + outputs, 0].astype(np.float64)
         return np.add.reduceat(each, ptr[:-1]) if len(each) else np.zeros(0)
 
-    def indicator(
-        self,
-        outputs: NDArray[np.int32],
-        against: NDArray[np.int32],
-        rows: Rows,
-        ptr: NDArray[np.int64],
-    ) -> tuple[Triplets, ...]:
+    def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
         """The arcs of tokens whose heads differ."""
         tokens = np.flatnonzero(outputs != against)
         heads = np.stack([outputs[tokens], against[tokens]], axis=1)
@@ -115,12 +110,12 @@ class TreeStructure:
         self,
         parts: Parts,
         rows: Rows,
-        ptr: NDArray[np.int64],
-        span: tuple[int, int],
-        log_partition: NDArray[np.float64],
+        ptr: Ptr,
+        span: Span,
+        log_partition: Values,
         *,
         scale: float = 1.0,
-        gold: NDArray[np.int32] | None = None,
+        gold: Outputs | None = None,
     ) -> tuple[RowCounts, ...]:
         """The probability of each arc, and log Z."""
         first_row = int(arc_starts(ptr[: span[0] + 1])[-1])
@@ -150,7 +145,7 @@ class SingleRootProjectiveTree(ProjectiveTree):
     single_root = True
 
 
-def arc_starts(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+def arc_starts(ptr: Ptr) -> NDArray[np.int64]:
     """The row of the first arc of each sentence, and one past the last row. int64[S+1]."""
     n = np.diff(ptr)
     starts = np.zeros(len(ptr), np.int64)
@@ -158,7 +153,7 @@ def arc_starts(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
     return starts
 
 
-def arc_rows(ptr: NDArray[np.int64]) -> NDArray[np.int64]:
+def arc_rows(ptr: Ptr) -> NDArray[np.int64]:
     """For each token the row of its arc from the root; the arc from head h is h rows below. int64[T]."""
     n = np.diff(ptr)
     place = np.arange(int(ptr[-1])) - np.repeat(ptr[:-1], n)

@@ -16,20 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
+from mtlstruct.structures.base import Outputs, Ptr, Span, Values
 
 
 def best_trees(
-    span: tuple[int, int],
-    ptr: NDArray[np.int64],
+    span: Span,
+    ptr: Ptr,
     scores: NDArray[np.float32],
     first_row: int,
     scale: float,
-    gold: NDArray[np.int32],
+    gold: Outputs,
     wrong: float,
     projective: bool,
     single_root: bool,
-    outputs: NDArray[np.int32],
-    values: NDArray[np.float64],
+    outputs: Outputs,
+    values: Values,
 ) -> None:
     """Heads and values of sentences first:last. scores float32[rows, 1], of which first_row is the first to read.
 
@@ -66,7 +67,8 @@ def _value(n, s, heads, start):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _longest(first, last, ptr):  # type: ignore[no-untyped-def]
+def longest_sentence(first, last, ptr):  # type: ignore[no-untyped-def]
+    """Return the most tokens that a sentence has, at least 1."""
     longest = 1
     for i in range(first, last):
         longest = max(longest, ptr[i + 1] - ptr[i])
@@ -77,7 +79,7 @@ def _longest(first, last, ptr):  # type: ignore[no-untyped-def]
 def _nonprojective(  # type: ignore[no-untyped-def]
     first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
 ):
-    n = _longest(first, last, ptr)
+    n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     W = np.empty((n + 1, n + 1))
     arc = np.empty((n + 1, n + 1), np.int32)
@@ -244,7 +246,7 @@ def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):  # t
 def _projective(  # type: ignore[no-untyped-def]
     first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
 ):
-    n = _longest(first, last, ptr)
+    n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     spans = np.empty((6, n + 1, n + 1))
     stack = np.empty((2 * n + 4, 3), np.int64)

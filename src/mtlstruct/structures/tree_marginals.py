@@ -14,10 +14,10 @@ A score more than FARTHEST below the best of its token counts as if it were just
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import Parts, RowCounts
+from mtlstruct.structures.base import Outputs, Parts, Ptr, RowCounts, Span, Values
+from mtlstruct.structures.tree_decoding import longest_sentence
 
 FARTHEST = 300.0
 """exp(−300) of a probability is nothing; and a product of two such weights can still be written."""
@@ -25,12 +25,12 @@ FARTHEST = 300.0
 
 def marginals(
     parts: Parts,
-    ptr: NDArray[np.int64],
-    span: tuple[int, int],
+    ptr: Ptr,
+    span: Span,
     first_row: int,
-    log_partition: NDArray[np.float64],
+    log_partition: Values,
     scale: float,
-    gold: NDArray[np.int32] | None,
+    gold: Outputs | None,
     projective: bool,
     single_root: bool,
 ) -> tuple[RowCounts]:
@@ -47,14 +47,6 @@ def marginals(
 
 
 # ---------------------------------------------------------------- kernels
-
-
-@kernel
-def _longest(first, last, ptr):  # type: ignore[no-untyped-def]
-    longest = 1
-    for i in range(first, last):
-        longest = max(longest, ptr[i + 1] - ptr[i])
-    return longest
 
 
 @kernel
@@ -87,7 +79,7 @@ def _store(n, p, row, gold, start, out):  # type: ignore[no-untyped-def]
 
 @kernel
 def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):  # type: ignore[no-untyped-def]
-    n = _longest(first, last, ptr)
+    n = longest_sentence(first, last, ptr)
     w = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))
     mean = np.empty(n + 1)
@@ -189,7 +181,7 @@ def _share_split(a, b, low, high, total, mass, to_a, to_b):  # type: ignore[no-u
 
 @kernel
 def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):  # type: ignore[no-untyped-def]
-    n = _longest(first, last, ptr)
+    n = longest_sentence(first, last, ptr)
     s = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))
     inside = np.empty((6, n + 1, n + 1))
@@ -212,7 +204,7 @@ def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z): 
 
 @kernel
 def _inside(n, s, lowest, spans):  # type: ignore[no-untyped-def]
-    """Sums over spans, in the tables of tree_search.py: right, turned, left, turned, arcs to the right and left."""
+    """Sums over spans, in the tables of tree_decoding.py: right, turned, left, turned, arcs to the right and left."""
     for r in range(lowest, n + 1):
         for k in range(4):
             spans[k, r, r] = 0.0

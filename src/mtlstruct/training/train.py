@@ -14,7 +14,7 @@ from mtlstruct._system import memory
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.arcs.index import arc_bytes, arc_starts
+from mtlstruct.features.arcs.index import arc_bytes
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import encode_training
 from mtlstruct.model.model import Index, Model
@@ -25,6 +25,7 @@ from mtlstruct.solvers import Watch as Callback
 from mtlstruct.solvers.base import NOTHING
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
+from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, left_out, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of

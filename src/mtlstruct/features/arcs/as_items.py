@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Column, Corpus
-from mtlstruct.features.extraction import cell_function
+from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.templates import Template, TemplateSet, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
 from mtlstruct.templates.functions import bound
@@ -78,7 +78,7 @@ class ArcItems:
 
     def _view(self, column: Column, function: str, arguments: tuple[str, ...]) -> Column:
         """Return a column of words as a function sees their normal form."""
-        normal = cell_function(self.normalize)
+        normal = NORMALIZERS[self.normalize]
         apply = bound(function, arguments, self.arcs.lists, normal)
         return Column.merged(column.ids, [apply(normal(cell)) for cell in column.strings])
 

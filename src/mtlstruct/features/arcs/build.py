@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import IncompatibleError, TemplateError
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import TOKENS, ArcIndex, assembled, encode_rows, rooted, side_numbers
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, Base, Plan, class_tables, make_plan
@@ -26,23 +26,24 @@ Int64 = NDArray[np.int64]
 
 
 def encode_trees(
-    corpus: Corpus,
-    templates: TemplateSet,
-    *,
-    min_count: int = 1,
-    normalize: str = "none",
+    corpus: Corpus, templates: TemplateSet, *, min_count: int = 1, normalize: str = "none"
 ) -> tuple[Encoded, ArcIndex]:
     """Build the index from the arcs of gold trees and encode all arcs by it."""
-    _check_kinds(templates)
+    for template in templates:
+        if template.kind != "A":
+            problem = f"this task has no sites for {template.kind} templates, expected A"
+            raise templates.error(template, problem)
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
+    if corpus.outputs is None:
+        raise IncompatibleError("training data must have heads")
     plan = make_plan(templates)
     encoded_words, words = encode_tokens(rooted(corpus), plan.words, TOKENS, normalize=normalize)
     numbers = side_numbers(encoded_words)
-    seen = _Seen(plan, numbers, _gold_arcs(corpus))
+    seen = _Seen(plan, numbers, corpus.ptr, corpus.outputs)
     nodes = threads.in_order(lambda base: _node(seen, base, min_count), range(len(plan.bases)))
     sources = [seen.source_entries(pair) for pair in plan.sources]
-    table, first = _stack(nodes, sources)
+    table, first = stacked([*((node.keys, node.records) for node in nodes), *sources])
     sizes = np.zeros(len(templates), np.int64)
     for node, js in zip(nodes, plan.templates_of, strict=True):
         sizes[js] = node.sizes
@@ -52,54 +53,19 @@ def encode_trees(
     return assembled(index, corpus, rows), index
 
 
-def _check_kinds(templates: TemplateSet) -> None:
-    for template in templates:
-        if template.kind != "A":
-            raise TemplateError(
-                f"this task has no sites for {template.kind} templates, expected A",
-                text=template.text,
-                line=template.line,
-                path=templates.path,
-            )
-
-
-@dataclass(frozen=True)
-class _Arcs:
-    """A list of arcs: places among words and roots, and what follows from them."""
-
-    head: Int64
-    modifier: Int64
-
-    @property
-    def right(self) -> Int64:
-        return (self.modifier > self.head).astype(np.int64)
-
-    @property
-    def room(self) -> Int64:
-        return np.asarray(np.abs(self.head - self.modifier) - 1)
-
-    @property
-    def classes(self) -> Int64:
-        return np.asarray(self.right * DISTANCES + np.searchsorted(BINS, self.room, side="right") - 1)
-
-
-def _gold_arcs(corpus: Corpus) -> _Arcs:
-    if corpus.outputs is None:
-        raise IncompatibleError("training data must have heads")
-    sentence = np.repeat(np.arange(len(corpus)), np.diff(corpus.ptr))
-    root = corpus.ptr[sentence] + sentence
-    modifier = np.arange(corpus.tokens) + sentence + 1
-    return _Arcs(root + corpus.outputs, modifier)
-
-
 class _Seen:
-    """The values of sides and bases on a list of arcs."""
+    """The values of sides and bases on the arcs to some heads; places are those among words and roots."""
 
-    def __init__(self, plan: Plan, numbers: NDArray[np.integer], arcs: _Arcs) -> None:
-        self.plan, self.numbers, self.arcs = plan, numbers, arcs
-        self.right, self.room, self.classes = arcs.right, arcs.room, arcs.classes
-        self.left_end = np.minimum(arcs.head, arcs.modifier)
-        self.right_end = np.maximum(arcs.head, arcs.modifier)
+    def __init__(self, plan: Plan, numbers: NDArray[np.integer], ptr: Int64, heads: Int32) -> None:
+        self.plan, self.numbers = plan, numbers
+        sentence = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+        self.head = ptr[sentence] + sentence + heads
+        self.modifier = np.arange(len(heads)) + sentence + 1
+        self.left_end = np.minimum(self.head, self.modifier)
+        self.right_end = np.maximum(self.head, self.modifier)
+        self.right = (self.modifier > self.head).astype(np.int64)
+        self.room = self.right_end - self.left_end - 1
+        self.classes = self.right * DISTANCES + np.searchsorted(BINS, self.room, side="right") - 1
         pairs = plan.sources
         self._sources = dict(zip(pairs, threads.in_order(self._number_source, pairs), strict=True))
 
@@ -107,7 +73,7 @@ class _Seen:
         """The value of a side on each arc, 0 if there is no such side."""
         if number == NONE:
             return np.zeros(len(self.room), np.int32)
-        anchors = {"h": self.arcs.head, "m": self.arcs.modifier, "l": self.left_end, "r": self.right_end}
+        anchors = {"h": self.head, "m": self.modifier, "l": self.left_end, "r": self.right_end}
         place = anchors[self.plan.sides[number].anchor]
         seen = np.minimum(self.room, self.plan.slots.shape[2] - 1)
         values: Int32 = self.numbers[place, self.plan.slots[number, self.right, seen]].astype(np.int32)
@@ -177,12 +143,6 @@ def _once(entry: Int32, classes: Int64, arc: Int64 | None) -> tuple[Int32, Int64
     assert arc is not None
     first = np.unique(arc << 32 | entry, return_index=True)[1]
     return entry[first], classes[first]
-
-
-def _stack(nodes: Sequence[_Node], sources: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    """All tables one below the other, and where each begins."""
-    entries = [(node.keys, node.records) for node in nodes] + list(sources)
-    return stacked(entries)
 
 
 def stacked(entries: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:

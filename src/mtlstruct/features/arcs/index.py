@@ -24,6 +24,7 @@ from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import LOOKAHEAD, Design
 from mtlstruct.linear.products import sum_rows
 from mtlstruct.structures.base import Parts, Sites
+from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import BINS, ROOT
 
@@ -147,12 +148,6 @@ def side_numbers(encoded: Encoded) -> NDArray[np.integer]:
     return np.concatenate([found, np.zeros((design.rows, 1), found.dtype)], axis=1)
 
 
-def arc_starts(ptr: Int64) -> Int64:
-    """The row of the first arc of each sentence, and one past the last. int64[S + 1]."""
-    n = np.diff(ptr)
-    return np.concatenate([[0], np.cumsum(n * (n + 1))]).astype(np.int64)
-
-
 def arc_bytes(arcs: int, templates: TemplateSet) -> int:
     """Estimate the bytes that the attributes of so many arcs take.
 
@@ -244,8 +239,8 @@ def _program(index: ArcIndex) -> Program:
         classes=class_tables()[_ints([plan.variant_of[j] for j in listed])],
         bins=_ints([max(b for b, low in enumerate(BINS) if low <= room) for room in range(BINS[-1] + 1)]),
         sources=sources,
-        null=int(index.words.sizes.sum())
-        or NONE,  # 0 is a side that is not there, even where no template has sides
+        # 0 is a side that is not there, even where no template has sides
+        null=int(index.words.sizes.sum()) or NONE,
     )
 
 

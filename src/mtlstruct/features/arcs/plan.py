@@ -135,11 +135,7 @@ def _base(template: Template, sides: dict[Side, int]) -> Base:
     ends = [numbers[anchor] for anchor in "hlmr" if anchor in numbers]
     first, second, *_ = (*ends, NONE, NONE)
     return Base(
-        first=first,
-        second=second,
-        between=numbers.get("b", NONE),
-        place=places[-1],
-        position=position,
+        first=first, second=second, between=numbers.get("b", NONE), place=places[-1], position=position
     )
 
 

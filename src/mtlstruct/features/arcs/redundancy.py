@@ -14,6 +14,7 @@ on their order, so neither does what is found.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,9 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.features.arcs.index import ArcIndex, Merged, Rows, arc_starts
+from mtlstruct.features.arcs.index import ArcIndex, Merged, Rows
 from mtlstruct.features.arcs.kernels import thin
+from mtlstruct.structures.tree import arc_starts
 
 
 def merge(index: ArcIndex, corpus: Corpus, rows: Rows) -> ArcIndex:
@@ -77,18 +79,15 @@ def _feature_sums(index: ArcIndex, corpus: Corpus, rows: Rows) -> NDArray[np.uin
             _add_up(rows.ids, rows.ptr, corpus.ptr, starts, *span, sums)
         return sums
 
-    sums: NDArray[np.uint64] = np.sum(
-        threads.in_order(work, [g for g in groups if g]), axis=0, dtype=np.uint64
-    )
-    return sums
+    found = threads.in_order(work, [group for group in groups if group])
+    return np.asarray(np.sum(found, axis=0, dtype=np.uint64))
 
 
 def _fingerprints(index: ArcIndex, sums: NDArray[np.uint64]) -> list[int]:
     """One number for the set of sums of each template, 0 for those without any that differs from 0."""
     mixed = _mixed(sums)
     mixed[sums == 0] = 0
-    blocks = zip(index.block_ptr[:-1].tolist(), index.block_ptr[1:].tolist(), strict=True)
-    return [int(mixed[begin:end].sum(dtype=np.uint64)) for begin, end in blocks]
+    return [int(mixed[a:b].sum(dtype=np.uint64)) for a, b in pairwise(index.block_ptr.tolist())]
 
 
 # ---------------------------------------------------------------- kernels
