@@ -21,6 +21,7 @@ from typing import Any
 
 import browser as chromium
 import pytest
+from commands import sigint_ignored
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
 from test_cli_labels import GOLD
@@ -535,6 +536,17 @@ def test_signals_end_it_well(server: Callable[..., Any], tmp_path: Path, number:
     process.send_signal(number)
     assert process.wait(30) == 0
     assert process.stderr.read().endswith("\nstopped\n")
+
+
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored(folder: Path) -> None:
+    with sigint_ignored():
+        server = make_server(make_app(load(folder / "text.mtl")))
+        with server.capture_signals():
+            signal.raise_signal(signal.SIGINT)
+            assert not server.should_exit
+            signal.raise_signal(signal.SIGTERM)
+            assert server.should_exit
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
 def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:

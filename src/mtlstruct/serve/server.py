@@ -112,9 +112,19 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends with exit code 0 on a signal: uvicorn would raise the signal again."""
+    """uvicorn's server, with two differences in its signals.
+
+    It ends with exit code 0 on a signal, which uvicorn would raise again. A signal that is ignored when the server
+    is made stays ignored: a shell without job control starts background jobs with SIGINT ignored.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        both = (signal.SIGINT, signal.SIGTERM)
+        self.ignored = [number for number in both if signal.getsignal(number) == signal.SIG_IGN]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after open requests, or at once on a second SIGINT."""
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        if sig not in self.ignored:
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
