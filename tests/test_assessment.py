@@ -24,7 +24,7 @@ TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB")
 
 
 def trained(corpus: Corpus, templates: TemplateSet, **options: object) -> Model:
-    return train(corpus, templates, Options(**options), lambda record: False).model  # type: ignore[arg-type]
+    return train(corpus, templates, Options(**options)).model  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU\nB
 @pytest.fixture(scope="module")
 def model():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    return train(data, TEMPLATES, Options(), lambda record: False).model
+    return train(data, TEMPLATES, Options()).model
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def treebank(seed=0, sentences=25, longest=4):
 @pytest.fixture(scope="module")
 def model():
     options = Options(task="dependency", max_iter=3)
-    return train(treebank(), preset("dependency", 2), options, lambda record: False).model
+    return train(treebank(), preset("dependency", 2), options).model
 
 
 def test_templates_and_elsewhere_sum_to_the_margin_over_the_best_other_tree(model):

@@ -133,7 +133,7 @@ def test_segmentation_takes_strings_rows_and_files(tmp_path):
     text.write_text(SEGMENTED, encoding="utf-8")
     data = segmented.read(text)
     templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,0]/%x[1,0]\nB\n")
-    training = train(data, templates, Options(task="segmentation"), lambda record: False)
+    training = train(data, templates, Options(task="segmentation"))
     training.model.save(tmp_path / "s.mtl")
     model = load(tmp_path / "s.mtl")
     estimator = SequenceLabeler.load(tmp_path / "s.mtl")

@@ -16,7 +16,7 @@ TEMPLATES = TemplateSet.parse(SOURCE)
 @pytest.fixture(scope="module", params=["mtl", "svm"])
 def model(request):
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    return train(data, TEMPLATES, Options(method=request.param), lambda record: False).model
+    return train(data, TEMPLATES, Options(method=request.param)).model
 
 
 def test_the_heaviest_come_first_and_keep_their_order(model):

@@ -23,7 +23,7 @@ TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU:pre-%x[1,1]\nU
 @pytest.fixture(scope="module")
 def model():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    return train(data, TEMPLATES, Options(method="svm"), lambda record: False).model
+    return train(data, TEMPLATES, Options(method="svm")).model
 
 
 @pytest.mark.parametrize("j", range(len(TEMPLATES)))
@@ -53,7 +53,7 @@ def test_the_strongest_are_the_largest_weights_of_each_label(model, j):
 
 def test_a_dropped_template_has_nothing_to_tell():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    sparse = train(data, TEMPLATES, Options(c=0.05), lambda record: False).model
+    sparse = train(data, TEMPLATES, Options(c=0.05)).model
     gone = next(j for j in range(len(TEMPLATES)) if j not in sparse.live)
     assert telling(sparse, gone, 5) == []
 

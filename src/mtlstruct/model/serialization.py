@@ -62,15 +62,7 @@ def read(path: str | Path) -> Model:
         return _model(header, arrays)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
-    except (
-        KeyError,
-        ValueError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        MtlError,
-    ) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, MtlError) as error:
         raise ModelFileError(f"{path}: the model file is damaged: {type(error).__name__}: {error}") from None
 
 
@@ -195,8 +187,7 @@ def _check_left_out(facts: dict[str, Any], templates: int) -> None:
 def _check_groups(facts: dict[str, Any]) -> None:
     groups = facts.get("groups", {})
     require(
-        isinstance(groups, dict) and _are_strings(list(groups.values())),
-        "groups of keys must be strings",
+        isinstance(groups, dict) and _are_strings(list(groups.values())), "groups of keys must be strings"
     )
 
 
