@@ -210,9 +210,6 @@ def _load_weights(
     return tuple(out)
 
 
-# ---------------------------------------------------------------- the index
-
-
 def index_arrays(index: Index) -> dict[str, NDArray[Any]]:
     """Return the arrays of an index in a model file, by name."""
     if isinstance(index, FeatureIndex):
@@ -319,9 +316,6 @@ def _load_map(map_: NDArray[Any], values: int, attributes: int) -> NDArray[np.in
     return map_
 
 
-# ---------------------------------------------------------------- arcs
-
-
 def _load_arcs(found: Arrays, templates: TemplateSet, normalize: str, sizes: NDArray[np.int64]) -> ArcIndex:
     slots = make_plan(templates).words
     word_sizes = vector(found["words/sizes"], len(slots), np.int64)
@@ -363,9 +357,6 @@ def _check_records(records: NDArray[np.int64], size: int) -> None:
         ones += seen >> c & 1
     start = records >> MASK_BITS
     require(bool((start >= 0).all() and (start + ones <= size).all()), "attribute out of range")
-
-
-# ---------------------------------------------------------------- checks
 
 
 def array_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:

@@ -172,7 +172,7 @@ def _low(heights: Sequence[float]) -> float:
     """Return the foot of the bars: the power of ten below the lightest template that was kept."""
     least = min((height for height in heights if height > 0), default=0.1)
     low = 0.1
-    while low > FLOOR and low > least:
+    while low > max(FLOOR, least):
         low /= 10
     return low
 
@@ -193,16 +193,9 @@ def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequen
     kept = [i for i, height in enumerate(heights) if height > 0]
     heaviest = sorted(kept, key=lambda i: -heights[i])[:LABELLED]
     for rank, i in enumerate(heaviest, 1):
-        above = {
-            "xytext": (0, 2),
-            "textcoords": "offset points",
-            "ha": "center",
-            "fontsize": 7.5,
-            "color": INK,
-        }
-        axes.annotate(str(rank), (i, heights[i]), **above)
+        offset = {"xytext": (0, 2), "textcoords": "offset points"}
+        axes.annotate(str(rank), (i, heights[i]), **offset, ha="center", fontsize=7.5, color=INK)
     names = [f"{rank}  {short_label(weights[i].text)}" for rank, i in enumerate(heaviest, 1)]
     colours = [Patch(color=SHADES[_shade(weights[i].text)]) for i in heaviest]
-    legend(
-        axes.figure, "outside right upper", handles=colours, labels=names, title="heaviest", title_fontsize=8
-    )
+    style = {"title": "heaviest", "title_fontsize": 8}
+    legend(axes.figure, "outside right upper", handles=colours, labels=names, **style)

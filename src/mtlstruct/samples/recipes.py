@@ -13,7 +13,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 NOISE = (6, 7)
-"""The columns of noise, which say nothing about the label."""
+"""The columns of noise, independent of the label."""
 
 LETTERS = "abcd"
 """The values of the noise."""

@@ -150,9 +150,8 @@ def _access(token: str | None) -> DispatchFunction:
 
     def is_known(given: str) -> bool:
         scheme, _, secret = given.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            secret.strip().encode(), str(token).encode()
-        )
+        same = hmac.compare_digest(secret.strip().encode(), str(token).encode())
+        return scheme.lower() == "bearer" and same
 
     async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
         origin, host = request.headers.get("origin"), request.headers.get("host", "")
