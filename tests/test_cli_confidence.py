@@ -320,12 +320,14 @@ def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -
     assert f" · temperature {model.temperature:.3g}\n" in said
 
 
-def test_held_out_data_of_other_labels_do_not_cost_the_training(run: Run, place: Path) -> None:
+def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run: Run, place: Path) -> None:
     (place / "a.tpl").write_text("U0:%x[0,0]\nB\n")
     (place / "other.txt").write_text("Ana X\n")
-    got = run("train", "a.tpl", "gold.txt", "o.mtl", "--valid", "other.txt", "-q", "--no-log")
+    got = run("train", "a.tpl", "gold.txt", "o.mtl", "--valid", "other.txt", "-q")
     assert got.code == 0
     assert "no temperature" in got.err
+    assert "not calibrated" in got.err
+    assert '"calibrated":false' in (place / "o.mtl.log.jsonl").read_text().replace(": ", ":")
     assert "temperature" not in Model.load("o.mtl").facts
     got = run("calibrate", "o.mtl", "other.txt")
     assert (got.code, got.out) == (2, "")

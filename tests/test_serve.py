@@ -161,16 +161,19 @@ def tag(one: Local, status: int = 200, **asked: Any) -> dict[str, Any]:
     return dict(response.json())
 
 
+def each(answer: dict[str, Any], key: str) -> list[list[Any]]:
+    """Return one entry of each token of each sentence."""
+    return [[token[key] for token in sentence["tokens"]] for sentence in answer["sentences"]]
+
+
 def labels(answer: dict[str, Any]) -> list[list[str]]:
-    return [[token["label"] for token in sentence["tokens"]] for sentence in answer["sentences"]]
+    return each(answer, "label")
 
 
 def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
     found = tag(client("text"), text="Ann lives in Oslo.\n\nBo Smith sees Rome")
-    assert [[t["cells"][0] for t in s["tokens"]] for s in found["sentences"]] == [
-        ["Ann", "lives", "in", "Oslo", "."],
-        ["Bo", "Smith", "sees", "Rome"],
-    ]
+    words = [[["Ann"], ["lives"], ["in"], ["Oslo"], ["."]], [["Bo"], ["Smith"], ["sees"], ["Rome"]]]
+    assert each(found, "cells") == words
     assert labels(found)[0] == ["B-PER", "O", "O", "B-LOC", "O"]
 
 
@@ -178,9 +181,8 @@ def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
     "text", ["don't stop", "3.14 e.g. x-y", "a,b;c", "中文 字", "🙂 ok", "\u00a0a\u3000b"]
 )
 def test_tokens_hold_all_letters_of_the_text(client: Client, text: str) -> None:
-    found = tag(client("text"), text=text)
-    letters = "".join(t["cells"][0] for s in found["sentences"] for t in s["tokens"])
-    assert letters == "".join(text.split())
+    words = [cells[0] for sentence in each(tag(client("text"), text=text), "cells") for cells in sentence]
+    assert "".join(words) == "".join(text.split())
 
 
 def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_needs(
@@ -222,9 +224,8 @@ def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None
     one = client("trees")
     whole = tag(one, columns=conll(SENTENCES[:2], heads=False))
     short = tag(one, columns="the D\ncat N\nsleeps V\n. .\n\na D\ndog N\nsees V\nthe D\ncat N\n. .")
-    heads = [[token["head"] for token in s["tokens"]] for s in whole["sentences"]]
-    assert heads == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
-    assert [[token["head"] for token in s["tokens"]] for s in short["sentences"]] == heads
+    for found in (whole, short):
+        assert each(found, "head") == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
     assert short["sentences"][0]["tokens"][0]["head_word"] == "cat"
 
 
@@ -245,14 +246,11 @@ def test_trees_have_relations_probabilities_and_drawings(client: Client) -> None
 def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
     given = {"columns": "the D\ncat N\nsleeps V"} if name == "trees" else {"text": "Ann sees Oslo"}
     found = tag(client(name), explain=2, **given)
-    for sentence in found["sentences"]:
-        for token in sentence["tokens"]:
-            said = token["explanation"]
-            if said["margin"] is None:
-                continue
+    for said in (said for sentence in each(found, "explanation") for said in sentence):
+        assert len(said["templates"]) <= 2
+        if said["margin"] is not None:
             total = sum(voice["value"] for voice in said["templates"]) + said["others"] + said["elsewhere"]
             assert total == pytest.approx(said["margin"], abs=1e-4)
-            assert len(said["templates"]) <= 2
 
 
 @pytest.mark.parametrize(

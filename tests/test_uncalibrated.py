@@ -170,15 +170,6 @@ def test_serve_says_it_when_it_starts_and_in_each_answer(place, capsys, monkeypa
         assert "calibrated" not in plain
 
 
-def test_training_whose_calibration_failed_says_so(tmp_path, run):
-    for name, text in (("t.tpl", "U0:%x[0,0]\nB\n"), ("train", "a X\nb Y\n"), ("other", "a Z\n")):
-        (tmp_path / name).write_text(text)
-    files = [tmp_path / name for name in ("t.tpl", "train", "m.mtl")]
-    got = run("train", *files, "--valid", tmp_path / "other", "-q")
-    assert "not calibrated" in got.err
-    assert '"calibrated":false' in (tmp_path / "m.mtl.log.jsonl").read_text().replace(": ", ":")
-
-
 def test_an_assessment_and_its_picture_know_it(place, monkeypatch):
     model = load("m.mtl")
     task = task_of(model.task)
