@@ -1,7 +1,8 @@
 """Scores of dependency trees that equal those of CoNLL-X's eval.pl.
 
-Tokens of Unicode punctuation do not count, except in the paper's UASP and ACC: the heads of all tokens, and sentences
-in which all of these are right. Figures are percents, unrounded; `table()` rounds as the script prints.
+Tokens of Unicode punctuation do not count, except in the paper's UASP and ACC: the heads of all
+tokens, and sentences in which all of these are right. Figures are percents, unrounded; `table()`
+rounds as the script prints.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Attachment:
-    """The number of tokens, and of those with the right head, the right relation (if predicted), both."""
+    """The number of tokens, and of those with the right head, relation (if predicted), both."""
 
     total: int
     heads: int
@@ -27,7 +28,7 @@ class Attachment:
 
 @dataclass(frozen=True)
 class AttachmentScores:
-    """The scores of eval.pl without -p (`words`) and with it (`all`), and the sentences that are right."""
+    """The scores of eval.pl without -p (`words`) and with it (`all`), and the right sentences."""
 
     words: Attachment
     all: Attachment
@@ -89,7 +90,7 @@ def attachment_scores(
     predicted: NDArray[np.int32],
     relations: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> AttachmentScores:
-    """Score predicted heads int32[T], and relations (gold's and the predicted) if both are known."""
+    """Score predicted heads int32[T], and relations (gold, predicted) if both are known."""
     right = np.asarray(gold == predicted)
     same = None if relations is None else np.array([a == b for a, b in zip(*relations, strict=True)], bool)
     counting = ~punctuation(forms)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent, tally
 
 CHUNK_LABEL = re.compile(r"O|[BIESLUM\[\].]-.+", re.DOTALL)
-"""A label that conlleval reads as outside all chunks, or as a place in a chunk and the chunk's type."""
+"""A label that conlleval reads as O, or as a place in a chunk and the chunk's type."""
 
 UNTYPED = frozenset("BIO")
 """Labels of chunks that have no type."""
@@ -24,8 +24,8 @@ UNTYPED = frozenset("BIO")
 def are_chunk_labels(labels: Iterable[str]) -> bool:
     """Return whether the labels of a data set mark chunks, so that conlleval's F1 has a meaning.
 
-    They do if each is O or a prefix of conlleval's schemes, a hyphen and a type (B-PER, S-PER ...), or if all are B,
-    I or O. One label of another form (NOUN, <date>) makes all of them classes.
+    They do if each is O or a prefix of conlleval's schemes, a hyphen and a type (B-PER, S-PER ...),
+    or if all are B, I or O. One label of another form (NOUN, <date>) makes all of them classes.
     """
     found = set(labels)
     return found <= UNTYPED or all(CHUNK_LABEL.fullmatch(label) for label in found)
@@ -107,7 +107,8 @@ _OUTSIDE = _Tag("O", "")
 _STARTS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I"), ("E", "E"), ("E", "I"), ("O", "E")}
 _ENDS = {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("E", "E"), ("E", "I"), ("E", "O")}
 """Places before and after, between which a chunk starts or ends, by the script. E B is in neither: B right
-after an E of the same type goes on with that chunk. Of S, L, U and all others the script knows nothing: only
+after an E of the same type goes on with that chunk. Of S, L, U and all others the script knows
+nothing: only
 a change of type starts or ends their chunks, so that S-X S-X is one chunk."""
 
 _BRACKETS = {"[", "]"}
@@ -123,7 +124,7 @@ def _split(label: str) -> _Tag:
 
 @lru_cache(maxsize=1 << 16)
 def _starts(before: _Tag, tag: _Tag) -> bool:
-    """Whether a chunk starts at `tag`. A label without a hyphen, other than B I E, starts none after an O."""
+    """Whether a chunk starts at `tag`. After an O, of labels without a hyphen only B, I, E start one."""
     changed = before.kind != tag.kind and tag.place not in ("O", ".")
     return changed or (before.place, tag.place) in _STARTS or tag.place in _BRACKETS
 
@@ -138,8 +139,8 @@ def _ends(before: _Tag, tag: _Tag) -> bool:
 class _ChunkTally:
     """Counts chunks in one pass over gold and predicted tags side by side.
 
-    A chunk is right if it starts and ends at the same tokens in both, with one type all the way; `agree` says
-    that this holds so far for the chunk that is open in both.
+    A chunk is right if it starts and ends at the same tokens in both, with one type all the way;
+    `agree` says that this holds so far for the chunk that is open in both.
     """
 
     def __init__(self) -> None:

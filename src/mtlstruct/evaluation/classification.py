@@ -1,7 +1,7 @@
-"""Scores of items with one class each: accuracy, and precision, recall and F1 by class and on average.
+"""Scores of items with one class each: accuracy; precision, recall and F1 by class and on average.
 
-Labels of sequences that mark no chunks (parts of speech) are scored as items, too. Figures are percents, unrounded,
-and equal those of scikit-learn.
+Labels of sequences that mark no chunks (parts of speech) are scored as items, too. Figures are
+percents, unrounded, and equal those of scikit-learn.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct
 class ClassScores:
     """Accuracy, and precision, recall and F1 of each class and on average.
 
-    `types` has the counts of each class in gold or prediction, sorted by name. Averages give each class the same
-    weight (macro). The micro average of all three is the accuracy, since every item has one class.
+    `types` has the counts of each class in gold or prediction, sorted by name. Averages give each
+    class the same weight (macro). The micro average of all three is the accuracy, since every item
+    has one class.
     """
 
     types: dict[str, Counts]
@@ -40,7 +41,7 @@ class ClassScores:
         return {name: counts.full_dict() for name, counts in self.types.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores as `score --json` prints them; precision, recall and f1 are macro averages."""
+        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
         every = [counts.as_dict() for counts in self.types.values()]
         macro = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
         micro = {"accuracy": self.accuracy, "micro_f1": self.accuracy}
@@ -74,7 +75,7 @@ class LabelScores(ClassScores):
         return percent(self.correct_sentences, self.sentences)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores as `score --json` prints them; precision, recall and f1 are macro averages."""
+        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
         whole = {"sequence_accuracy": self.sequence_accuracy, "scored_as": "classes"}
         return super().as_dict() | whole | {"sentences": self.sentences}
 

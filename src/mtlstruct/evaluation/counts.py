@@ -1,4 +1,4 @@
-"""Counts, precision, recall and F1, and checks that all scores share. Figures are percents, unrounded."""
+"""Counts, precision, recall and F1 in unrounded percent, and checks that all scores share."""
 
 from __future__ import annotations
 

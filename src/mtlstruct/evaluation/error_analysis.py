@@ -1,7 +1,7 @@
-"""Error analysis of a model on labelled data: official scores, scores by type, confusions, calibration.
+"""Error analysis of a model: official scores, scores by type, confusions, calibration.
 
-The report shows it and the log of `train --valid` keeps it, so it consists of plain numbers and names. Counts by type
-are exact counts of labels, words or arcs, not scores of a script.
+The report shows it and the log of `train --valid` keeps it, so it consists of plain numbers and
+names. Counts by type are exact counts of labels, words or arcs, not scores of a script.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], l
 
 
 def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]) -> tuple[Group, Confusion]:
-    """Relations of arcs: right are those whose head is right too, as in LAS; confused they are under any head."""
+    """Count relations under right heads, as in LAS, and their confusions under any head."""
     theirs = conll.relations(gold).cells()
     assert gold.outputs is not None
     hits = zip(theirs, ours, (gold.outputs == predictions).tolist(), strict=True)

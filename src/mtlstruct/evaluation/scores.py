@@ -1,4 +1,4 @@
-"""Official scores of label sequences and trees; the table and the one line that are shown of any scores."""
+"""Official scores of label sequences and trees, and the table and headline of any scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 def sequence_scores(
     gold: Sentences, predicted: Sentences, labels: Iterable[str], *, source: str = "prediction"
 ) -> ChunkScores | LabelScores:
-    """Score the labels of sentences: as chunks if `labels`, all that there may be, mark chunks, else as classes."""
+    """Score the labels of sentences: as chunks if all possible `labels` mark chunks, else as classes."""
     score = chunk_scores if are_chunk_labels(labels) else label_scores
     return score(gold, predicted, source=source)
 

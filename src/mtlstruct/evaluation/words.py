@@ -1,4 +1,4 @@
-"""Scores of words in segmented text that equal those of SIGHAN's `score`; `table()` rounds as the script prints."""
+"""Scores of words in segmented text that equal those of SIGHAN's `score`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Recall:
 
 @dataclass(frozen=True)
 class WordScores:
-    """The scores of SIGHAN's script; `iv`, `oov`: words in and out of a given vocabulary. Tokens are characters."""
+    """The scores of SIGHAN's script; `iv`, `oov`: words in and out of a vocabulary, if given."""
 
     words: Counts
     sentences: int
@@ -49,7 +49,7 @@ class WordScores:
         return None if self.oov is None else percent(self.oov.total, self.words.gold)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores under the names that `score --json` prints; a recall of no words is None."""
+        """Return the scores as `score --json` prints them; a recall of no words is None."""
         known = {}
         if self.iv and self.oov:
             known = {"r_iv": self.iv.percent, "r_oov": self.oov.percent, "oov_rate": self.oov_rate}
@@ -81,7 +81,8 @@ def word_scores(
 ) -> WordScores:
     """Score segmentations, the words of each line.
 
-    The script aligns the two lines with `diff`, so the right words are a longest common subsequence.
+    The script aligns the two lines with `diff`, so the right words are a longest common
+    subsequence.
     """
     lines = list(zip_longest(gold, predicted, fillvalue=()))
     _check_text(lines, source)
@@ -115,7 +116,7 @@ def _found(gold: Sequence[str], predicted: Sequence[str]) -> list[bool]:
 
 
 def _subsequence_steps(gold: Sequence[str], predicted: Sequence[str]) -> list[int]:
-    """Bit i of entry j is 0 where gold word i lengthens the common subsequence with the first j predicted words.
+    """Bit i of entry j is 0 if gold word i lengthens the common subsequence with j predicted words.
 
     All columns of the usual table at once, as one big integer a row (Crochemore and others, 2001).
     """

@@ -1,7 +1,8 @@
 """Calibration of probabilities: temperature scaling and the expected calibration error.
 
-Scores of a margin model are not log probabilities. Temperature scaling, p(y) ∝ exp(score(y) / T), picks the T of
-least negative log-likelihood on held-out data; it is convex in 1/T, so T is unique. Predictions do not change.
+Scores of a margin model are not log probabilities. Temperature scaling, p(y) ∝ exp(score(y) / T),
+picks the T of least negative log-likelihood on held-out data; it is convex in 1/T, so T is unique.
+Predictions do not change.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PULL = 1e-9
 
 @dataclass(frozen=True)
 class Reliability:
-    """Tokens binned by the probability of their label: counts, mean probability and accuracy, [bins] each."""
+    """Tokens binned by the probability of their label: count, mean probability, accuracy."""
 
     counts: NDArray[np.int64]
     confidence: Floats

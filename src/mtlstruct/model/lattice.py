@@ -1,7 +1,7 @@
 """The part scores of a corpus, and inference on them: best outputs, N best, marginals.
 
-p(outputs) ∝ exp(score / temperature); the best outputs do not depend on the temperature. Errors: constraints that
-leave a sentence without outputs, and inference that a structure does not have.
+p(outputs) ∝ exp(score / temperature); the best outputs do not depend on the temperature. Errors:
+constraints that leave a sentence without outputs, and inference that a structure does not have.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TINY = 1e-300
 
 @dataclass(frozen=True)
 class Ranked:
-    """The N best outputs int32[N, T] and their scores, values float64[S, N], −inf where there are fewer."""
+    """The N best outputs int32[N, T] and their scores, values float64[S, N], −inf if missing."""
 
     outputs: Outputs
     values: Floats
@@ -35,9 +35,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Marginals:
-    """Probabilities at a temperature: node float64[T, L] of each label at each token, log Z float64[S].
+    """Probabilities at a temperature: node float64[T, L] of labels at tokens, log Z float64[S].
 
-    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a token begin.
+    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a
+    token begin.
     """
 
     node: Floats
@@ -137,7 +138,8 @@ class Lattice:
     ) -> Floats:
         """Return the probability of the labels of tokens start:stop together, float64[spans].
 
-        A span lies in one sentence. The chain rule p(y_a) · p(y_a+1 | y_a) · … is exact for a first-order model.
+        A span lies in one sentence. The chain rule p(y_a) · p(y_a+1 | y_a) · … is exact for a
+        first-order model.
         """
         alone = np.log(np.maximum(marginals.chosen(outputs), TINY))
         pair = np.log(np.maximum(self._pairs(outputs, marginals.temperature), TINY))
@@ -146,7 +148,7 @@ class Lattice:
         return np.asarray(np.exp(alone[starts] + total[stops] - total[starts + 1]))
 
     def _pairs(self, outputs: Outputs, temperature: float) -> Floats:
-        """Return the probability of each token's label and the one before; 1 at the first of a sentence."""
+        """Return the probability of each label with the one before; 1 at the start of a sentence."""
         L = self.structure.labels
         pair = np.ones(len(outputs))
         tokens = self.structure.sites(self.ptr)[1].tokens

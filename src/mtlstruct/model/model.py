@@ -1,7 +1,8 @@
 """The trained model: predict, save, load. Imports no solver.
 
-A model has a pruned feature index, float32 weights of its attributes, and mu, norm and size of all templates,
-dropped ones included. Only the pruned form predicts, so saving and loading do not change predictions.
+A model has a pruned feature index, float32 weights of its attributes, and mu, norm and size of all
+templates, dropped ones included. Only the pruned form predicts, so saving and loading do not change
+predictions.
 """
 
 from __future__ import annotations
@@ -153,18 +154,20 @@ class Model:
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
-            Anything that `predict` of an estimator takes: sentences of feature dicts if the model was trained on
-            feature dicts, else of rows (a cell for each column, or a dict from names of columns to cells); items
-            instead of sentences for classes; strings for segmentation; the path of a data file of the task.
+            Anything that `predict` of an estimator takes: sentences of feature dicts if the model
+            was trained on feature dicts, else of rows (a cell for each column, or a dict from names
+            of columns to cells); items instead of sentences for classes; strings for segmentation;
+            the path of a data file of the task.
         constraints : Constraints, optional
             Which outputs are allowed.
 
         Returns
         -------
         list of lists, ndarray for classes
-            What `predict` of an estimator returns: a label (a head for trees) for each token of each sentence,
-            or an array with the class of each item. Labels are strings, as the model file stores them.
-            Of a Corpus, which numbers everything, int32[T]: numbers into `labels`, or heads.
+            What `predict` of an estimator returns: a label (a head for trees) for each token of
+            each sentence, or an array with the class of each item. Labels are strings, as the model
+            file stores them. Of a Corpus, which numbers everything, int32[T]: numbers into
+            `labels`, or heads.
         """
         if isinstance(X, Corpus):
             return self.lattice(X, constraints).best()
@@ -172,7 +175,7 @@ class Model:
         return data.named(self.lattice(data.corpus, constraints).best(), self.labels)
 
     def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
-        """Return for each token of each sentence the probability of each label; for X see `predict`.
+        """Return the probability of each label for each token of each sentence; for X see `predict`.
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
@@ -182,7 +185,7 @@ class Model:
         return data.named_marginals(self.marginals(data.corpus).node, self.labels)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class for each item, float64[items, L], columns as in `labels`.
+        """Return the probability of each class, float64[items, L], columns as in `labels`.
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
@@ -199,7 +202,7 @@ class Model:
         return self._arc_items.corpus(corpus, heads, self.relations.index.templates.columns())
 
     def relate(self, corpus: Corpus, heads: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the relation of each token to its head, int32[T], numbers into `relations.labels`."""
+        """Return the relation of each token to its head, int32[T], into `relations.labels`."""
         if self.relations is None:
             raise IncompatibleError("the model has no labels of arcs: it was trained without them")
         return self.relations.predict(self.arcs(corpus, heads))
@@ -277,7 +280,7 @@ class Model:
         data: Corpus | None = None,
         source: str = "held-out data",
     ) -> Any:
-        """Return a page about the model, to be saved or shown in a notebook, as `mtlstruct report` does.
+        """Return the page of `mtlstruct report`, to be saved or shown in a notebook.
 
         log      the log of the training, for convergence and the command
         data     labelled data, called `source` in the page, for scores, confusions and calibration
@@ -295,7 +298,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+        """Map a model file; raise ModelFileError if it is damaged or of another version."""
         from mtlstruct.model import serialization
 
         return serialization.read(path)

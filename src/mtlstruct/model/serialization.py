@@ -34,7 +34,7 @@ FORMAT = "mtlstruct model"
 VERSION = 2
 TAGS = ("bie", "bmes")
 RELATIONS = "relations"
-"""Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
+"""The entry of the header, and the folder of arrays, of the second stage."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -45,7 +45,7 @@ def write(model: Model, path: str | Path) -> None:
 
 
 def read(path: str | Path) -> Model:
-    """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+    """Map a model file; raise ModelFileError if it is damaged or of another version."""
     header, arrays = archive.read(path)
     if header.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of mtlstruct")

@@ -35,7 +35,8 @@ SHADES = {"one cell": "#2a6f97", "two cells": "#61a5c2", "three or more": "#a9d6
 def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
     """Draw bars of relative weights in template order, on a log scale, with a line at the average.
 
-    Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn instead.
+    Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn
+    instead.
     """
     ordered = sorted(weights, key=lambda weight: weight.index)
     heights = _heights(ordered, learned)
@@ -75,7 +76,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def quiet(axes: Any, grid: str) -> None:
-    """Make the axes pale, hide those on top and on the right, and draw a grid along one direction."""
+    """Make the axes pale, hide the top and right ones, and draw a grid along one direction."""
     axes.grid(axis=grid, color="#eef1f3", zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)

@@ -1,7 +1,8 @@
 """A dependency tree as inline SVG: words in a row, arcs from head to modifier above them.
 
-If the right tree is known, wrong arcs have another colour, and missed ones are drawn below the words. Colours are
-variables of the page. The width of letters is estimated, since no font is available.
+If the right tree is known, wrong arcs have another colour, and missed ones are drawn below the
+words. Colours are variables of the page. The width of letters is estimated, since no font is
+available.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from html import escape
 from itertools import pairwise
 
 LETTER, SMALL = 8.4, 6.4
-"""The estimated width of a letter of words and of small text, in pixels; Chinese letters take two."""
+"""The estimated width of a letter of words and of small text, in pixels; Chinese ones take two."""
 
 GAP, MARGIN, LEVEL, CORNER = 20.0, 24.0, 24.0, 9.0
-"""The gap between words, the margin of the drawing, the height of a level of arcs, the radius of a corner."""
+"""The gap between words, the margin, the height of a level of arcs, the radius of a corner."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Tree:
         gold: Sequence[int] | None = None,
         gold_relations: Sequence[str] | None = None,
     ) -> Tree:
-        """A tree over the cells of a CoNLL sentence, FORM to FEATS; tags are the fine ones where there are any."""
+        """Return the tree over cells of a CoNLL sentence, FORM to FEATS; fine tags come first."""
         words, _, coarse, fine, _ = zip(*rows, strict=True)
         tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
         return cls(words, tags, heads, relations, gold, gold_relations)
@@ -63,7 +64,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc to draw: `kind` is a class of the page's style, `right` a relation that should have been."""
+    """An arc to draw: `kind` is a class of the page's style, `right` the right relation."""
 
     head: int
     modifier: int

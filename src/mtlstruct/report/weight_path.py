@@ -1,7 +1,8 @@
-"""Template weights along c or p, of models or of the trainings that `tune` stores, as rows and as a picture.
+"""Template weights along c or p, of models or of trainings of `tune`, as rows and a picture.
 
-Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for every method and
-every p. Trainings with equal options (folds) become their mean. Along p, mtl is p = 1 and svm is p = 2.
+Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for
+every method and every p. Trainings with equal options (folds) become their mean. Along p, mtl is p
+= 1 and svm is p = 2.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def read_trainings(path: Path) -> list[Training]:
 
 
 def plot_paths(paths: Sequence[WeightPath], file: Path) -> None:
-    """Draw a panel for each path: a line for each template, the heaviest in colour and named in a legend."""
+    """Draw a panel for each path: a line for each template, the heaviest in colour with a legend."""
     figure = plots.new_figure(file, (8.6, 0.4 + 4.4 * len(paths)))
     for axes, path in zip(figure.subplots(len(paths), 1, squeeze=False)[:, 0], paths, strict=True):
         _panel(axes, path)
