@@ -22,33 +22,31 @@ from mtlstruct.training.train import Options, train
 
 def write_model(path: Path) -> None:
     data = corpus([[("a",), ("b",)], [("b",), ("a",)]], [["X", "Y"], ["Y", "X"]])
-    train(data, TemplateSet.parse("U0:%x[0,0]\nB"), Options(), lambda record: False).model.save(path)
+    train(data, TemplateSet.parse("U0:%x[0,0]\nB"), Options()).model.save(path)
 
 
 def write_checkpoint(path: Path) -> None:
     checkpoints.write(path, models.FACTS, {"said": ["one"]}, models.Running().pack())
 
 
-WRITERS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
+KINDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], object]]] = {
     "model": (write_model, Model.load),
     "checkpoint": (write_checkpoint, checkpoints.read),
 }
+Case = tuple[Path, bytes, Callable[[Path], object]]
 
 
-@pytest.fixture(params=WRITERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def file(kind: str, tmp_path: Path) -> Path:
+@pytest.fixture(params=KINDS)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    """A file, its bytes, and the function that loads it."""
+    write, load = KINDS[request.param]
     path = tmp_path / "file"
-    WRITERS[kind][0](path)
-    return path
+    write(path)
+    return path, path.read_bytes(), load
 
 
-def test_every_change_of_a_byte_is_rejected(kind: str, file: Path) -> None:
-    raw, load = file.read_bytes(), WRITERS[kind][1]
+def test_every_change_of_a_byte_is_rejected(case: Case) -> None:
+    file, raw, load = case
     with open(file, "r+b", buffering=0) as out:
         for at, byte in enumerate(raw):
             for other in (byte ^ 1, byte ^ 0xFF):
@@ -61,17 +59,17 @@ def test_every_change_of_a_byte_is_rejected(kind: str, file: Path) -> None:
     load(file)
 
 
-def test_every_cut_is_rejected(kind: str, file: Path) -> None:
-    load = WRITERS[kind][1]
-    for size in reversed(range(len(file.read_bytes()))):
+def test_every_cut_is_rejected(case: Case) -> None:
+    file, raw, load = case
+    for size in reversed(range(len(raw))):
         with open(file, "r+b") as out:
             out.truncate(size)
         with pytest.raises(ModelFileError):
             load(file)
 
 
-def test_every_tail_is_rejected(kind: str, file: Path) -> None:
-    raw, load = file.read_bytes(), WRITERS[kind][1]
+def test_every_tail_is_rejected(case: Case) -> None:
+    file, raw, load = case
     tails = [bytes([byte]) for byte in range(256)]
     tails += [bytes(64), bytes(100_000), b"\r\n", raw[-64:], raw[-81:], raw]
     for tail in tails:
@@ -80,35 +78,35 @@ def test_every_tail_is_rejected(kind: str, file: Path) -> None:
             load(file)
 
 
-def test_the_digest_is_checked_before_the_file_is_parsed(
-    kind: str, file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_digest_is_checked_before_the_file_is_parsed(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, raw, load = case
+
     def never(*_: object) -> None:
         raise AssertionError("parsed")
 
-    raw = file.read_bytes()
-    file.write_bytes(raw[:-70] + b"x" + raw[-69:])
     monkeypatch.setattr(zipfile, "ZipFile", never)
-    with pytest.raises(ModelFileError, match="expected a SHA-256 digest at its end"):
-        WRITERS[kind][1](file)
-    file.write_bytes(raw[:100] + b"x" + raw[101:])
-    with pytest.raises(ModelFileError, match="does not match the SHA-256 digest at its end"):
-        WRITERS[kind][1](file)
+    for changed, problem in (
+        (raw[:-70] + b"x" + raw[-69:], "expected a SHA-256 digest at its end"),
+        (raw[:100] + b"x" + raw[101:], "does not match the SHA-256 digest at its end"),
+    ):
+        file.write_bytes(changed)
+        with pytest.raises(ModelFileError, match=problem):
+            load(file)
 
 
-def test_a_sealed_file_is_parsed(kind: str, file: Path) -> None:
+def test_a_sealed_file_is_parsed(case: Case) -> None:
     """The helper of the hostile tests gets changes past the digest, and leaves a right file as it is."""
-    raw = file.read_bytes()
+    file, raw, load = case
     assert models.sealed(raw) == raw
     for changed in (raw[:-200], raw.replace(b"model.json", b"model.jsom"), raw.replace(b"<f8", b"<f9")):
         file.write_bytes(models.sealed(changed))
         with pytest.raises(ModelFileError) as caught:
-            WRITERS[kind][1](file)
+            load(file)
         assert "SHA-256" not in str(caught.value)
 
 
-def test_the_file_is_a_zip_that_ends_with_its_digest(file: Path) -> None:
-    raw = file.read_bytes()
+def test_the_file_is_a_zip_that_ends_with_its_digest(case: Case) -> None:
+    file, raw, _ = case
     with zipfile.ZipFile(file) as members:
         assert members.testzip() is None
         assert members.comment == archive.SEAL + raw[-archive.DIGEST_SIZE :]

@@ -64,14 +64,9 @@ def test_labels_that_the_model_does_not_know():
     lattice, gold = lattice_of(5, [2, 2, 2])
     unknown = gold.copy()
     unknown[3] = -1
-    first, last = np.array([0, 1]), np.array([4, 5])
-    both = Lattice(
-        lattice.structure,
-        (lattice.parts[0][np.concatenate([first, last])], lattice.parts[1]),
-        (None, lattice.rows[1][[0, 2]]),
-        np.array([0, 2, 4]),
-    )
-    known = gold[np.concatenate([first, last])]
+    kept = [0, 1, 4, 5]
+    parts, rows = (lattice.parts[0][kept], lattice.parts[1]), (None, lattice.rows[1][[0, 2]])
+    both, known = Lattice(lattice.structure, parts, rows, np.array([0, 2, 4])), gold[kept]
     assert fit_temperature(lattice, unknown) == pytest.approx(fit_temperature(both, known), rel=1e-3)
     assert trust(lattice, unknown, 1.0).nll == pytest.approx(trust(both, known, 1.0).nll)
     assert trust(lattice, unknown, 1.0).reliability.counts.sum() == 6  # it is wrong, not missing

@@ -30,9 +30,11 @@ def test_class_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) ->
         assert counts_of["gold"] == each[3][n]
 
 
-def test_class_scores_are_about_the_same_items() -> None:
+def test_predictions_about_other_items_or_tokens_are_rejected() -> None:
     with pytest.raises(FormatError, match=r"p\.txt: expected 2 items as in gold, got 1"):
         class_scores(["a", "b"], ["a"], source="p.txt")
+    with pytest.raises(FormatError, match=r"p\.txt: sentence 1: expected 2 tokens as in gold, got 1"):
+        label_scores([["N", "V"]], [["N"]], source="p.txt")
 
 
 def test_label_scores_are_class_scores_of_all_tokens_and_count_whole_sentences() -> None:
@@ -40,14 +42,5 @@ def test_label_scores_are_class_scores_of_all_tokens_and_count_whole_sentences()
     found = label_scores(gold, predicted)
     flat = class_scores([*"NVNDN"], [*"NVVDN"])
     assert found.types == flat.types
-    same = {name: value for name, value in flat.as_dict().items() if name != "sentences"}
-    assert found.as_dict() == same | {
-        "sentences": 3,
-        "sequence_accuracy": pytest.approx(100 * 2 / 3),
-        "scored_as": "classes",
-    }
-
-
-def test_label_scores_are_about_the_same_tokens() -> None:
-    with pytest.raises(FormatError, match=r"p\.txt: sentence 1: expected 2 tokens as in gold, got 1"):
-        label_scores([["N", "V"]], [["N"]], source="p.txt")
+    own = {"sentences": 3, "sequence_accuracy": pytest.approx(100 * 2 / 3), "scored_as": "classes"}
+    assert found.as_dict() == flat.as_dict() | own

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,68 +52,43 @@ vive	O/0.816877
 vive	O/0.845350
 
 """
-CRF_TEST_V2_N4 = """\
-# 0 0.674518
-Ana	B-PER/0.923840	B-PER/0.923840	I-PER/0.046340	O/0.029820
-Paz	I-PER/0.877618	B-PER/0.041503	I-PER/0.877618	O/0.080880
-vive	O/0.816877	B-PER/0.027749	I-PER/0.155374	O/0.816877
+EVERY = {
+    "Ana": "B-PER/0.923840\tI-PER/0.046340\tO/0.029820",
+    "Paz": "B-PER/0.041503\tI-PER/0.877618\tO/0.080880",
+    "vive": "B-PER/0.027749\tI-PER/0.155374\tO/0.816877",
+}
+ALONE = {"vive": "B-PER/0.126438\tI-PER/0.028212\tO/0.845350"}
 
-# 1 0.136183
-Ana	B-PER/0.923840	B-PER/0.923840	I-PER/0.046340	O/0.029820
-Paz	I-PER/0.877618	B-PER/0.041503	I-PER/0.877618	O/0.080880
-vive	I-PER/0.155374	B-PER/0.027749	I-PER/0.155374	O/0.816877
 
-# 2 0.058207
-Ana	B-PER/0.923840	B-PER/0.923840	I-PER/0.046340	O/0.029820
-Paz	O/0.080880	B-PER/0.041503	I-PER/0.877618	O/0.080880
-vive	O/0.816877	B-PER/0.027749	I-PER/0.155374	O/0.816877
+def n_best(*found: tuple[str, str], every: dict[str, str], scores: bool = True) -> str:
+    """The blocks that crf_test prints: (probability, labels), best first; `every` are all labels of each token."""
+    lines = []
+    for rank, (probability, labels) in enumerate(found):
+        lines.append(f"# {rank} {probability}")
+        for (word, all_labels), label in zip(every.items(), labels.split(), strict=True):
+            (own,) = (entry for entry in all_labels.split("\t") if entry.startswith(f"{label}/"))
+            lines.append(f"{word}\t{own}\t{all_labels}" if scores else f"{word}\t{label}")
+        lines.append("")
+    return "\n".join(lines) + "\n"
 
-# 3 0.031944
-Ana	I-PER/0.046340	B-PER/0.923840	I-PER/0.046340	O/0.029820
-Paz	I-PER/0.877618	B-PER/0.041503	I-PER/0.877618	O/0.080880
-vive	O/0.816877	B-PER/0.027749	I-PER/0.155374	O/0.816877
 
-# 0 0.845350
-vive	O/0.845350	B-PER/0.126438	I-PER/0.028212	O/0.845350
-
-# 1 0.126438
-vive	B-PER/0.126438	B-PER/0.126438	I-PER/0.028212	O/0.845350
-
-# 2 0.028212
-vive	I-PER/0.028212	B-PER/0.126438	I-PER/0.028212	O/0.845350
-
-"""
-CRF_TEST_N2_COST_FACTOR_2_5 = """\
-# 0 0.979031
-Ana	B-PER
-Paz	I-PER
-vive	O
-
-# 1 0.017932
-Ana	B-PER
-Paz	I-PER
-vive	I-PER
-
-# 0 0.991223
-vive	O
-
-# 1 0.008576
-vive	B-PER
-
-"""
+CRF_TEST_V2_N4 = n_best(
+    ("0.674518", "B-PER I-PER O"),
+    ("0.136183", "B-PER I-PER I-PER"),
+    ("0.058207", "B-PER O O"),
+    ("0.031944", "I-PER I-PER O"),
+    every=EVERY,
+) + n_best(("0.845350", "O"), ("0.126438", "B-PER"), ("0.028212", "I-PER"), every=ALONE)
+CRF_TEST_N2_COST_FACTOR_2_5 = n_best(
+    ("0.979031", "B-PER I-PER O"), ("0.017932", "B-PER I-PER I-PER"), every=EVERY, scores=False
+) + n_best(("0.991223", "O"), ("0.008576", "B-PER"), every=ALONE, scores=False)
 TRAIN = "今天  天气  好\n我们  今天  去  北京\n北京  天气  好\n我  去  图书馆\n天  好\n"
 LABELLED = "Ana B-PER\nPaz I-PER\nvive O\n\nvive O\n\nPaz O\nAna I-PER\n\n"
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    def call(*arguments: object, stdin: str = INPUT) -> Ran:
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
-        return Ran(code, *capsys.readouterr())
-
-    return call
+def run(run: Run) -> Run:
+    return lambda *arguments, stdin=INPUT: run(*arguments, stdin=stdin.encode())
 
 
 @pytest.fixture(scope="session")
@@ -143,13 +118,8 @@ def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def with_temperature(name: str, temperature: float) -> None:
-    from dataclasses import replace
-
     model = Model.load(name)
     replace(model, facts=model.facts | {"temperature": temperature}).save(name)
-
-
-# Scores and N best ------------------------------------------------------------------------------------------
 
 
 def test_scores_and_n_best_are_written_as_crf_test_writes_them(run: Run) -> None:
@@ -168,9 +138,7 @@ def test_many_n_best_go_by_small_batches_in_order(run: Run) -> None:
     text = "".join(f"w{number}\n\n" for number in range(1000))
     out = run("predict", "m.mtl", "--nbest", 200, stdin=text).out
     rows = [line.split("\t")[0] for line in out.splitlines() if line and line[0] != "#"]
-    assert rows == [
-        f"w{number}" for number in range(1000) for _ in range(3)
-    ]  # three labels, so three labelings
+    assert rows == [f"w{number}" for number in range(1000) for _ in range(3)]  # three labels
 
 
 def test_words_with_probabilities(run: Run) -> None:
@@ -208,26 +176,13 @@ def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run: Run, place:
     assert every.out.count("B-PER/") > CRF_TEST_V1.count("B-PER/")
     (place / "all").write_text(INPUT)
     assert run("predict", "--scores", "--", "m.mtl", "all", stdin="") == Ran(0, CRF_TEST_V1, "")
-    got = run("predict", "m.mtl", "--scores=some")
-    assert (got.code, got.out) == (2, "")
-    assert "--scores" in got.err
-
-
-def test_all_labels_are_for_columns(run: Run) -> None:
-    got = run("predict", "s.mtl", "--scores", "all")
-    assert (got.code, got.out) == (2, "")
-    assert "--scores all is for labels in columns" in got.err
-
-
-def test_a_model_without_a_temperature_says_so(run: Run) -> None:
-    assert "not calibrated" in run("predict", "s.mtl", "--scores").err
-    assert "not calibrated" in run("predict", "s.mtl", "--nbest", 2).err
-    assert run("predict", "s.mtl").err == ""
-    with_temperature("s.mtl", 0.5)
-    assert run("predict", "s.mtl", "--scores").err == ""
-
-
-# Constraints and given labels -------------------------------------------------------------------------------
+    for arguments, problem in (
+        (("m.mtl", "--scores=some"), "--scores"),
+        (("s.mtl", "--scores", "all"), "--scores all is for labels in columns"),
+    ):
+        got = run("predict", *arguments)
+        assert (got.code, got.out) == (2, "")
+        assert problem in got.err
 
 
 def labels(out: str) -> list[str]:
@@ -237,27 +192,24 @@ def labels(out: str) -> list[str]:
 def test_forbidden_transitions_do_not_occur(run: Run, place: Path) -> None:
     assert labels(run("predict", "m.mtl").out) == ["B-PER", "I-PER", "O", "O"]
     assert labels(run("predict", "m.mtl", "--forbid", "B-PER>I-PER").out)[:2] != ["B-PER", "I-PER"]
+    both = run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O", "--scores", "all").out
+    assert "O/0.000000" in both
     assert labels(run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O").out)[2:] != ["O", "O"]
-    (place / "rules").write_text("# nothing outside\n\n*>O\n>O\n")
-    by_file = run("predict", "m.mtl", "--forbid", "@rules", "--scores", "all").out
-    assert by_file == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O", "--scores", "all").out
-    assert "O/0.000000" in by_file
+    for rules, others in (("# nothing outside\n\n*>O\n>O\n", ()), ("*>O\n", ("--forbid", ">O"))):
+        (place / "rules").write_text(rules)
+        assert run("predict", "m.mtl", "--forbid", "@rules", *others, "--scores", "all").out == both
 
 
-def test_rules_come_from_files_and_arguments_alike(run: Run, place: Path) -> None:
-    (place / "rules").write_text("*>O\n")
-    mixed = run("predict", "m.mtl", "--forbid", "@rules", "--forbid", ">O")
-    assert mixed == run("predict", "m.mtl", "--forbid", "*>O", "--forbid", ">O")
+def test_files_of_rules_and_labels_with_an_at_sign(run: Run, place: Path) -> None:
     (place / "at.txt").write_text(CRFPP.replace("\nO\n", "\n@\n"))
     assert run("import", "at.txt", "at.mtl").code == 0
-    assert "@" not in labels(
-        run("predict", "at.mtl", "--forbid", "*>@", "--forbid", "@>*", stdin="Ana\nPaz\n").out
-    )
+    found = run("predict", "at.mtl", "--forbid", "*>@", "--forbid", "@>*", stdin="Ana\nPaz\n").out
+    assert "@" not in labels(found)
     got = run("predict", "m.mtl", "--forbid", "@missing")
     assert got.code == 2
     assert got.err.startswith("mtlstruct: missing: cannot be read")
-    got = run("predict", "m.mtl", "--forbid", "@rules", "-o", "rules", "--force")
-    assert got.code == 2
+    (place / "rules").write_text("*>O\n")
+    assert run("predict", "m.mtl", "--forbid", "@rules", "-o", "rules", "--force").code == 2
     assert (place / "rules").read_text() == "*>O\n"
 
 
@@ -265,10 +217,8 @@ def test_valid_chunks_only(run: Run) -> None:
     text = "Ana\nPaz\nAna\n\nvive\n"
     free = run("predict", "m.mtl", "--nbest", 100, stdin=text).out
     kept = run("predict", "m.mtl", "--nbest", 100, "--valid-bio", stdin=text).out
-    wanted = [block for block in free.split("\n\n") if valid_bio(labels(block.partition("\n")[2]))]
-    assert [block.partition("\n")[2] for block in wanted] == [
-        block.partition("\n")[2] for block in kept.split("\n\n")
-    ]
+    free, found = ([block.partition("\n")[2] for block in out.split("\n\n")] for out in (free, kept))
+    assert found == [block for block in free if valid_bio(labels(block))]
     chances = [float(line.split()[2]) for line in kept.splitlines() if line.startswith("#")]
     assert sum(chances) == pytest.approx(2, abs=1e-5)  # the probability of two sentences
 
@@ -329,9 +279,6 @@ def test_labels_that_are_no_chunks_cannot_be_valid(run: Run, place: Path) -> Non
     assert got.err.startswith("mtlstruct: --valid-bio: expected labels of chunks")
 
 
-# What probabilities are worth -------------------------------------------------------------------------------
-
-
 def test_evaluate_measures_probabilities_and_draws_them(run: Run, place: Path) -> None:
     got = run("evaluate", "m.mtl", "gold.txt", "--json", "--plot", "r.png")
     assert (got.code, got.err) == (0, "drew r.png\n")
@@ -373,12 +320,14 @@ def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -
     assert f" · temperature {model.temperature:.3g}\n" in said
 
 
-def test_held_out_data_of_other_labels_do_not_cost_the_training(run: Run, place: Path) -> None:
+def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run: Run, place: Path) -> None:
     (place / "a.tpl").write_text("U0:%x[0,0]\nB\n")
     (place / "other.txt").write_text("Ana X\n")
-    got = run("train", "a.tpl", "gold.txt", "o.mtl", "--valid", "other.txt", "-q", "--no-log")
+    got = run("train", "a.tpl", "gold.txt", "o.mtl", "--valid", "other.txt", "-q")
     assert got.code == 0
     assert "no temperature" in got.err
+    assert "not calibrated" in got.err
+    assert '"calibrated":false' in (place / "o.mtl.log.jsonl").read_text().replace(": ", ":")
     assert "temperature" not in Model.load("o.mtl").facts
     got = run("calibrate", "o.mtl", "other.txt")
     assert (got.code, got.out) == (2, "")

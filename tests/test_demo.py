@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from commands import Run
 
-from mtlstruct import cli
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
 
@@ -20,13 +20,10 @@ def test_brackets_are_spans() -> None:
     assert line.labels == ("B-QTY", "I-QTY", "B-UNIT", "O", "B-NAME", "O", "B-PREP")
 
 
-def test_every_bracket_of_the_corpus_is_part_of_a_span() -> None:
-    assert not {"[", "]"} & {sign for line in demo.bundled() for token in line.tokens for sign in token}
-
-
-def test_the_corpus_has_what_it_promises() -> None:
+def test_the_corpus_has_all_labels_and_no_brackets_outside_spans() -> None:
     labels = Counter(label for line in demo.bundled() for label in line.labels)
     assert len(demo.bundled()) > 500
+    assert not {"[", "]"} & {sign for line in demo.bundled() for token in line.tokens for sign in token}
     assert {label[2:] for label in labels if label != "O"} == {"QTY", "UNIT", "NAME", "PREP", "COMMENT"}
     assert min(labels.values()) > 20
 
@@ -59,49 +56,46 @@ def test_noise_depends_on_the_seed_alone() -> None:
     assert demo.column_file(lines, seed=1) != demo.column_file(lines, seed=2)
 
 
-def test_the_journey(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_demo_writes_its_files_and_drops_templates_of_noise(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert cli.run(["demo"]) == 0
-    out, err = capsys.readouterr()
+    got = run("demo")
+    assert got.code == 0
     made = {path.name for path in (tmp_path / "demo").iterdir()}
+    log = "model.mtl.log.jsonl"
     assert made == {
         "ingredients.tpl",
         "train.txt",
         "test.txt",
         "model.mtl",
-        "model.mtl.log.jsonl",
+        log,
         "weights.png",
         "report.html",
     }
-    assert "pass 1 " in err
-    assert [f"\n{step}. " in out for step in range(1, 7)] == [True] * 6
-    commands = [line.split()[2] for line in out.splitlines() if line.startswith("$ mtlstruct ")]
+    assert "pass 1 " in got.err
+    assert [f"\n{step}. " in got.out for step in range(1, 7)] == [True] * 6
+    lines = got.out.splitlines()
+    commands = [line.split()[2] for line in lines if line.startswith("$ mtlstruct ")]
     assert commands == ["templates", "train", "evaluate", "weights", "report"]
-    assert _f1(out) > 80
-    assert cli.run(["demo"]) == 0, "a second time, in the same place"
-
-
-def test_the_noise_is_found_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import json
-
-    assert cli.run(["demo", "--out", str(tmp_path / "d")]) == 0
-    capsys.readouterr()
-    cli.run(["weights", str(tmp_path / "d" / "model.mtl"), "--json"])
-    weights = json.loads(capsys.readouterr().out)
+    assert float(next(line for line in lines if line.startswith("accuracy")).rpartition(" ")[2]) > 80
+    weights = run("weights", "demo/model.mtl", "--json").json
     noise = [w for w in weights if any(f",{column}]" in w["text"] for column in demo.NOISE)]
     assert sum(w["features"] == 0 for w in noise) > 0.8 * len(noise)
     assert sum(w["mu"] for w in noise) < 0.02
+    assert run("demo").code == 0, "a second time, in the same place"
 
 
-def test_a_folder_with_other_files_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_with_other_files_is_not_changed(tmp_path: Path, run: Run) -> None:
     (tmp_path / "train.txt").write_text("mine")
-    assert cli.run(["demo", "--out", str(tmp_path)]) == 2
-    assert "expected a new folder or that of an earlier demo" in capsys.readouterr().err
+    for out, problem in (
+        (tmp_path, "expected a new folder or that of an earlier demo"),
+        (tmp_path / "train.txt", "cannot make the folder"),
+    ):
+        got = run("demo", "--out", out)
+        assert got.code == 2
+        assert problem in got.err
     assert (tmp_path / "train.txt").read_text() == "mine"
-    assert cli.run(["demo", "--out", str(tmp_path / "train.txt")]) == 2
-    assert "cannot make the folder" in capsys.readouterr().err
 
 
 def test_without_matplotlib_only_the_picture_is_missing(tmp_path: Path) -> None:
@@ -110,7 +104,3 @@ def test_without_matplotlib_only_the_picture_is_missing(tmp_path: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)
     assert "No picture: pictures need matplotlib" in done.stdout
     assert not (tmp_path / "d" / "weights.png").exists()
-
-
-def _f1(out: str) -> float:
-    return float(next(line for line in out.splitlines() if line.startswith("accuracy")).rpartition(" ")[2])

@@ -21,17 +21,15 @@ def heads(draw: st.DrawFn) -> list[int]:
 
 
 @given(heads())
-def test_arcs_that_share_ground_have_different_heights(found: list[int]) -> None:
+def test_arcs_that_overlap_have_different_heights(found: list[int]) -> None:
     arcs = [Arc(head, m, "arc") for m, head in enumerate(found, 1)]
-    placed = list(zip(arcs, levels(arcs), strict=True))
-    for (one, height), (other, level) in combinations(placed, 2):
-        left, right = max(one.ends[0], other.ends[0]), min(one.ends[1], other.ends[1])
-        if left < right:
+    for (one, height), (other, level) in combinations(zip(arcs, levels(arcs), strict=True), 2):
+        if max(one.ends[0], other.ends[0]) < min(one.ends[1], other.ends[1]):
             assert height != level
 
 
 @given(heads())
-def test_every_tree_is_a_sound_drawing(found: list[int]) -> None:
+def test_a_drawing_has_all_arcs_and_words(found: list[int]) -> None:
     n = len(found)
     svg = ElementTree.fromstring(tree_svg(Tree([f"w{m}" for m in range(n)], ["T"] * n, found)))
     assert len(svg.findall(".//path[@class='line']")) == n
@@ -63,6 +61,5 @@ def test_the_page_of_explanations_carries_records_and_drawings_as_json() -> None
     found = json.loads(html.partition('type="application/json">')[2].partition("</script>")[0])
     (sentence,) = found["sentences"]
     assert sentence["tokens"] == [token | {"elsewhere": None}]
-    assert sentence["tree"] == {
-        "drawing": tree_svg(tree), "gold": {"wrong": 0, "mislabelled": 1, "words": 1},
-    }  # fmt: skip
+    counts = {"wrong": 0, "mislabelled": 1, "words": 1}
+    assert sentence["tree"] == {"drawing": tree_svg(tree), "gold": counts}

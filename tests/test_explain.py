@@ -18,7 +18,7 @@ TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU\nB
 @pytest.fixture(scope="module")
 def model():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    return train(data, TEMPLATES, Options(), lambda record: False).model
+    return train(data, TEMPLATES, Options()).model
 
 
 @pytest.fixture(scope="module")
@@ -53,34 +53,27 @@ def test_runners_up_are_the_best_paths_with_another_label(n, L, seed):
 
 
 def test_contributions_sum_to_the_difference_of_the_best_two(model, text):
+    """The contributions of sites near a token and of all others are compared with sums over these sites."""
     predicted = model.predict(text)
     for (nodes, edges), found in zip(tables(model, text), explain(model, text), strict=True):
         n, L = nodes.shape
         assert np.array_equal(found.chosen, predicted[found.span])
         scores = {p: path_score(nodes, edges, p) for p in all_labelings(n, L)}
-        for t in range(n):
-            rival = max(score for path, score in scores.items() if path[t] != found.chosen[t])
+        for t, path in enumerate(runners_up(nodes, edges, found.chosen)):
+            rival = max(score for other, score in scores.items() if other[t] != found.chosen[t])
             difference = max(scores.values()) - rival
             assert found.margin[t] == pytest.approx(difference, abs=1e-5)
             assert found.values[t].sum() + found.elsewhere[t] == pytest.approx(difference, abs=1e-5)
-
-
-def test_what_is_near_and_what_is_elsewhere(model, text):
-    """The two halves of the difference, each summed by loops over the sites it is about."""
-    for (nodes, edges), found in zip(tables(model, text), explain(model, text), strict=True):
-        n = len(nodes)
-        for t, path in enumerate(runners_up(nodes, edges, found.chosen)):
             gain = {("node", s): nodes[s, found.chosen[s]] - nodes[s, path[s]] for s in range(n)}
             for s in range(1, n):
-                gain["edge", s] = (
-                    edges[s, found.chosen[s - 1], found.chosen[s]] - edges[s, path[s - 1], path[s]]
-                )
+                best, other = (edges[s, labels[s - 1], labels[s]] for labels in (found.chosen, path))
+                gain["edge", s] = best - other
             near = sum(gain.pop(site, 0.0) for site in [("node", t), ("edge", t), ("edge", t + 1)])
             assert found.values[t].sum() == pytest.approx(near, abs=1e-5)
             assert found.elsewhere[t] == pytest.approx(sum(gain.values()), abs=1e-5)
 
 
-def test_dropped_templates_and_far_tokens_say_nothing(model, text):
+def test_dropped_templates_and_distant_tokens_contribute_nothing(model, text):
     live = np.isin(np.arange(len(TEMPLATES)), model.live)
     for found in explain(model, text):
         assert not found.values[:, ~live].any()
@@ -88,20 +81,18 @@ def test_dropped_templates_and_far_tokens_say_nothing(model, text):
             assert found.elsewhere == pytest.approx(0)
 
 
-def test_a_template_says_what_its_weights_say(model, text):
+def test_a_contribution_is_a_difference_of_weights(model, text):
     """U0 by hand: the weights of its attribute, looked up by the expanded line."""
-    j = 0
-    assert j in model.live
-    lines = expansions(text, TEMPLATES)[j]
+    assert 0 in model.live
+    lines = expansions(text, TEMPLATES)[0]
     encoded = model.index.encode(text, model.structure.sites(text.ptr))
-    slot = model.live.index(j)
     ids = encoded.designs[0].ids[: text.tokens * len(encoded.designs[0].blocks)].reshape(text.tokens, -1)
-    weights = model.weights[0][ids[:, slot]]
+    weights = model.weights[0][ids[:, model.live.index(0)]]
     assert len({(line, *row) for line, row in zip(lines, weights.tolist(), strict=True)}) == len(set(lines))
     for found in explain(model, text):
         rows = weights[found.span].astype(float)
         at = np.arange(len(rows))
-        assert found.values[:, j] == pytest.approx(rows[at, found.chosen] - rows[at, found.rivals])
+        assert found.values[:, 0] == pytest.approx(rows[at, found.chosen] - rows[at, found.rivals])
 
 
 def test_shares_are_parts_of_the_scores_of_the_chosen_paths(model, text):
@@ -111,8 +102,9 @@ def test_shares_are_parts_of_the_scores_of_the_chosen_paths(model, text):
     encoded = model.index.encode(text, model.structure.sites(text.ptr))
     outputs, L = model.predict(text), len(model.labels)
     expected = np.zeros(len(TEMPLATES))
+    sites = np.arange(text.tokens), np.setdiff1d(np.arange(text.tokens), text.ptr[:-1])
     for kind, design in enumerate(encoded.designs):
-        for site, t in enumerate(range(text.tokens) if kind == 0 else np.flatnonzero(inner(text))):
+        for site, t in enumerate(sites[kind]):
             row = t if kind == 0 else encoded.rows[1][site]
             part = outputs[t] if kind == 0 else outputs[t - 1] * L + outputs[t]
             for slot, k in enumerate(range(design.ptr[row], design.ptr[row + 1])):
@@ -123,13 +115,7 @@ def test_shares_are_parts_of_the_scores_of_the_chosen_paths(model, text):
     assert not shares(model, []).any()
 
 
-def inner(corpus):
-    mask = np.ones(corpus.tokens, bool)
-    mask[corpus.ptr[:-1]] = False
-    return mask
-
-
-def test_too_few_columns_are_refused(model):
+def test_too_few_columns_are_rejected(model):
     narrow = random_corpus(np.random.default_rng(0), 2)
     narrow = type(narrow)(narrow.columns[:1], narrow.ptr)
     with pytest.raises(IncompatibleError, match="2 observation columns"):

@@ -1,4 +1,4 @@
-"""What is asked of part scores, by enumeration: N best, constraints, probabilities of labels, spans and sequences."""
+"""Part scores against enumeration: N best, constraints, probabilities of labels, spans and sequences."""
 
 import itertools
 
@@ -21,8 +21,8 @@ limits = st.tuples(st.integers(0, 10**6), st.sampled_from([0.0, 0.2, 0.5]))
 
 
 def lattice_of(shape):
-    ptr, parts, rows, gold = problem(*shape)
-    return Lattice(SequenceStructure(shape[1]), parts, rows, ptr), gold
+    ptr, parts, rows, _ = problem(*shape)
+    return Lattice(SequenceStructure(shape[1]), parts, rows, ptr)
 
 
 def drawn(limit, L, tokens):
@@ -36,30 +36,31 @@ def keeps(path, allowed, pairs):
     return all(pairs[a, b] for a, b in steps) and all(allowed[t, y] for t, y in enumerate(path))
 
 
-def sorted_paths(lattice, i, constraints=None):
+def sorted_paths(lattice, i, constraints):
     """All labelings of a sentence that keep the constraints, by falling score, then by their last labels."""
     L, (a, b) = lattice.structure.labels, lattice.ptr[i : i + 2]
     nodes, edges = tables(lattice.parts, lattice.rows, lattice.ptr, i, L)
     found = [
         (path_score(nodes, edges, path), path)
         for path in all_labelings(b - a, L)
-        if constraints is None or keeps(path, constraints.labels[a:b], constraints.pairs)
+        if keeps(path, constraints.labels[a:b], constraints.pairs)
     ]
     return sorted(found, key=lambda pair: (-pair[0], pair[1][::-1]))
 
 
-def sentences(lattice):
-    return range(len(lattice.ptr) - 1)
+def restricted(shape, limit):
+    """A lattice with random constraints, and for each sentence all labelings that keep them, best first."""
+    lattice = lattice_of(shape)
+    constraints = drawn(limit, shape[1], int(lattice.ptr[-1]))
+    found = [sorted_paths(lattice, i, constraints) for i in range(len(lattice.ptr) - 1)]
+    return lattice.restricted(constraints), found
 
 
 @settings(max_examples=60)
 @given(shapes, limits, st.sampled_from([1, 2, 5, 300]))
 def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
     """With whole numbers as scores sums are exact and ties many: their order is fixed, and Viterbi's is its first."""
-    lattice, _ = lattice_of(shape)
-    constraints = drawn(limit, shape[1], int(lattice.ptr[-1]))
-    expected = [sorted_paths(lattice, i, constraints)[:count] for i in sentences(lattice)]
-    lattice = lattice.restricted(constraints)
+    lattice, expected = restricted(shape, limit)
     if not all(expected):
         for ask in (lattice.best, lattice.marginals, lambda: lattice.nbest(count)):
             with pytest.raises(InfeasibleError) as caught:
@@ -67,7 +68,7 @@ def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
             assert caught.value.sentence == next(i for i, found in enumerate(expected) if not found)
         return
     ranked = lattice.nbest(count)
-    for i, found in enumerate(expected):
+    for i, found in enumerate(paths[:count] for paths in expected):
         span = slice(*lattice.ptr[i : i + 2])
         assert np.isneginf(ranked.values[i, len(found) :]).all()
         np.testing.assert_allclose(ranked.values[i, : len(found)], [value for value, _ in found], atol=1e-5)
@@ -81,12 +82,9 @@ def test_n_best_are_the_first_of_all_labelings(shape, limit, count):
 @settings(max_examples=40)
 @given(shapes, limits, st.sampled_from([0.3, 1.0, 4.0]))
 def test_probabilities_are_those_of_all_labelings_allowed(shape, limit, temperature):
-    lattice, _ = lattice_of(shape)
-    constraints = drawn(limit, shape[1], int(lattice.ptr[-1]))
-    expected = [sorted_paths(lattice, i, constraints) for i in sentences(lattice)]
+    lattice, expected = restricted(shape, limit)
     if not all(expected):
         return
-    lattice = lattice.restricted(constraints)
     marginals, ranked = lattice.marginals(temperature), lattice.nbest(3)
     sequence = marginals.sequence(ranked.values)
     best = lattice.best()
@@ -110,9 +108,9 @@ def test_probabilities_are_those_of_all_labelings_allowed(shape, limit, temperat
             assert probability == pytest.approx(p[same].sum(), abs=1e-5)
 
 
-def test_more_results_than_the_first_room_for_candidates():
+def test_more_results_than_the_first_capacity_for_candidates():
     """Long enough that lists of candidates are made for more than 64 labels at tokens."""
-    lattice, _ = lattice_of((5, 3, [40], 2, False))
+    lattice = lattice_of((5, 3, [40], 2, False))
     ranked = lattice.nbest(200)
     assert np.all(np.diff(ranked.values[0]) <= 0)
     assert len({tuple(path) for path in ranked.outputs.tolist()}) == 200
@@ -121,7 +119,7 @@ def test_more_results_than_the_first_room_for_candidates():
 
 
 def test_what_cannot_be_listed():
-    lattice, _ = lattice_of((5, 3, [40], 2, False))
+    lattice = lattice_of((5, 3, [40], 2, False))
     with pytest.raises(MtlError, match="expected at least 1 best output to list, got 0"):
         lattice.nbest(0)
     with pytest.raises(ResourceError, match="listing the 1,000,000,000,000 best outputs needs about"):
@@ -129,7 +127,7 @@ def test_what_cannot_be_listed():
 
 
 def test_threads_do_not_change_a_bit():
-    lattice, _ = lattice_of((7, 3, [30] * 120, 4, False))
+    lattice = lattice_of((7, 3, [30] * 120, 4, False))
     assert len(threads.chunks(lattice.ptr)) > 2
     found = []
     before = threads.get_threads()
@@ -143,12 +141,9 @@ def test_threads_do_not_change_a_bit():
 
 
 def test_no_sentences():
-    lattice = Lattice(
-        SequenceStructure(2),
-        (np.zeros((0, 2), np.float32), np.zeros((1, 4), np.float32)),
-        (None, np.zeros(0, np.int32)),
-        np.zeros(1, np.int64),
-    ).restricted(Constraints(np.ones((3, 3), bool), np.ones((0, 2), bool)))
+    parts = np.zeros((0, 2), np.float32), np.zeros((1, 4), np.float32)
+    empty = Lattice(SequenceStructure(2), parts, (None, np.zeros(0, np.int32)), np.zeros(1, np.int64))
+    lattice = empty.restricted(Constraints(np.ones((3, 3), bool), np.ones((0, 2), bool)))
     assert lattice.best().shape == (0,)
     assert lattice.nbest(2).values.shape == (0, 2)
     assert lattice.marginals().node.shape == (0, 2)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -120,40 +121,43 @@ def test_a_loaded_model_predicts_what_the_estimator_predicts(case):
         assert len(again.predict(fresh(kind, X))) == len(found), kind
 
 
-def test_labels_that_were_no_text_come_back_as_text(tmp_path):
-    items, classes = ITEMS, [int(label == "O") for label in CLASSES]
-    estimator = StructuredClassifier().fit(items, classes)
-    estimator.save(tmp_path / "m.mtl")
-    found = load(tmp_path / "m.mtl").predict(items)
-    assert found.tolist() == [str(label) for label in estimator.predict(items)]
+@pytest.fixture
+def stored(tmp_path):
+    """Save an estimator, or a model, and load it as a model."""
+
+    def load_again(estimator):
+        estimator.save(tmp_path / "m.mtl")
+        return load(tmp_path / "m.mtl")
+
+    return load_again
 
 
-def test_segmentation_takes_strings_rows_and_files(tmp_path):
+def test_labels_that_were_no_text_become_text(stored):
+    estimator = StructuredClassifier().fit(ITEMS, [int(label == "O") for label in CLASSES])
+    assert stored(estimator).predict(ITEMS).tolist() == [str(label) for label in estimator.predict(ITEMS)]
+
+
+def test_segmentation_takes_strings_rows_and_files(stored, tmp_path):
     text = tmp_path / "words.txt"
     text.write_text(SEGMENTED, encoding="utf-8")
     data = segmented.read(text)
     templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,0]/%x[1,0]\nB\n")
-    training = train(data, templates, Options(task="segmentation"), lambda record: False)
-    training.model.save(tmp_path / "s.mtl")
-    model = load(tmp_path / "s.mtl")
-    estimator = SequenceLabeler.load(tmp_path / "s.mtl")
+    model = stored(train(data, templates, Options(task="segmentation")).model)
+    estimator = SequenceLabeler.load(tmp_path / "m.mtl")
     lines = SEGMENTED.splitlines()
     rows = [[(c,) for c in line if c != " "] for line in lines]
     expected = model.predict(rows)
     for X in (lines, [line.replace(" ", "\u3000") for line in lines], text, str(text)):
         assert model.predict(X) == estimator.predict(X) == expected
     assert model.predict([lines[0], "", lines[1]]) == [expected[0], [], expected[1]]
-    assert [label for labels in expected for label in labels] == [
-        model.labels[i] for i in model.predict(data).tolist()
-    ]
+    assert [*chain(*expected)] == [model.labels[i] for i in model.predict(data).tolist()]
     assert segmented.cut("今天天气好", expected[0]) == ["今天", "天气", "好"]
     assert estimator.score(text) == 1.0
 
 
-def test_constraints_hold_for_any_input(tmp_path):
-    X, y = ROWS, [["B-X" if label == "B" else "I-X" if label == "I" else "O" for label in ys] for ys in Y]
-    SequenceLabeler(templates=LINES[:2]).fit(X, y).save(tmp_path / "m.mtl")
-    model = load(tmp_path / "m.mtl")
+def test_constraints_hold_for_any_input(stored):
+    y = [[{"B": "B-X", "I": "I-X"}.get(label, "O") for label in labels] for labels in Y]
+    model = stored(SequenceLabeler(templates=LINES[:2]).fit(ROWS, y))
     lonely = [[("Lee", "e"), ("Lee", "e")]]
     limits = valid(model.labels)
     found = model.predict(lonely, limits)
@@ -162,10 +166,9 @@ def test_constraints_hold_for_any_input(tmp_path):
     assert found[0][0] != "I-X"
 
 
-def test_columns_that_are_missing_are_an_error(tmp_path):
-    SequenceLabeler(templates=LINES).fit(ROWS, Y).save(tmp_path / "m.mtl")
+def test_columns_that_are_missing_are_an_error(stored, tmp_path):
+    model = stored(SequenceLabeler(templates=LINES).fit(ROWS, Y))
     (tmp_path / "one.txt").write_text("Ann\n")
-    model = load(tmp_path / "m.mtl")
     for X in ([[("Ann",)]], tmp_path / "one.txt", columns.read(tmp_path / "one.txt", labelled=False)):
         with pytest.raises(IncompatibleError, match="trained on 2 observation columns, the input has 1"):
             model.predict(X)

@@ -1,4 +1,4 @@
-"""Models: the same predictions before saving and after loading, the same bytes for the same run, and no trust."""
+"""Models: predictions before saving and after loading, equal bytes for equal runs, damaged files."""
 
 import json
 import struct
@@ -21,9 +21,12 @@ TEMPLATES = TemplateSet.parse(
 )
 
 
+def data_of(seed, sentences=40, longest=8, words=12):
+    return random_corpus(np.random.default_rng(seed), sentences, longest, words)
+
+
 def trained(seed=0, **options):
-    data = random_corpus(np.random.default_rng(seed), 40, 8, 12)
-    return train(data, TEMPLATES, Options(**options), lambda record: False)
+    return train(data_of(seed), TEMPLATES, Options(**options))
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +41,10 @@ def saved(model, tmp_path_factory):
     return path
 
 
-def fresh_text(seed=99):
-    return random_corpus(np.random.default_rng(seed), 30, 9, 15)
+def loaded(model, path):
+    """The model after saving and loading."""
+    model.save(path)
+    return Model.load(path)
 
 
 @pytest.mark.parametrize("method", ["mtl", "svm"])
@@ -60,32 +65,30 @@ def test_the_compacted_model_predicts_what_the_full_weights_would(method, solver
     oracle.structure.decode(
         parts, oracle.encoded.rows, oracle.encoded.ptr, (0, oracle.sentences), outputs, values
     )
-    data = random_corpus(np.random.default_rng(1), 40, 8, 12)
-    assert np.array_equal(training.model.predict(data), outputs)
+    assert np.array_equal(training.model.predict(data_of(1)), outputs)
 
 
-def test_predictions_after_loading_equal_those_before(model, saved):
-    loaded = Model.load(saved)
+def test_a_loaded_model_predicts_the_same_and_is_saved_as_the_same_bytes(model, saved, tmp_path):
+    found = Model.load(saved)
     for seed in range(5):
-        text = fresh_text(seed)
-        assert np.array_equal(model.predict(text), loaded.predict(text))
-    assert loaded.labels == model.labels
-    assert loaded.template_weights() == model.template_weights()
-    assert loaded.facts == model.facts
-
-
-def test_saving_a_loaded_model_gives_the_same_bytes(saved, tmp_path):
-    Model.load(saved).save(tmp_path / "b.mtl")
+        text = data_of(seed, 30, 9, 15)
+        assert np.array_equal(model.predict(text), found.predict(text))
+    assert found.labels == model.labels
+    assert found.template_weights() == model.template_weights()
+    assert found.facts == model.facts
+    found.save(tmp_path / "b.mtl")
     assert (tmp_path / "b.mtl").read_bytes() == saved.read_bytes()
 
 
-def test_the_same_run_gives_the_same_bytes_on_any_number_of_threads(tmp_path):
-    for solver in ("coordinate", "cutting-plane"):
-        for n in (1, 2, 4):
-            threads.set_threads(n)
-            trained(2, solver=solver).model.save(tmp_path / f"{solver}{n}.mtl")
-        assert len({(tmp_path / f"{solver}{n}.mtl").read_bytes() for n in (1, 2, 4)}) == 1
+@pytest.mark.parametrize("solver", ["coordinate", "cutting-plane"])
+def test_the_same_run_gives_the_same_bytes_on_any_number_of_threads(solver, tmp_path):
+    found = set()
+    for n in (1, 2, 4):
+        threads.set_threads(n)
+        trained(2, solver=solver).model.save(tmp_path / "m.mtl")
+        found.add((tmp_path / "m.mtl").read_bytes())
     threads.set_threads(None)
+    assert len(found) == 1
 
 
 def test_the_template_table_lists_all_templates_heaviest_first(model):
@@ -113,51 +116,47 @@ def test_arrays_are_mapped_and_aligned(saved):
         assert array.ctypes.data % 64 == 0, name
 
 
-def test_too_few_columns_are_refused(model):
+def test_too_few_columns_are_rejected_and_no_sentences_are_not(model):
     with pytest.raises(IncompatibleError, match="2 observation columns"):
         model.predict(corpus([[("a",)]], [["L0"]]))
-
-
-def test_an_empty_batch_is_fine(model):
-    text = fresh_text()
-    none = type(text)(
-        tuple(type(c)(c.ids[:0], c.strings) for c in text.columns), np.zeros(1, np.int64), None, model.labels
-    )
-    assert len(model.predict(none)) == 0
+    text = data_of(99)
+    empty = tuple(type(column)(column.ids[:0], column.strings) for column in text.columns)
+    assert len(model.predict(type(text)(empty, np.zeros(1, np.int64), None, model.labels))) == 0
 
 
 @pytest.mark.parametrize("text", ["B", "U", "U0:%x[0,0]", "B1:%x[0,0]", "U\nB"])
 def test_the_smallest_template_files_train_save_and_predict(text, tmp_path):
-    data = random_corpus(np.random.default_rng(5), 15, 6, 5)
-    model = train(data, TemplateSet.parse(text), Options(), lambda record: False).model
-    model.save(tmp_path / "small.mtl")
-    assert np.array_equal(Model.load(tmp_path / "small.mtl").predict(data), model.predict(data))
+    data = data_of(5, 15, 6, 5)
+    model = train(data, TemplateSet.parse(text), Options()).model
+    assert np.array_equal(loaded(model, tmp_path / "small.mtl").predict(data), model.predict(data))
 
 
 def test_a_model_without_a_live_template_predicts_one_label(tmp_path):
-    """Contradictory data and a tiny c leave no weight at all; that is a model too."""
+    """Contradictory data and a tiny c leave no weight at all."""
     data = corpus([[("a", "x")], [("a", "x")]], [["A"], ["B"]])
-    model = train(data, TemplateSet.parse("U0:%x[0,0]"), Options(c=1e-6), lambda record: False).model
-    model.save(tmp_path / "empty.mtl")
-    assert len(set(Model.load(tmp_path / "empty.mtl").predict(data).tolist())) == 1
+    model = train(data, TemplateSet.parse("U0:%x[0,0]"), Options(c=1e-6)).model
+    assert len(set(loaded(model, tmp_path / "empty.mtl").predict(data).tolist())) == 1
 
 
-# ---------------------------------------------------------------- files that are not what they should be
-
-
-def test_what_is_not_a_model_is_refused_with_a_sentence(tmp_path, saved):
+def test_a_file_that_is_not_a_model_is_rejected(tmp_path):
     (tmp_path / "text.mtl").write_text("hello")
     (tmp_path / "empty.mtl").write_bytes(b"")
-    with zipfile.ZipFile(tmp_path / "other.mtl", "w") as z:
-        z.writestr("x.txt", "y")
-    seal(tmp_path / "other.mtl")
+    write_members(tmp_path / "other.mtl", {"x.txt": b"y"})
     for name in ("text.mtl", "empty.mtl", "other.mtl", "missing.mtl", ""):
         with pytest.raises(ModelFileError):
             Model.load(tmp_path / name)
 
 
-def seal(path):
-    """Makes the digest right, so that loading goes on to the content."""
+def members(path):
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def write_members(path, content, compression=zipfile.ZIP_STORED):
+    """Write a zip file with the right digest, so that loading goes on to the content."""
+    with zipfile.ZipFile(path, "w", compression) as file:
+        for name, found in content.items():
+            file.writestr(name, found)
     path.write_bytes(sealed(path.read_bytes()))
 
 
@@ -175,11 +174,16 @@ def set_header(key, value):
     return lambda header, arrays: header.__setitem__(key, value)
 
 
-def poke(name, index, value):
-    def change(header, arrays):
-        arrays[name].reshape(-1)[index] = value
+def fact(key, value):
+    return lambda header, arrays: header["facts"].__setitem__(key, value)
 
-    return change
+
+def swap(name, change):
+    return lambda header, arrays: arrays.__setitem__(name, change(arrays[name]))
+
+
+def poke(name, index, value):
+    return lambda header, arrays: arrays[name].reshape(-1).__setitem__(index, value)
 
 
 def nested(header, depth):
@@ -202,18 +206,18 @@ HOSTILE = {
     "normalize": set_header("normalize", "rot13"),
     "facts": set_header("facts", None),
     "task": lambda h, a: h["facts"].pop("task"),
-    "tags": lambda h, a: h["facts"].__setitem__("tags", "xyz"),
-    "columns": lambda h, a: h["facts"].__setitem__("columns", 0),
-    "temperature": lambda h, a: h["facts"].__setitem__("temperature", 0),
-    "temperature of a truth": lambda h, a: h["facts"].__setitem__("temperature", True),
-    "one column": lambda h, a: h["facts"].__setitem__("columns", 1),
+    "tags": fact("tags", "xyz"),
+    "columns": fact("columns", 0),
+    "temperature": fact("temperature", 0),
+    "temperature of a truth": fact("temperature", True),
+    "one column": fact("columns", 1),
     "nan weight": poke("weights/0", 0, np.nan),
     "infinite weight": poke("weights/0", 3, np.inf),
     "map": poke("maps/0", 0, 10**6),
     "map end": poke("maps/0", -1, 0),
     "slots": poke("streams/0/slots", 0, 10**6),
-    "full slots": lambda h, a: a["streams/0/slots"].__setitem__(slice(None), 0),
-    "odd slots": lambda h, a: a.__setitem__("streams/0/slots", a["streams/0/slots"][:-1]),
+    "full slots": poke("streams/0/slots", slice(None), 0),
+    "odd slots": swap("streams/0/slots", lambda a: a[:-1]),
     "offsets": poke("streams/0/ptr", 1, 10**9),
     "pairs": poke("joins/0/pairs", 0, 2**62),
     "negative pairs": poke("joins/0/pairs", 0, -5),
@@ -221,75 +225,58 @@ HOSTILE = {
     "sizes": poke("index/sizes", 0, 10**9),
     "missing": lambda h, a: a.pop("maps/0"),
     "more": lambda h, a: a.__setitem__("zzz", np.zeros(3)),
-    "shape": lambda h, a: a.__setitem__("weights/0", a["weights/0"][:, :-1]),
-    "type": lambda h, a: a.__setitem__("weights/0", a["weights/0"].astype(np.float64)),
+    "shape": swap("weights/0", lambda a: a[:, :-1]),
+    "type": swap("weights/0", lambda a: a.astype(np.float64)),
     "mu": poke("templates/mu", 0, np.nan),
     "labels in one string": set_header("labels", "AB"),
-    "many columns": lambda h, a: h["facts"].__setitem__("columns", 10**6),
+    "many columns": fact("columns", 10**6),
     "a second stage without end": lambda h, a: nested(h, 300),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_model_that_contradicts_itself_is_refused(name, saved, tmp_path):
+def test_a_model_that_contradicts_itself_is_rejected(name, saved, tmp_path):
     with pytest.raises(ModelFileError, match=r"bad\.mtl"):
         Model.load(rewritten(saved, tmp_path / "bad.mtl", HOSTILE[name]))
 
 
-def test_compressed_entries_are_refused(saved, tmp_path):
-    with (
-        zipfile.ZipFile(saved) as old,
-        zipfile.ZipFile(tmp_path / "bomb.mtl", "w", zipfile.ZIP_DEFLATED) as new,
-    ):
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-    seal(tmp_path / "bomb.mtl")
+def test_compressed_entries_are_rejected(saved, tmp_path):
+    write_members(tmp_path / "bomb.mtl", members(saved), zipfile.ZIP_DEFLATED)
     with pytest.raises(ModelFileError, match="compressed"):
         Model.load(tmp_path / "bomb.mtl")
 
 
-def test_absurd_array_headers_are_refused(saved, tmp_path):
+def test_absurd_array_headers_are_rejected(tmp_path):
     text = repr({"descr": "<f4", "fortran_order": False, "shape": (2**40, 2**20)}).encode()
     npy = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
-    with zipfile.ZipFile(tmp_path / "huge.mtl", "w", zipfile.ZIP_STORED) as new:
-        new.writestr("model.json", "{}")
-        new.writestr("weights/0.npy", npy)
-    seal(tmp_path / "huge.mtl")
+    write_members(tmp_path / "huge.mtl", {"model.json": b"{}", "weights/0.npy": npy})
     with pytest.raises(ModelFileError, match="its shape says otherwise"):
         Model.load(tmp_path / "huge.mtl")
 
 
-def test_characters_that_are_cut_in_two_are_refused(tmp_path):
+def test_characters_that_are_cut_in_two_are_rejected(tmp_path):
     data = corpus([[("é",), ("a",)], [("a",), ("é",)]], [["B", "O"], ["O", "B"]])
-    found = train(data, TemplateSet.parse("U0:%x[0,0]\nB"), Options(c=10), lambda record: False).model
-    found.save(tmp_path / "a.mtl")
-    texts = {
-        name: bytes(a) for name, a in archive.read(tmp_path / "a.mtl")[1].items() if name.endswith("bytes")
-    }
-    name, text = next((name, text) for name, text in texts.items() if "é".encode() in text)
+    train(data, TemplateSet.parse("U0:%x[0,0]\nB"), Options(c=10)).model.save(tmp_path / "a.mtl")
 
     def change(header, arrays):
-        ptr = arrays[name.replace("bytes", "ptr")]
-        ptr[1:-1] = text.index("é".encode()) + 1
+        texts = {name: bytes(array) for name, array in arrays.items() if name.endswith("bytes")}
+        name, text = next((name, text) for name, text in texts.items() if "é".encode() in text)
+        arrays[name.replace("bytes", "ptr")][1:-1] = text.index("é".encode()) + 1
 
     with pytest.raises(ModelFileError, match="cut a character in two"):
         Model.load(rewritten(tmp_path / "a.mtl", tmp_path / "b.mtl", change))
 
 
 @pytest.mark.parametrize("value", ["\ud800", float("nan"), [[[float("inf")]]]])
-def test_what_is_no_text_and_no_number_in_the_header_is_refused(value, saved, tmp_path):
-    with zipfile.ZipFile(saved) as old, zipfile.ZipFile(tmp_path / "bad.mtl", "w") as new:
-        for name in old.namelist():
-            found = old.read(name)
-            if name == "model.json":
-                found = json.dumps(json.loads(found) | {"note": value})
-            new.writestr(name, found)
-    seal(tmp_path / "bad.mtl")
+def test_a_header_with_bad_text_or_numbers_is_rejected(value, saved, tmp_path):
+    content = members(saved)
+    header = json.dumps(json.loads(content["model.json"]) | {"note": value})
+    write_members(tmp_path / "bad.mtl", content | {"model.json": header})
     with pytest.raises(ModelFileError, match=r"the model file is damaged: (model\.json holds|'utf-8' codec)"):
         Model.load(tmp_path / "bad.mtl")
 
 
-def test_entries_that_overlap_are_refused(saved, tmp_path):
+def test_entries_that_overlap_are_rejected(saved, tmp_path):
     """A zip bomb without compression: all names lead to one and the same large entry."""
     raw = bytearray(saved.read_bytes())
     with zipfile.ZipFile(saved) as file:
@@ -299,9 +286,6 @@ def test_entries_that_overlap_are_refused(saved, tmp_path):
     (tmp_path / "overlap.mtl").write_bytes(sealed(bytes(raw)))
     with pytest.raises(ModelFileError, match="inside another entry"):
         Model.load(tmp_path / "overlap.mtl")
-
-
-# ---------------------------------------------------------------- writing
 
 
 def test_a_failed_save_leaves_the_old_model(model, tmp_path, monkeypatch):
@@ -323,9 +307,6 @@ def test_saving_where_nothing_can_be_written_is_one_sentence(model, tmp_path):
         model.save(tmp_path / "no" / "m.mtl")
     with pytest.raises(MtlError, match="folder"):
         model.save(tmp_path)
-
-
-# ---------------------------------------------------------------- training
 
 
 @pytest.mark.parametrize(
@@ -350,10 +331,10 @@ def test_bad_options_are_one_sentence(options, sentence):
 def test_one_label_is_nothing_to_learn():
     data = corpus([[("a", "x"), ("b", "y")]], [["A", "A"]])
     with pytest.raises(IncompatibleError, match="one label only"):
-        train(data, TEMPLATES, Options(), lambda record: False)
+        train(data, TEMPLATES, Options())
 
 
-def test_a_job_that_cannot_fit_is_refused_with_the_estimate(monkeypatch):
+def test_training_that_does_not_fit_into_memory_is_rejected_with_the_estimate(monkeypatch):
     monkeypatch.setattr("mtlstruct._system.memory.available", lambda: 1000)
     with pytest.raises(MtlError, match=r"needs about .* of memory, but only"):
         trained(4)

@@ -15,14 +15,8 @@ def _forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: Any, **options: Any) -> Any:
         raise AssertionError(f"a socket was asked for: {arguments} {options}")
 
-    for name in (
-        "socket",
-        "create_connection",
-        "create_server",
-        "getaddrinfo",
-        "gethostbyname",
-        "socketpair",
-    ):
+    names = ("socket", "create_connection", "create_server", "getaddrinfo", "gethostbyname", "socketpair")
+    for name in names:
         monkeypatch.setattr(socket, name, refuse)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import browser as chromium
 import numpy as np
 import pytest
+from commands import Run
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
 from test_cli_labels import GOLD
@@ -27,42 +28,25 @@ from mtlstruct.model.calibration import Reliability, Trust
 from mtlstruct.report.html_report import make_report
 
 # Names that would be markup if a page put them in as it found them.
-SEQUENCES = """\
-Ann B-<b>PER</b>
-lives O
-in O
-</script><script>alert(1)</script> B-LOC
-. O
-
-Bo B-<b>PER</b>
-sees O
-Ann B-<b>PER</b>
-& O
-<!--Rome B-LOC
-
-Ann B-<b>PER</b>
-was O
-here O
-. O
-"""
-TEMPLATES = (
-    "U<i>:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,0]\nU3:%x[-2,0]/%x[2,0]\nU4:%x[0,0]/%x[1,0]/%x[2,0]\nB\n"
-)
+SEQUENCES = (
+    "Ann B-<b>PER</b>|lives O|in O|</script><script>alert(1)</script> B-LOC|. O||"
+    "Bo B-<b>PER</b>|sees O|Ann B-<b>PER</b>|& O|<!--Rome B-LOC||"
+    "Ann B-<b>PER</b>|was O|here O|. O|"
+).replace("|", "\n")
+TEMPLATES = "U<i>:%x[0,0]|U1:%x[-1,0]/%x[0,0]|U2:%x[1,0]|U3:%x[-2,0]/%x[2,0]|U4:%x[0,0]/%x[1,0]/%x[2,0]|B|"
+TEMPLATES = TEMPLATES.replace("|", "\n")
 # Names without a blank that are wider than a telephone, and pairs of labels with features of their own.
-WORD, LABEL = (
-    "Donaudampfschifffahrtsgesellschaftskapitänspatent",
-    "LABEL_WITH_A_NAME_THAT_IS_WIDER_THAN_A_TELEPHONE",
-)
+WORD = "Donaudampfschifffahrtsgesellschaftskapitänspatent"
+LABEL = "LABEL_WITH_A_NAME_THAT_IS_WIDER_THAN_A_TELEPHONE"
 LONG = "".join(
     f"{WORD}{n} B-{LABEL}_{n % 3}\nx{n % 2} I-{LABEL}_{n % 3}\nlives O\nin O\n{WORD} B-{LABEL}_{(n + 1) % 3}\n\n"
     for n in range(6)
 )
 LONG_TEMPLATES = f"U_{LABEL}:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB_{LABEL}:%x[0,0]\nB1:%x[-1,0]\nB\n"
-SEGMENTED = "ab c def\nab c\nc c ab\nabcdefg c\n"
 
 CASES = {
     "sequence": (TEMPLATES, SEQUENCES, []),
-    "segmentation": ("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", SEGMENTED, []),
+    "segmentation": ("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", "ab c def\nab c\nc c ab\nabcdefg c\n", []),
     "dependency": (ARC_TEMPLATES, conll(SENTENCES), []),
     "labels": (ARC_TEMPLATES, GOLD, ["--labels"]),
     "multiclass": (CLASS_TEMPLATES, CLASS_TRAIN, []),
@@ -87,11 +71,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
             templates, data, options = CASES[name]
             (folder / "a.tpl").write_text(templates)
             (folder / "train.txt").write_text(data)
-            task = {"labels": "dependency"}.get(name, name)
-            task = task if task in ("segmentation", "dependency", "multiclass") else "sequence"
+            tasks = {"labels": "dependency"} | {
+                task: task for task in ("segmentation", "dependency", "multiclass")
+            }
             files = [str(folder / file) for file in ("a.tpl", "train.txt", "m.mtl")]
-            valid = ["--valid", str(folder / "train.txt")]
-            assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", *valid, *options]) == 0
+            options = ["--valid", files[1], *options]
+            assert (
+                cli.run(["train", *files, "--task", tasks.get(name, "sequence"), "-c", "10", "-q", *options])
+                == 0
+            )
         return made[name]
 
     return train
@@ -134,51 +122,45 @@ def test_scores_come_from_the_log_where_no_data_are_given(trained: Train) -> Non
     assert stored == fresh
 
 
-def test_without_a_log_the_page_is_written_and_the_command_says_so(
-    trained: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "m.mtl").write_bytes((trained("sequence") / "m.mtl").read_bytes())
-    data = embedded(write(tmp_path))
-    assert (data["run"], data["stages"][0]["passes"], data["assessment"]) == (None, [], None)
-    assert "there is no" in capsys.readouterr().err
-
-
-def test_the_log_of_another_training_is_not_taken(
-    trained: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_missing_log_and_the_log_of_another_training_are_reported(
+    trained: Train, tmp_path: Path, run: Run
 ) -> None:
     (tmp_path / "m.mtl").write_bytes((trained("svm") / "m.mtl").read_bytes())
     log = trained("sequence") / "m.mtl.log.jsonl"
+    command = ("report", tmp_path / "m.mtl", tmp_path / "report.html")
+    assert "there is no" in run(*command).err
+    data = embedded(tmp_path / "report.html")
+    assert (data["run"], data["stages"][0]["passes"], data["assessment"]) == (None, [], None)
     (tmp_path / "m.mtl.log.jsonl").write_bytes(log.read_bytes())
-    assert embedded(write(tmp_path))["run"] is None
-    assert "another training" in capsys.readouterr().err
-    command = ["report", str(tmp_path / "m.mtl"), str(tmp_path / "r.html"), "--log", str(log)]
-    assert cli.run(command) == 2
-    assert "another training" in capsys.readouterr().err
+    assert "another training" in run(*command).err
+    assert embedded(tmp_path / "report.html")["run"] is None
+    got = run(*command, "--log", log)
+    assert got.code == 2
+    assert "another training" in got.err
     with pytest.raises(IncompatibleError, match="another training"):
         load(tmp_path / "m.mtl").report(log=log)
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "[1]\n", '{"event": "run"}\n'])
-def test_what_is_no_log_is_refused_with_its_place(
-    trained: Train, tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_is_no_log_is_rejected_by_name(
+    trained: Train, tmp_path: Path, content: str, run: Run
 ) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_text(content)
-    folder = trained("sequence")
-    assert cli.run(["report", str(folder / "m.mtl"), str(tmp_path / "r.html"), "--log", str(bad)]) == 2
-    assert str(bad) in capsys.readouterr().err
+    got = run("report", trained("sequence") / "m.mtl", tmp_path / "r.html", "--log", bad)
+    assert got.code == 2
+    assert str(bad) in got.err
     assert not (tmp_path / "r.html").exists()
 
 
-def test_the_page_never_takes_the_place_of_its_sources(
-    trained: Train, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("name", ["m.mtl", "m.mtl.log.jsonl"])
+def test_the_page_never_overwrites_its_sources(trained: Train, run: Run, name: str) -> None:
     folder = trained("sequence")
-    for name in ("m.mtl", "m.mtl.log.jsonl"):
-        before = (folder / name).read_bytes()
-        assert cli.run(["report", str(folder / "m.mtl"), str(folder / name)]) == 2
-        assert (folder / name).read_bytes() == before
-    assert "cannot write there" in capsys.readouterr().err
+    before = (folder / name).read_bytes()
+    got = run("report", folder / "m.mtl", folder / name)
+    assert got.code == 2
+    assert "cannot write there" in got.err
+    assert (folder / name).read_bytes() == before
 
 
 def test_models_make_their_report_from_python(trained: Train, tmp_path: Path) -> None:
@@ -193,20 +175,13 @@ def test_models_make_their_report_from_python(trained: Train, tmp_path: Path) ->
     assert "<script" not in shown
 
 
-def test_the_same_model_gives_the_same_page(trained: Train) -> None:
-    folder = trained("sequence")
-    assert write(folder).read_bytes() == write(folder).read_bytes()
-
-
-def test_no_text_of_the_user_becomes_markup(trained: Train) -> None:
+def test_pages_are_reproducible_and_no_text_of_the_user_becomes_markup(trained: Train) -> None:
     page = write(trained("sequence")).read_text(encoding="utf-8")
+    assert write(trained("sequence")).read_text(encoding="utf-8") == page
     assert "alert(1)" in page
     assert "<script>alert" not in page
     assert page.count("</script>") == 2
     assert "<b>PER" not in page
-
-
-# In a browser ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -222,10 +197,18 @@ def show(driver: Any, path: Path, width: int = 1200, scheme: str = "light") -> N
     chromium.settled(driver)
 
 
+def evaluate(driver: Any, expression: str) -> Any:
+    return driver.execute_script(f"return {expression}")
+
+
+def count(driver: Any, selector: str) -> int:
+    return len(driver.find_elements("css selector", selector))
+
+
 def cells(driver: Any, column: int) -> list[str]:
     """A column of the table of templates, as it is shown."""
     rows = "[...document.querySelectorAll('#templates tbody tr')]"
-    return list(driver.execute_script(f"return {rows}.map(r => r.cells[arguments[0]].textContent)", column))
+    return list(evaluate(driver, f"{rows}.map(row => row.cells[{column}].textContent)"))
 
 
 def click(driver: Any, selector: str, number: int = 0) -> None:
@@ -238,34 +221,20 @@ def test_pages_draw_themselves_and_ask_for_nothing(driver: Any, trained: Train, 
     show(driver, path)
     assert chromium.complaints(driver) == []
     assert chromium.requests(driver) == [path.as_uri()]
-    sections = driver.execute_script("return [...document.querySelectorAll('section')].map(s => s.id)")
-    expected = [
-        "summary",
-        "templates",
-        "convergence",
-        "scores",
-        "confusion",
-        "calibration",
-        "features",
-        "sizes",
-    ]
+    sections = evaluate(driver, "[...document.querySelectorAll('section')].map(s => s.id)")
+    expected = "summary templates convergence scores confusion calibration features sizes repeat"
     if name == "labels":
-        expected[5:5] = ["confusion-1"]
-        expected[8:8] = ["label-templates", "label-convergence", "label-features"]
-    assert sections == [*expected, "repeat"]
-    said = driver.execute_script("return document.getElementById('calibration').innerText").lower()
+        second = "label-templates label-convergence label-features"
+        expected = expected.replace("calibration", "confusion-1 calibration").replace(
+            "sizes", f"{second} sizes"
+        )
+    assert " ".join(sections) == expected
+    said = evaluate(driver, "document.getElementById('calibration').innerText").lower()
     assert ("not calibrated" in said) != embedded(path)["assessment"]["trust"]["calibrated"]
-    bars = driver.execute_script("return document.querySelectorAll('#templates svg rect.hit').length")
-    assert bars == len(embedded(path)["stages"][0]["templates"])
-    assert driver.execute_script("return document.querySelectorAll('#convergence svg').length") == 2
-    assert "undefined" not in driver.execute_script("return document.body.innerText")
+    assert count(driver, "#templates svg rect.hit") == len(embedded(path)["stages"][0]["templates"])
+    assert count(driver, "#convergence svg") == 2
+    assert "undefined" not in evaluate(driver, "document.body.innerText")
     assert "NaN" not in driver.page_source.partition('<script id="data"')[0]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_pages_are_never_wider_than_the_window(driver: Any, trained: Train, name: str) -> None:
-    show(driver, write(trained(name)), 400)
-    chromium.check_widths(driver)
 
 
 @pytest.mark.parametrize("name", ["sequence", "labels", "multiclass", "long"])
@@ -275,16 +244,18 @@ def test_explanations_are_never_wider_than_the_window(driver: Any, trained: Trai
     assert cli.run(["explain", *files[:2], "--html", files[2]]) == 0
     show(driver, folder / "explanations.html", 400)
     tokens = sum(len(sentence["tokens"]) for sentence in embedded(folder / "explanations.html")["sentences"])
-    choices = driver.execute_script("return document.querySelectorAll('details').length")
-    assert choices == tokens * (2 if name == "labels" else 1)
+    assert count(driver, "details") == tokens * (2 if name == "labels" else 1)
     assert chromium.complaints(driver) == []
     driver.execute_script("document.querySelectorAll('details').forEach(choice => { choice.open = true })")
     chromium.check_widths(driver)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_box_has_a_visible_title(driver: Any, trained: Train, name: str) -> None:
-    show(driver, write(trained(name)))
+def test_pages_fit_the_window_and_every_box_has_a_title(driver: Any, trained: Train, name: str) -> None:
+    page = write(trained(name))
+    show(driver, page, 400)
+    chromium.check_widths(driver)
+    show(driver, page)
     for row in range(len(driver.find_elements("css selector", "#templates tr.opens"))):
         click(driver, "#templates tr.opens", row)
     script = """
@@ -297,11 +268,10 @@ def test_every_box_has_a_visible_title(driver: Any, trained: Train, name: str) -
     for width in (1200, 400):
         chromium.resize(driver, width)
         chromium.settled(driver)
-        count, untitled = driver.execute_script(script)
-        assert count > 20
+        boxes, untitled = driver.execute_script(script)
+        assert boxes > 20
         assert untitled == [], width
-    pairs = "return document.querySelectorAll('.pairs .features > div').length"
-    assert driver.execute_script(pairs) > 1 or name != "long"
+    assert count(driver, ".pairs .features > div") > 1 or name != "long"
 
 
 def test_cells_of_the_confusion_matrix_are_not_broken(driver: Any, trained: Train) -> None:
@@ -331,15 +301,8 @@ def test_cells_of_the_confusion_matrix_are_not_broken(driver: Any, trained: Trai
 
 def test_scores_have_the_digits_that_evaluate_prints(driver: Any, trained: Train, tmp_path: Path) -> None:
     """Figures are rounded once, and exact halves to the even digit, as conlleval does it."""
-    tricky = [
-        (101, 101, 50),
-        (101, 101, 51),
-        (103, 103, 63),
-        (117, 117, 50),
-        (32, 32, 1),
-        (32, 32, 3),
-        (32, 96, 7),
-    ]
+    correct = [(101, 101, 50), (101, 101, 51), (103, 103, 63), (117, 117, 50)]
+    tricky = [*correct, (32, 32, 1), (32, 32, 3), (32, 96, 7)]
     types = {f"T{n}": Counts(*counts) for n, counts in enumerate(tricky)}
     found = ChunkScores(Counts(3200, 3200, 100), types, 1, 800, 401, 0)
     trust = Trust(1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1)))
@@ -372,13 +335,10 @@ def test_the_table_is_sorted_and_searched(driver: Any, trained: Train) -> None:
     assert texts == driver.execute_script(collator, [row["text"] for row in rows])
     click(driver, "#templates th button", 1)
     assert cells(driver, 1) == texts[::-1]
-    assert (
-        driver.execute_script("return document.querySelectorAll('#templates th')[1].ariaSort") == "descending"
-    )
-    driver.find_element("css selector", "#templates input.search").send_keys("[0,0] u1")
-    assert cells(driver, 1) == ["U1:%x[-1,0]/%x[0,0]"]
-    driver.find_element("css selector", "#templates input.search").send_keys("zzz")
-    assert cells(driver, 1) == []
+    assert evaluate(driver, "document.querySelectorAll('#templates th')[1].ariaSort") == "descending"
+    for typed, left in (("[0,0] u1", ["U1:%x[-1,0]/%x[0,0]"]), ("zzz", [])):
+        driver.find_element("css selector", "#templates input.search").send_keys(typed)
+        assert cells(driver, 1) == left
     assert chromium.complaints(driver) == []
 
 
@@ -393,27 +353,20 @@ def test_a_row_opens_on_its_features(driver: Any, trained: Train) -> None:
     assert not driver.find_elements("css selector", "#templates tr.detail")
 
 
-def test_labels_and_words_are_shown_as_text(driver: Any, trained: Train) -> None:
+def test_labels_are_shown_as_text_and_convergence_by_passes_or_seconds(driver: Any, trained: Train) -> None:
     show(driver, write(trained("sequence")))
-    text = driver.execute_script("return document.body.innerText")
-    assert "B-<b>PER</b>" in text
+    assert "B-<b>PER</b>" in evaluate(driver, "document.body.innerText")
     assert not driver.find_elements("css selector", "td b b, h3 b, i i")
-    assert chromium.complaints(driver) == []
-
-
-def test_convergence_is_drawn_by_passes_or_seconds(driver: Any, trained: Train) -> None:
-    show(driver, write(trained("sequence")))
-    before = driver.execute_script("return document.querySelector('#convergence svg').innerHTML")
+    drawing = "document.querySelector('#convergence svg').innerHTML"
+    before = evaluate(driver, drawing)
     click(driver, "#convergence button", 1)
-    after = driver.execute_script("return document.querySelector('#convergence svg').innerHTML")
-    assert before != after
-    assert "seconds" in after
+    assert before != evaluate(driver, drawing)
+    assert "seconds" in evaluate(driver, drawing)
     assert chromium.complaints(driver) == []
 
 
 def test_features_are_chosen_by_template_and_label(driver: Any, trained: Train) -> None:
-    path = write(trained("sequence"))
-    show(driver, path)
+    show(driver, write(trained("sequence")))
     script = """
         const [template, label] = document.querySelectorAll('#features select');
         label.value = 'O';
@@ -424,7 +377,7 @@ def test_features_are_chosen_by_template_and_label(driver: Any, trained: Train) 
 
 
 def background(driver: Any) -> str:
-    return str(driver.execute_script("return getComputedStyle(document.body).backgroundColor"))
+    return str(evaluate(driver, "getComputedStyle(document.body).backgroundColor"))
 
 
 def test_light_dark_and_paper(driver: Any, trained: Train) -> None:
@@ -438,6 +391,5 @@ def test_light_dark_and_paper(driver: Any, trained: Train) -> None:
     assert background(driver) == light
     chromium.scheme(driver, "dark", media="print")
     assert background(driver) == "rgb(255, 255, 255)"
-    hidden = "return getComputedStyle(document.querySelector('.bar')).display"
-    assert driver.execute_script(hidden) == "none"
+    assert evaluate(driver, "getComputedStyle(document.querySelector('.bar')).display") == "none"
     chromium.scheme(driver, "light")

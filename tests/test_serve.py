@@ -1,4 +1,4 @@
-"""The server: requests and responses in process, what is turned away, the process and its signals, the page, load."""
+"""The server: requests and responses, access rules and limits, the process and its signals, the page."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -21,6 +22,7 @@ from typing import Any
 
 import browser as chromium
 import pytest
+from commands import sigint_ignored
 from test_cli_classes import TEMPLATES as CLASS_TEMPLATES
 from test_cli_classes import TRAIN as CLASS_TRAIN
 from test_cli_labels import GOLD
@@ -37,44 +39,52 @@ from mtlstruct.serve.requests import Limits, Reader
 from mtlstruct.serve.responses import answer
 from mtlstruct.serve.server import bound, checked_token, is_loopback, make_server
 
-WORDS = (
-    "Ann/B-PER lives/O in/O Oslo/B-LOC ./O|Bo/B-PER Smith/I-PER sees/O Ann/B-PER in/O Rome/B-LOC|"
-    "it/O rains/O in/O Oslo/B-LOC"
-)
-CASES = {
-    "text": ("sequence", "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%case[0,0]\nB\n", lambda w, y: f"{w} {y}"),
-    "columns": ("sequence", "U0:%x[0,0]\nU1:%x[-1,2]/%x[0,2]\nB\n", lambda w, y: f"{w} x {w[-1]} {y}"),
+SENTENCES_OF_WORDS = [
+    [pair.rsplit("/", 1) for pair in line.split()]
+    for line in (
+        "Ann/B-PER lives/O in/O Oslo/B-LOC ./O",
+        "Bo/B-PER Smith/I-PER sees/O Ann/B-PER in/O Rome/B-LOC",
+        "it/O rains/O in/O Oslo/B-LOC",
+    )
+]
+
+
+def column_text(row: str) -> str:
+    """The labelled sentences with a row of cells for each token."""
+    rows = ([row.format(w=w, last=w[-1], y=y) for w, y in sentence] for sentence in SENTENCES_OF_WORDS)
+    return "\n\n".join(map("\n".join, rows)) + "\n"
+
+
+MODELS = {
+    "text": ("sequence", "U0:%x[0,0]\nU1:%x[-1,0]\nU2:%case[0,0]\nB\n", column_text("{w} {y}")),
+    "columns": ("sequence", "U0:%x[0,0]\nU1:%x[-1,2]/%x[0,2]\nB\n", column_text("{w} x {last} {y}")),
+    "words": ("segmentation", "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", "ab c def\nab c\nc c ab\nabdef c\n"),
+    "classes": ("multiclass", CLASS_TEMPLATES, CLASS_TRAIN),
+    "trees": ("dependency", ARC_TEMPLATES, conll(SENTENCES)),
+    "labels": ("dependency", ARC_TEMPLATES, GOLD, "--labels"),
 }
+TOKEN = "a-token-of-twenty-four-x"
+JSON = {"Content-Type": "application/json"}
+POST = (
+    "POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Models of every sort: text and columns, words, classes, trees."""
+    """A folder with a model of every task."""
     place = tmp_path_factory.mktemp("serve")
-
-    def train(name: str, task: str, templates: str, data: str, *options: str) -> None:
+    for name, (task, templates, data, *options) in MODELS.items():
         (place / f"{name}.tpl").write_text(templates)
         (place / f"{name}.txt").write_text(data)
         files = [str(place / f"{name}.{end}") for end in ("tpl", "txt", "mtl")]
         assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", "--no-log", *options]) == 0
-
-    for name, (task, templates, row) in CASES.items():
-        sentences = [[pair.rsplit("/", 1) for pair in line.split()] for line in WORDS.split("|")]
-        train(
-            name, task, templates, "\n\n".join("\n".join(row(w, y) for w, y in s) for s in sentences) + "\n"
-        )
-    train(
-        "words", "segmentation", "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\n", "ab c def\nab c\nc c ab\nabdef c\n"
-    )
-    train("classes", "multiclass", CLASS_TEMPLATES, CLASS_TRAIN)
-    train("trees", "dependency", ARC_TEMPLATES, conll(SENTENCES))
-    train("labels", "dependency", ARC_TEMPLATES, GOLD, "--labels")
     return place
 
 
 @dataclass(frozen=True)
 class Response:
-    """What came back."""
+    """A response of the server."""
 
     status: int
     headers: dict[str, str]
@@ -84,8 +94,28 @@ class Response:
         return json.loads(self.text)
 
 
+def request(
+    port: int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+) -> Response:
+    """Send one request; a body that is not bytes is sent as JSON."""
+    if body is not None and not isinstance(body, bytes):
+        body, headers = json.dumps(body).encode(), JSON | (headers or {})
+    with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+        connection.request(method, path, body, headers or {})
+        got = connection.getresponse()
+        found = {name.lower(): value for name, value in got.getheaders()}
+        return Response(got.status, found, got.read().decode())
+
+
+def exchange(port: int, sent: bytes) -> bytes:
+    """Send bytes and no more; return all that the server sends until it closes the connection."""
+    with socket.create_connection(("localhost", port), timeout=30) as connection:
+        connection.sendall(sent)
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 class Local:
-    """A server in this process, on a thread and a port of its own, and a client that speaks to it."""
+    """A server in this process, on its own thread and port, and a client of it."""
 
     def __init__(self, app: Any) -> None:
         self.socket = bound("127.0.0.1", 0)
@@ -99,25 +129,11 @@ class Local:
         self.thread.join()
         self.socket.close()
 
-    def request(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-    ) -> Response:
-        if body is not None and not isinstance(body, bytes):
-            body, headers = json.dumps(body).encode(), {"Content-Type": "application/json", **(headers or {})}
-        connection = HTTPConnection("localhost", self.port, timeout=30)
-        try:
-            connection.request(method, path, body, headers or {})
-            got = connection.getresponse()
-            found = {name.lower(): value for name, value in got.getheaders()}
-            return Response(got.status, found, got.read().decode())
-        finally:
-            connection.close()
-
     def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
-        return self.request("GET", path, headers=headers)
+        return request(self.port, "GET", path, headers=headers)
 
-    def post(self, path: str, body: Any, headers: dict[str, str] | None = None) -> Response:
-        return self.request("POST", path, body, headers)
+    def post(self, body: Any, headers: dict[str, str] | None = None) -> Response:
+        return request(self.port, "POST", "/v1/tag", body, headers)
 
 
 Client = Callable[..., Local]
@@ -139,25 +155,25 @@ def client(folder: Path) -> Iterator[Client]:
         one.close()
 
 
-def tag(one: Local, status: int = 200, **request: Any) -> dict[str, Any]:
-    response = one.post("/v1/tag", request)
+def tag(one: Local, status: int = 200, **asked: Any) -> dict[str, Any]:
+    response = one.post(asked)
     assert response.status == status, response.text
     return dict(response.json())
 
 
+def each(answer: dict[str, Any], key: str) -> list[list[Any]]:
+    """Return one entry of each token of each sentence."""
+    return [[token[key] for token in sentence["tokens"]] for sentence in answer["sentences"]]
+
+
 def labels(answer: dict[str, Any]) -> list[list[str]]:
-    return [[token["label"] for token in sentence["tokens"]] for sentence in answer["sentences"]]
-
-
-# Questions and answers -----------------------------------------------------------------------------------------
+    return each(answer, "label")
 
 
 def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
     found = tag(client("text"), text="Ann lives in Oslo.\n\nBo Smith sees Rome")
-    assert [[t["cells"][0] for t in s["tokens"]] for s in found["sentences"]] == [
-        ["Ann", "lives", "in", "Oslo", "."],
-        ["Bo", "Smith", "sees", "Rome"],
-    ]
+    words = [[["Ann"], ["lives"], ["in"], ["Oslo"], ["."]], [["Bo"], ["Smith"], ["sees"], ["Rome"]]]
+    assert each(found, "cells") == words
     assert labels(found)[0] == ["B-PER", "O", "O", "B-LOC", "O"]
 
 
@@ -165,37 +181,26 @@ def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
     "text", ["don't stop", "3.14 e.g. x-y", "a,b;c", "中文 字", "🙂 ok", "\u00a0a\u3000b"]
 )
 def test_tokens_hold_all_letters_of_the_text(client: Client, text: str) -> None:
-    found = tag(client("text"), text=text)
-    letters = "".join(t["cells"][0] for s in found["sentences"] for t in s["tokens"])
-    assert letters == "".join(text.split())
+    words = [cells[0] for sentence in each(tag(client("text"), text=text), "cells") for cells in sentence]
+    assert "".join(words) == "".join(text.split())
 
 
-def test_columns_are_taken_whole_labelled_or_only_those_that_matter(client: Client, folder: Path) -> None:
+def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_needs(
+    client: Client, folder: Path
+) -> None:
     one = client("columns")
-    rows = [line.split() for line in (folder / "columns.txt").read_text().splitlines()]
-    widths = {
-        "whole": [row[:3] for row in rows],
-        "labelled": rows,
-        "needed": [[row[0], row[2]] if row else [] for row in rows],
-    }
-    answers = [
-        labels(tag(one, columns="\n".join(" ".join(row) for row in given))) for given in widths.values()
-    ]
-    model = load(folder / "columns.mtl")
-    corpus = columns.read(folder / "columns.txt")
+    rows = [[row.split() for row in part.splitlines()] for part in MODELS["columns"][2].split("\n\n")]
+    needed = [[[row[0], row[2]] for row in sentence] for sentence in rows]
+    model, corpus = load(folder / "columns.mtl"), columns.read(folder / "columns.txt")
     best = [model.labels[y] for y in model.predict(corpus).tolist()]
-    assert answers == [[best[span] for span in corpus.sentences()]] * 3
-    sentences, current = [], []
-    for row in [*widths["needed"], []]:
-        if row:
-            current.append(row)
-        elif current:
-            sentences.append(current)
-            current = []
-    assert labels(tag(one, rows=sentences)) == answers[0]
+    expected = [best[span] for span in corpus.sentences()]
+    for given in (rows, [[row[:3] for row in sentence] for sentence in rows], needed):
+        assert labels(tag(one, rows=given)) == expected
+        text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in given)
+        assert labels(tag(one, columns=text)) == expected
 
 
-def test_what_the_page_must_know_is_said(client: Client) -> None:
+def test_the_model_is_described_for_the_page(client: Client) -> None:
     facts = client("columns").get("/v1/model").json()
     assert (facts["text"], facts["width"]) == (False, 3)
     assert [column["number"] for column in facts["columns"]] == [0, 2]
@@ -219,9 +224,8 @@ def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None
     one = client("trees")
     whole = tag(one, columns=conll(SENTENCES[:2], heads=False))
     short = tag(one, columns="the D\ncat N\nsleeps V\n. .\n\na D\ndog N\nsees V\nthe D\ncat N\n. .")
-    heads = [[token["head"] for token in s["tokens"]] for s in whole["sentences"]]
-    assert heads == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
-    assert [[token["head"] for token in s["tokens"]] for s in short["sentences"]] == heads
+    for found in (whole, short):
+        assert each(found, "head") == [[2, 3, 0, 3], [2, 3, 0, 5, 3, 3]]
     assert short["sentences"][0]["tokens"][0]["head_word"] == "cat"
 
 
@@ -242,14 +246,11 @@ def test_trees_have_relations_probabilities_and_drawings(client: Client) -> None
 def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
     given = {"columns": "the D\ncat N\nsleeps V"} if name == "trees" else {"text": "Ann sees Oslo"}
     found = tag(client(name), explain=2, **given)
-    for sentence in found["sentences"]:
-        for token in sentence["tokens"]:
-            said = token["explanation"]
-            if said["margin"] is None:
-                continue
+    for said in (said for sentence in each(found, "explanation") for said in sentence):
+        assert len(said["templates"]) <= 2
+        if said["margin"] is not None:
             total = sum(voice["value"] for voice in said["templates"]) + said["others"] + said["elsewhere"]
             assert total == pytest.approx(said["margin"], abs=1e-4)
-            assert len(said["templates"]) <= 2
 
 
 @pytest.mark.parametrize(
@@ -275,30 +276,26 @@ def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
         ([1], "JSON object"),
     ],
 )
-def test_bad_requests_get_a_sentence(client: Client, request_: Any, problem: str) -> None:
-    response = client("text").post("/v1/tag", request_)
+def test_bad_requests_are_rejected_with_one_sentence(client: Client, request_: Any, problem: str) -> None:
+    response = client("text").post(request_)
     assert response.status == 400
     assert problem in response.json()["error"]
 
 
-def test_text_for_a_model_that_looks_at_columns_is_refused_with_their_names(client: Client) -> None:
+def test_text_for_a_model_of_columns_is_rejected_with_their_names(client: Client) -> None:
     assert "column 0, column 2" in tag(client("columns"), 400, text="Ann")["error"]
     assert "FORM, POSTAG" in tag(client("trees"), 400, text="the cat")["error"]
     assert "expected text" in tag(client("words"), 400, columns="a")["error"]
 
 
-# What is turned away -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"", b"[" * 100_000])
-def test_what_is_no_json_is_refused(client: Client, body: bytes) -> None:
-    response = client("text").post("/v1/tag", body=body, headers={"Content-Type": "application/json"})
+def test_a_body_that_is_not_json_is_rejected(client: Client, body: bytes) -> None:
+    response = client("text").post(body, JSON)
     assert (response.status, response.json()) == (400, {"error": "expected JSON in UTF-8"})
 
 
 def test_limits_are_kept_and_named(client: Client) -> None:
-    limits = Limits(bytes=200, tokens=8, sentence=5, explained=3)
-    one = client("text", limits=limits)
+    one = client("text", limits=Limits(bytes=200, tokens=8, sentence=5, explained=3))
     assert "200 bytes" in tag(one, 413, text="a" * 300)["error"]
     assert "a request may have 8 tokens, got 9" in tag(one, 413, text="a b c\na b c\na b c")["error"]
     assert "a sentence may have 5 tokens, got 6" in tag(one, 413, text="a b c d e f")["error"]
@@ -307,52 +304,44 @@ def test_limits_are_kept_and_named(client: Client) -> None:
     assert one.get("/v1/model").json()["limits"]["bytes"] == 200
 
 
-def test_only_json_is_taken(client: Client) -> None:
-    one = client("text")
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
-        response = one.post("/v1/tag", body=b'{"text": "a"}', headers={"Content-Type": kind})
-        assert response.status == 415
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
+def test_another_content_type_is_rejected(client: Client, kind: str) -> None:
+    assert client("text").post(b'{"text": "a"}', {"Content-Type": kind}).status == 415
 
 
-def test_pages_of_other_sites_are_kept_out(client: Client) -> None:
+def test_pages_of_other_sites_are_rejected(client: Client) -> None:
     one = client("text")
     for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://localhost"):
-        response = one.post("/v1/tag", body={"text": "a"}, headers={"Origin": origin})
-        assert response.status == 403
-    assert (
-        one.post("/v1/tag", body={"text": "a"}, headers={"Origin": f"http://localhost:{one.port}"}).status
-        == 200
-    )
-    allowed = one.request("OPTIONS", "/v1/tag", headers={"Origin": "http://evil.example"}).headers
+        assert one.post({"text": "a"}, {"Origin": origin}).status == 403
+    assert one.post({"text": "a"}, {"Origin": f"http://127.0.0.1:{one.port}"}).status == 200
+    allowed = request(one.port, "OPTIONS", "/v1/tag", headers={"Origin": "http://evil.example"}).headers
     assert not [name for name in allowed if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:8377", "127.0.0.1.evil.example", ""])
-def test_names_that_point_here_are_not_answered_on_loopback(client: Client, host: str) -> None:
-    assert client("text").get("/v1/model", headers={"Host": host}).status == 400
-
-
-@pytest.mark.parametrize("host", ["localhost:8377", "127.0.0.1", "[::1]:80", "LOCALHOST"])
-def test_names_of_this_machine_are(client: Client, host: str) -> None:
-    assert client("text").get("/v1/model", headers={"Host": host}).status == 200
+@pytest.mark.parametrize(
+    ("status", "hosts"),
+    [
+        (400, ["evil.example", "evil.example:8377", "127.0.0.1.evil.example", ""]),
+        (200, ["localhost:8377", "127.0.0.1", "[::1]:80", "LOCALHOST"]),
+    ],
+)
+def test_on_loopback_the_host_must_be_a_name_of_this_machine(
+    client: Client, status: int, hosts: list[str]
+) -> None:
+    found = [client("text").get("/v1/model", {"Host": host}).status for host in hosts]
+    assert found == [status] * len(hosts)
 
 
 def test_a_token_is_asked_for_and_compared(client: Client) -> None:
-    one = client("text", token="0123456789abcdef", loopback=False)
-    for headers in (
-        {},
-        {"Authorization": "Bearer"},
-        {"Authorization": "Bearer 0123456789abcdeX"},
-        {"Authorization": "Basic 0123456789abcdef"},
-        {"Authorization": "Bearer \xff"},
-    ):
+    one = client("text", token=TOKEN, loopback=False)
+    for given in (None, "Bearer", f"Bearer {TOKEN[:-1]}X", f"Basic {TOKEN}", "Bearer \xff"):
         for path in ("/v1/model", "/v1/tag", "/nothing"):
-            response = one.get(path, headers)
+            response = one.get(path, {} if given is None else {"Authorization": given})
             assert (response.status, response.headers["www-authenticate"]) == (401, "Bearer")
-    right = {"Authorization": "Bearer 0123456789abcdef", "Host": "example.org"}
-    assert one.get("/v1/model", headers=right).status == 200
-    page = one.get("/").text
-    assert "B-LOC" not in page, "what anybody may see says nothing of the model"
+    assert one.get("/v1/model", {"Authorization": f"Bearer {TOKEN}", "Host": "example.org"}).status == 200
+    assert "B-LOC" not in one.get("/").text, "the public page says nothing of the model"
 
 
 def test_tokens_are_made_where_the_network_can_reach_the_server() -> None:
@@ -363,22 +352,14 @@ def test_tokens_are_made_where_the_network_can_reach_the_server() -> None:
     for bad in ("short", "with blank in the middle", "ünicode-ünicode-ü"):
         with pytest.raises(MtlError, match="16 ASCII"):
             checked_token(bad, "127.0.0.1")
-    names = {
-        "localhost": True,
-        "127.0.0.1": True,
-        "127.9.9.9": True,
-        "::1": True,
-        "0.0.0.0": False,
-        "::": False,
-    }
-    assert {name: is_loopback(name) for name in names} == names
-    assert not is_loopback("example.org")
+    assert all(map(is_loopback, ("localhost", "127.0.0.1", "127.9.9.9", "::1")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "example.org")))
 
 
 def test_other_methods_and_paths(client: Client) -> None:
     one = client("text")
     for method, path, status in (("GET", "/v1/tag", 405), ("POST", "/v1/model", 405), ("GET", "/x", 404)):
-        response = one.request(method, path)
+        response = request(one.port, method, path)
         assert response.status == status
         assert response.json()["error"]
     assert one.get("/healthz").status == 204
@@ -387,7 +368,9 @@ def test_other_methods_and_paths(client: Client) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_a_fault_of_ours_is_said_without_its_insides(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_without_details(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = client("text")
     monkeypatch.setattr("mtlstruct.serve.app.answer", lambda model, question: 1 / 0)
     assert "internal error" in tag(one, 500, text="a")["error"]
@@ -395,24 +378,15 @@ def test_a_fault_of_ours_is_said_without_its_insides(client: Client, monkeypatch
     assert tag(one, text="a")["sentences"]
 
 
-# Strangers -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "said", [b"", b"POST /v1/tag HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"]
 )
-def test_who_does_not_say_what_is_wanted_is_hung_up_on(
+def test_a_connection_without_a_whole_head_is_closed_in_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.2)
-    one = Local(make_app(load(folder / "text.mtl")))
-    try:
-        with socket.create_connection(("localhost", one.port), timeout=30) as connection:
-            connection.sendall(said)
-            answer = b"".join(iter(lambda: connection.recv(65536), b""))
-        assert answer.startswith(b"HTTP/1.1 204") == said.startswith(b"GET")
-    finally:
-        one.close()
+    with closing(Local(make_app(load(folder / "text.mtl")))) as one:
+        assert exchange(one.port, said).startswith(b"HTTP/1.1 204") == said.startswith(b"GET")
 
 
 @pytest.mark.parametrize(
@@ -420,10 +394,10 @@ def test_who_does_not_say_what_is_wanted_is_hung_up_on(
     [
         b"\x00\xff nonsense\r\n\r\n",
         b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-        b"POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+        POST.encode(),
     ],
 )
-def test_what_strangers_send_is_not_logged(
+def test_protocol_errors_of_clients_are_not_logged(
     client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     one = client("text")
@@ -434,9 +408,6 @@ def test_what_strangers_send_is_not_logged(
         b"".join(iter(lambda: connection.recv(65536), b""))
     assert tag(one, text="Ann")["sentences"]
     assert not caplog.records
-
-
-# Waiting -------------------------------------------------------------------------------------------------------
 
 
 def test_too_many_requests_are_rejected_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,21 +428,11 @@ def test_too_many_requests_are_rejected_at_once(client: Client, monkeypatch: pyt
         assert first.result()["sentences"]
 
 
-def test_an_answer_that_takes_too_long_is_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_answers_and_slow_bodies_are_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     one = client("text", limits=Limits(seconds=0.2))
+    assert exchange(one.port, POST.encode()).startswith(b"HTTP/1.1 408")
     monkeypatch.setattr("mtlstruct.serve.app.answer", lambda model, question: time.sleep(0.5))
     assert "no answer within 0.2 s" in tag(one, 503, text="Ann")["error"]
-
-
-def test_a_body_that_comes_too_slowly_is_given_up(client: Client) -> None:
-    one = client("text", limits=Limits(seconds=0.2))
-    head = "POST /v1/tag HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
-    with socket.create_connection(("localhost", one.port), timeout=30) as connection:
-        connection.sendall(head.encode() + b"{")
-        assert connection.recv(65536).startswith(b"HTTP/1.1 408")
-
-
-# The process ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -480,18 +441,9 @@ def server(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], 
     running: list[subprocess.Popen[str]] = []
 
     def start(name: str, *options: str, **environment: str) -> tuple[subprocess.Popen[str], int]:
-        command = [
-            sys.executable,
-            "-m",
-            "mtlstruct",
-            "serve",
-            str(folder / f"{name}.mtl"),
-            "--port",
-            "0",
-            *options,
-        ]
+        command = [sys.executable, "-m", "mtlstruct", "serve", str(folder / f"{name}.mtl"), "--port", "0"]
         process = subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
+            [*command, *options], stderr=subprocess.PIPE, text=True, env=os.environ | environment
         )
         running.append(process)
         assert process.stderr is not None
@@ -509,36 +461,39 @@ def server(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], 
         process.stderr.close()
 
 
-def call(port: int, body: bytes, path: str = "/v1/tag", **headers: str) -> tuple[int, dict[str, Any]]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
-    try:
-        connection.request("POST", path, body, {"Content-Type": "application/json", **headers})
-        response = connection.getresponse()
-        return response.status, json.loads(response.read())
-    finally:
-        connection.close()
-
-
-TOKEN = "a-token-of-twenty-four-x"
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_it_well(server: Callable[..., Any], tmp_path: Path, number: signal.Signals) -> None:
-    """And the token comes from a file or from the environment."""
+def test_a_signal_ends_the_process_with_exit_code_0(
+    server: Callable[..., Any], tmp_path: Path, number: signal.Signals
+) -> None:
+    """Check also that the token comes from a file or from the environment."""
     (tmp_path / "token").write_text(TOKEN + "\n")
     if number == signal.SIGINT:
         process, port = server("text", "--token-file", str(tmp_path / "token"))
     else:
         process, port = server("text", MTLSTRUCT_TOKEN=TOKEN)
-    assert call(port, b'{"text": "Ann"}')[0] == 401
-    assert call(port, b'{"text": "Ann"}', Authorization=f"Bearer {TOKEN}")[0] == 200
+    known = {"Authorization": f"Bearer {TOKEN}"}
+    assert [request(port, "POST", "/v1/tag", {"text": "Ann"}, given).status for given in ({}, known)] == [
+        401,
+        200,
+    ]
     process.send_signal(number)
     assert process.wait(30) == 0
     assert process.stderr.read().endswith("\nstopped\n")
 
 
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored(folder: Path) -> None:
+    with sigint_ignored():
+        server = make_server(make_app(load(folder / "text.mtl")))
+        with server.capture_signals():
+            signal.raise_signal(signal.SIGINT)
+            assert not server.should_exit
+            signal.raise_signal(signal.SIGTERM)
+            assert server.should_exit
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+
+
 def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
-    """A dozen clients at once, each with a connection of its own, against what the model says alone."""
+    """Compare the answers to twelve clients at once, each with its own connection, with those of the model."""
     port = client("text").port
     model = load(folder / "text.mtl")
     reader = Reader(model, Limits())
@@ -546,15 +501,13 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
     expected = [answer(model, reader.read({"text": text})) for text in texts]
 
     def ask(number: int) -> int:
-        connection = HTTPConnection("127.0.0.1", port, timeout=30)
         right = 0
-        for step in range(20):
-            at = (number * 5 + step) % len(texts)
-            body = json.dumps({"text": texts[at]})
-            connection.request("POST", "/v1/tag", body, {"Content-Type": "application/json"})
-            response = connection.getresponse()
-            right += response.status == 200 and json.loads(response.read()) == expected[at]
-        connection.close()
+        with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
+            for step in range(20):
+                at = (number * 5 + step) % len(texts)
+                connection.request("POST", "/v1/tag", json.dumps({"text": texts[at]}), JSON)
+                response = connection.getresponse()
+                right += response.status == 200 and json.loads(response.read()) == expected[at]
         return right
 
     with ThreadPoolExecutor(12) as pool:
@@ -562,10 +515,7 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
 
 
 def test_a_port_that_is_taken_and_a_missing_library(
-    client: Client,
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    client: Client, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = client("text").port
     assert cli.run(["serve", str(folder / "text.mtl"), "--port", str(port)]) == 2
@@ -575,16 +525,13 @@ def test_a_port_that_is_taken_and_a_missing_library(
     assert 'pip install "mtlstruct[serve]"' in capsys.readouterr().err
 
 
-# The page ------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from chromium.browser(tmp_path_factory)
 
 
 def wait(driver: Any, script: str) -> Any:
-    """What a script finds, as soon as it finds something."""
+    """Wait until a script returns a value that is true; return it."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     return WebDriverWait(driver, 20).until(lambda _: driver.execute_script(f"return {script}"))
@@ -619,10 +566,7 @@ def test_the_page_labels_what_is_typed_and_says_why(driver: Any, client: Client)
     assert asked
     assert all(url.startswith(f"http://127.0.0.1:{port}/") for url in asked)
     write(driver, f"Ann lives in {'Oslo' * 40}")
-    wait(
-        driver,
-        "[...document.querySelectorAll('.token')].some(token => token.textContent.includes('OsloOslo'))",
-    )
+    wait(driver, "[...document.querySelectorAll('.token')].some(t => t.textContent.includes('OsloOslo'))")
     chromium.check_widths(driver)
 
 

@@ -1,4 +1,4 @@
-"""The strongest features, as text: against all features spelled by hand."""
+"""The features of largest weight, as text: against all features spelled by hand."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from mtlstruct.training.train import Options, train
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU:pre-%x[1,1]\nU\nB\nB1:%x[0,1]")
 
 
+def trained(**options):
+    return train(random_corpus(np.random.default_rng(3), 40, 6, 9), TEMPLATES, Options(**options)).model
+
+
 @pytest.fixture(scope="module")
 def model():
-    data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    return train(data, TEMPLATES, Options(method="svm"), lambda record: False).model
+    return trained(method="svm")
 
 
 @pytest.mark.parametrize("j", range(len(TEMPLATES)))
-def test_the_strongest_are_the_largest_weights_of_each_label(model, j):
+def test_top_features_have_the_largest_weights_of_each_label(model, j):
     number = model.live.index(j)
     kind = ("U", "B").index(TEMPLATES[j].kind)
-    before = [k for k in range(number) if model.index.kinds[k] == model.index.kinds[number]]
-    first = sum(int(model.index.sizes[k]) for k in before)
-    lines = [
-        spell(TEMPLATES[j], cells).partition(":")[2] or NOTHING for cells in cells_of(model.index, number)
-    ]
+    first, _ = model.attributes(number)
+    cells_of_all = cells_of(model.index, number)
+    lines = [spell(TEMPLATES[j], cells).partition(":")[2] or NOTHING for cells in cells_of_all]
     parts = part_names(model.labels, model.weights[kind].shape[1])
     every = {
         (line, part): float(model.weights[kind][first + a, p])
@@ -51,9 +52,8 @@ def test_the_strongest_are_the_largest_weights_of_each_label(model, j):
         assert got == [size for size in mine[: 3 if kind == 0 else 12] if size > 0]
 
 
-def test_a_dropped_template_has_nothing_to_tell():
-    data = random_corpus(np.random.default_rng(3), 40, 6, 9)
-    sparse = train(data, TEMPLATES, Options(c=0.05), lambda record: False).model
+def test_a_dropped_template_has_no_features():
+    sparse = trained(c=0.05)
     gone = next(j for j in range(len(TEMPLATES)) if j not in sparse.live)
     assert top_features(sparse, gone, 5) == []
 

@@ -1,8 +1,6 @@
 """Every place that shows probabilities says so where the model is an uncalibrated margin model."""
 
-import json
 import re
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -32,28 +30,23 @@ SAID = re.compile(
 )
 
 
-# ---------------------------------------------------------------- Python
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("uncalibrated")
 
 
 @pytest.fixture(scope="module")
-def tagger():
-    return SequenceLabeler(templates=LINES).fit(X, Y)
-
-
-@pytest.fixture(scope="module")
-def classifier():
-    return StructuredClassifier(templates=LINES[:2]).fit(ITEMS, CLASSES)
-
-
-def test_python_warns_and_names_the_line_of_the_caller(tagger, classifier, folder):
+def estimators(folder):
+    """A tagger and a classifier, and both as they are loaded from files."""
+    tagger = SequenceLabeler(templates=LINES).fit(X, Y)
+    classifier = StructuredClassifier(templates=LINES[:2]).fit(ITEMS, CLASSES)
     tagger.save(folder / "t.mtl")
     classifier.save(folder / "c.mtl")
-    model, classes = load(folder / "t.mtl"), load(folder / "c.mtl")
+    return tagger, classifier, load(folder / "t.mtl"), load(folder / "c.mtl")
+
+
+def test_python_warns_and_names_the_line_of_the_caller(estimators):
+    tagger, classifier, model, classes = estimators
     corpus = model._data(X).corpus
     for show in (
         lambda: tagger.predict_marginals(X),
@@ -68,7 +61,8 @@ def test_python_warns_and_names_the_line_of_the_caller(tagger, classifier, folde
         assert [warning.filename for warning in said] == [__file__]
 
 
-def test_labels_and_scores_need_no_warning(tagger, classifier):
+def test_labels_and_scores_need_no_warning(estimators):
+    tagger, classifier, *_ = estimators
     tagger.predict(X)
     tagger.score(X, Y)
     classifier.predict(ITEMS)
@@ -88,17 +82,12 @@ def test_validation_data_calibrate_parsers_too():
     assert parser.fit(TREES, HEADS, X_val=TREES, y_val=HEADS).model_.calibrated
 
 
-def test_a_loaded_model_gives_the_probabilities_of_the_estimator(tagger, classifier, folder):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncalibratedWarning)
-        tagger.save(folder / "t.mtl")
-        classifier.save(folder / "c.mtl")
-        assert load(folder / "t.mtl").predict_marginals(iter(X)) == tagger.predict_marginals(X)
-        assert (load(folder / "c.mtl").predict_proba(ITEMS) == classifier.predict_proba(ITEMS)).all()
-        assert load(folder / "t.mtl").predict_marginals([[], []]) == [[], []]
-
-
-# ---------------------------------------------------------------- the command line
+@pytest.mark.filterwarnings("ignore::mtlstruct.UncalibratedWarning")
+def test_a_loaded_model_gives_the_probabilities_of_the_estimator(estimators):
+    tagger, classifier, model, classes = estimators
+    assert model.predict_marginals(iter(X)) == tagger.predict_marginals(X)
+    assert (classes.predict_proba(ITEMS) == classifier.predict_proba(ITEMS)).all()
+    assert model.predict_marginals([[], []]) == [[], []]
 
 
 @pytest.fixture(params=list(TASKS))
@@ -119,14 +108,12 @@ def place(request, tmp_path, monkeypatch, folder):
 
 
 @pytest.fixture
-def run(capsys):
-    """Runs a command that must succeed; gives stdout and stderr."""
+def run(run):
+    """Run a command that must succeed."""
 
     def call(*arguments):
-        capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
-        found = capsys.readouterr()
-        assert code == 0, found.err
+        found = run(*arguments)
+        assert found.code == 0, found.err
         return found
 
     return call
@@ -144,16 +131,13 @@ def test_predict_says_it_once_for_every_option_that_writes_probabilities(place, 
 
 
 def test_evaluate_says_it_on_stderr_in_text_and_in_json(place, run):
-    got = run("evaluate", "m.mtl", "data")
-    assert "probabilities: not calibrated, calibration error " in got.out
-    assert len(SAID.findall(got.err)) == 1
-    got = run("evaluate", "m.mtl", "data", "--json")
-    assert json.loads(got.out)["calibrated"] is False
-    assert len(SAID.findall(got.err)) == 1
-    got = run("evaluate", "calibrated.mtl", "data")
-    assert "probabilities: calibration error " in got.out
-    assert got.err == ""
-    assert json.loads(run("evaluate", "calibrated.mtl", "data", "--json").out)["calibrated"] is True
+    for name, state in (("m.mtl", False), ("calibrated.mtl", True)):
+        text, as_json = run("evaluate", name, "data"), run("evaluate", name, "data", "--json")
+        said = "" if state else "not calibrated, "
+        assert f"probabilities: {said}calibration error " in text.out
+        assert as_json.json["calibrated"] is state
+        for got in (text, as_json):
+            assert got.err == "" if state else len(SAID.findall(got.err)) == 1
 
 
 def test_calibrate_says_what_was_not_calibrated_before(place, run):
@@ -164,10 +148,10 @@ def test_calibrate_says_what_was_not_calibrated_before(place, run):
 
 
 def test_report_says_it_on_stderr_and_on_the_page(place, run):
-    assert len(SAID.findall(run("report", "m.mtl", "r.html", "--data", "data").err)) == 1
-    assert '"calibrated":false' in (place / "r.html").read_text().replace(": ", ":")
-    assert not SAID.search(run("report", "calibrated.mtl", "c.html", "--data", "data").err)
-    assert '"calibrated":true' in (place / "c.html").read_text().replace(": ", ":")
+    for name, state in (("m.mtl", "false"), ("calibrated.mtl", "true")):
+        err = run("report", name, f"{name}.html", "--data", "data").err
+        assert len(SAID.findall(err)) == (state == "false")
+        assert f'"calibrated":{state}' in (place / f"{name}.html").read_text().replace(": ", ":")
     assert not SAID.search(run("report", "m.mtl", "n.html").err)  # no data, no probabilities
 
 
@@ -184,16 +168,6 @@ def test_serve_says_it_when_it_starts_and_in_each_answer(place, capsys, monkeypa
         assert asked["calibrated"] is state
         assert "probability" in asked["sentences"][0]["tokens"][0]
         assert "calibrated" not in plain
-
-
-def test_training_whose_calibration_failed_says_so(tmp_path, run):
-    for name, text in (("t.tpl", "U0:%x[0,0]\nB\n"), ("train", "a X\nb Y\n"), ("other", "a Z\n")):
-        (tmp_path / name).write_text(text)
-    files = [tmp_path / name for name in ("t.tpl", "train", "m.mtl")]
-    got = run("train", *files, "--valid", tmp_path / "other", "-q")
-    assert "not calibrated" in got.err
-    log = (tmp_path / "m.mtl.log.jsonl").read_text()
-    assert '"calibrated": false' in log or '"calibrated":false' in log
 
 
 def test_an_assessment_and_its_picture_know_it(place, monkeypatch):

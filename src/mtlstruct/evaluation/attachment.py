@@ -1,8 +1,8 @@
 """Scores of dependency trees that equal those of CoNLL-X's eval.pl.
 
-Tokens of Unicode punctuation only do not count, except in UASP and ACC, which are the paper's: the heads of all
-tokens, and sentences in which all of these are right. All figures are percents, unrounded; `table()` rounds as the
-script prints.
+Tokens of Unicode punctuation do not count, except in the paper's UASP and ACC: the heads of all
+tokens, and sentences in which all of these are right. Figures are percents, unrounded; `table()`
+rounds as the script prints.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Attachment:
-    """How many tokens count, and how many of them have the right head, the right relation, both.
-
-    relations and labelled are None where relations were not predicted.
-    """
+    """The number of tokens, and of those with the right head, relation (if predicted), both."""
 
     total: int
     heads: int
@@ -31,7 +28,7 @@ class Attachment:
 
 @dataclass(frozen=True)
 class AttachmentScores:
-    """What eval.pl says without -p (`words`) and with it (`all`), and the sentences that are right."""
+    """The scores of eval.pl without -p (`words`) and with it (`all`), and the right sentences."""
 
     words: Attachment
     all: Attachment
@@ -64,23 +61,26 @@ class AttachmentScores:
         return None if self.words.relations is None else _percent(self.words.relations, self.words.total)
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints."""
+        """Return the scores under the names that `score --json` prints."""
         found = {"uas": self.uas, "uasp": self.uasp, "acc": self.acc}
         labelled = {} if self.las is None else {"las": self.las, "label_accuracy": self.label_accuracy}
         return found | labelled | {"sentences": self.sentences, "tokens": self.all.total}
 
     def table(self) -> str:
-        """The lines that `eval.pl -q` prints, then those for all tokens and for sentences."""
+        """Return the lines of `eval.pl -q`, then those for all tokens and for sentences."""
         words = self.words
-        lines = []
-        if words.labelled is not None:
-            lines.append(_line("Labeled   attachment score: ", words.labelled, words.total))
-        lines.append(_line("Unlabeled attachment score: ", words.heads, words.total))
-        if words.relations is not None:
-            lines.append(_line("Label accuracy score:       ", words.relations, words.total))
-        lines.append(_line("with punctuation:           ", self.all.heads, self.all.total))
-        lines.append(_line("whole sentences:            ", self.correct_sentences, self.sentences))
-        return "".join(lines)
+        rows = (
+            ("Labeled   attachment score: ", words.labelled, words.total),
+            ("Unlabeled attachment score: ", words.heads, words.total),
+            ("Label accuracy score:       ", words.relations, words.total),
+            ("with punctuation:           ", self.all.heads, self.all.total),
+            ("whole sentences:            ", self.correct_sentences, self.sentences),
+        )
+        return "".join(
+            f"  {name}{right} / {total} * 100 = {_percent(right, total):.2f} %\n"
+            for name, right, total in rows
+            if right is not None
+        )
 
 
 def attachment_scores(
@@ -90,7 +90,7 @@ def attachment_scores(
     predicted: NDArray[np.int32],
     relations: tuple[Sequence[str], Sequence[str]] | None = None,
 ) -> AttachmentScores:
-    """Scores predicted heads int32[T], and relations (gold's and the predicted) if both are known."""
+    """Score predicted heads int32[T], and relations (gold, predicted) if both are known."""
     right = np.asarray(gold == predicted)
     same = None if relations is None else np.array([a == b for a, b in zip(*relations, strict=True)], bool)
     counting = ~punctuation(forms)
@@ -104,11 +104,8 @@ def attachment_scores(
 
 
 def punctuation(forms: Sequence[str]) -> NDArray[np.bool_]:
-    """Which words consist of characters of the Unicode category P and nothing else."""
-    known: dict[str, bool] = {}
-    for form in forms:
-        if form not in known:
-            known[form] = all(unicodedata.category(letter)[0] == "P" for letter in form)
+    """Return which words consist of characters of the Unicode category P only."""
+    known = {form: all(unicodedata.category(c)[0] == "P" for c in form) for form in set(forms)}
     return np.array([known[form] for form in forms], bool)
 
 
@@ -121,10 +118,6 @@ def _attachment(
     return Attachment(total, heads, int((same & counting).sum()), int((right & same & counting).sum()))
 
 
-def _line(name: str, right: int, total: int) -> str:
-    return f"  {name}{right} / {total} * 100 = {_percent(right, total):.2f} %\n"
-
-
 def _percent(right: int, total: int) -> float:
-    """As the script computes it, so that what lies halfway is rounded the same way."""
+    """Return the percent as the script computes it, so that halves are rounded in the same way."""
     return 100 - (total - right) * 100.0 / total if total else 0.0

@@ -1,7 +1,6 @@
-"""Scores of chunks that equal those of conlleval.
+"""Scores of chunks that equal those of conlleval, also for labels of an unusual form.
 
-`table()` rounds as the script prints. What the script does with odd labels is done here too, since a score is worth
-something only if it is the one that others report.
+`table()` rounds as the script prints.
 """
 
 from __future__ import annotations
@@ -13,21 +12,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent
+from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent, tally
 
 CHUNK_LABEL = re.compile(r"O|[BIESLUM\[\].]-.+", re.DOTALL)
-"""A label that conlleval reads as outside all chunks, or as a place in a chunk and the chunk's type."""
+"""A label that conlleval reads as O, or as a place in a chunk and the chunk's type."""
 
 UNTYPED = frozenset("BIO")
 """Labels of chunks that have no type."""
 
 
 def are_chunk_labels(labels: Iterable[str]) -> bool:
-    """Decide whether the labels of a data set mark chunks, so that conlleval's F1 means something.
+    """Return whether the labels of a data set mark chunks, so that conlleval's F1 has a meaning.
 
-    They do if each of them is O or a prefix of conlleval's schemes, a hyphen and a type (B-PER, I-PER, E-PER,
-    S-PER ...), or if there are no others than B, I and O. One label of another form (NOUN, <date>) makes all of
-    them classes: conlleval would take I-<date> and <date> for a chunk and a part of no chunk.
+    They do if each is O or a prefix of conlleval's schemes, a hyphen and a type (B-PER, S-PER ...),
+    or if all are B, I or O. One label of another form (NOUN, <date>) makes all of them classes.
     """
     found = set(labels)
     return found <= UNTYPED or all(CHUNK_LABEL.fullmatch(label) for label in found)
@@ -35,7 +33,7 @@ def are_chunk_labels(labels: Iterable[str]) -> bool:
 
 @dataclass(frozen=True)
 class ChunkScores:
-    """What conlleval says. `types` has the counts of each chunk type, in byte order of their names."""
+    """The scores of conlleval. `types` has the counts of each chunk type, sorted by name."""
 
     chunks: Counts
     types: dict[str, Counts]
@@ -56,20 +54,19 @@ class ChunkScores:
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
-        """For each chunk type its precision, recall and f1, and the counts they come from."""
-        return {name: counts.as_dict() | vars(counts) for name, counts in self.types.items()}
+        """Precision, recall, f1 and counts of each chunk type."""
+        return {name: counts.full_dict() for name, counts in self.types.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints."""
+        """Return the scores under the names that `score --json` prints."""
         rest = {"per_type": self.per_type, "sentences": self.sentences, "tokens": self.tokens}
         whole = {"accuracy": self.accuracy, "sequence_accuracy": self.sequence_accuracy}
         return self.chunks.as_dict() | whole | {"scored_as": "chunks"} | rest
 
     def table(self) -> str:
-        """The lines that conlleval prints."""
+        """Return the lines that conlleval prints."""
         found = f"with {self.chunks.gold} phrases; found: {self.chunks.predicted} phrases"
-        head = f"processed {self.tokens} tokens {found}; correct: {self.chunks.correct}."
-        lines = [head]
+        lines = [f"processed {self.tokens} tokens {found}; correct: {self.chunks.correct}."]
         if self.tokens:
             lines.append(f"accuracy: {self.accuracy:6.2f}%; {conlleval_line(self.chunks)}")
         for name, counts in self.types.items():
@@ -78,13 +75,13 @@ class ChunkScores:
 
 
 def conlleval_line(counts: Counts) -> str:
-    """Precision, recall and F1 as conlleval prints them."""
+    """Return precision, recall and F1 as conlleval prints them."""
     scores = f"precision: {counts.precision:6.2f}%; recall: {counts.recall:6.2f}%; "
     return scores + f"FB1: {counts.f1:6.2f}"
 
 
 def chunk_scores(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> ChunkScores:
-    """Scores the labels of sentences (B-PER, I-PER, O and the like) by conlleval's rules."""
+    """Score the labels of sentences (B-PER, I-PER, O ...) by conlleval's rules."""
     check_tokens(gold, predicted, source)
     tally, right = _ChunkTally(), 0
     for pair in zip(gold, predicted, strict=True):
@@ -110,7 +107,8 @@ _OUTSIDE = _Tag("O", "")
 _STARTS = {("B", "B"), ("I", "B"), ("O", "B"), ("O", "I"), ("E", "E"), ("E", "I"), ("O", "E")}
 _ENDS = {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("E", "E"), ("E", "I"), ("E", "O")}
 """Places before and after, between which a chunk starts or ends, by the script. E B is in neither: B right
-after an E of the same type goes on with that chunk. Of S, L, U and all others the script knows nothing: only
+after an E of the same type goes on with that chunk. Of S, L, U and all others the script knows
+nothing: only
 a change of type starts or ends their chunks, so that S-X S-X is one chunk."""
 
 _BRACKETS = {"[", "]"}
@@ -126,7 +124,7 @@ def _split(label: str) -> _Tag:
 
 @lru_cache(maxsize=1 << 16)
 def _starts(before: _Tag, tag: _Tag) -> bool:
-    """Whether a chunk starts at `tag`. A label without a hyphen, other than B I E, starts none after an O."""
+    """Whether a chunk starts at `tag`. After an O, of labels without a hyphen only B, I, E start one."""
     changed = before.kind != tag.kind and tag.place not in ("O", ".")
     return changed or (before.place, tag.place) in _STARTS or tag.place in _BRACKETS
 
@@ -141,8 +139,8 @@ def _ends(before: _Tag, tag: _Tag) -> bool:
 class _ChunkTally:
     """Counts chunks in one pass over gold and predicted tags side by side.
 
-    A chunk is right if it starts and ends at the same tokens in both, with one type all the way; `agree` says
-    that this holds so far for the chunk that is open in both.
+    A chunk is right if it starts and ends at the same tokens in both, with one type all the way;
+    `agree` says that this holds so far for the chunk that is open in both.
     """
 
     def __init__(self) -> None:
@@ -153,7 +151,7 @@ class _ChunkTally:
         self.agree = False
 
     def see(self, gold: _Tag, predicted: _Tag) -> None:
-        """The next token."""
+        """Count the next token."""
         last_gold, last_predicted = self.last
         if self.agree:
             self._close(_ends(last_gold, gold), _ends(last_predicted, predicted), gold.kind == predicted.kind)
@@ -164,7 +162,7 @@ class _ChunkTally:
         self.last = gold, predicted
 
     def _close(self, gold_ends: bool, predicted_ends: bool, same_kind: bool) -> None:
-        """Ends the agreement, with or without a right chunk, or lets it go on."""
+        """End the agreement, with or without a right chunk, or let it go on."""
         last_gold, last_predicted = self.last
         if gold_ends and predicted_ends and last_gold.kind == last_predicted.kind:
             self.correct[last_gold.kind] += 1
@@ -173,8 +171,7 @@ class _ChunkTally:
             self.agree = False
 
     def finish(self) -> tuple[Counts, dict[str, Counts]]:
-        """The counts of all chunks, and of each type. What still agrees at the end is right."""
+        """Return the counts of all chunks, and of each type. A chunk that still agrees is right."""
         self.correct[self.last[0].kind] += self.agree
-        names = sorted(self.gold | self.predicted, key=str.encode)
-        types = {name: Counts(self.gold[name], self.predicted[name], self.correct[name]) for name in names}
-        return Counts(self.gold.total(), self.predicted.total(), self.correct.total()), types
+        total = Counts(self.gold.total(), self.predicted.total(), self.correct.total())
+        return total, tally(self.gold, self.predicted, self.correct)

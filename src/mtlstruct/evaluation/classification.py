@@ -1,7 +1,7 @@
-"""Scores of items with one class each: accuracy, and precision, recall and F1 of each class and on average.
+"""Scores of items with one class each: accuracy; precision, recall and F1 by class and on average.
 
-Labels of sequences that mark no chunks (parts of speech) are scored in the same way, a token an item.
-Figures are percents, unrounded, and equal to those of scikit-learn. Refused: predictions about other items than gold.
+Labels of sequences that mark no chunks (parts of speech) are scored as items, too. Figures are
+percents, unrounded, and equal those of scikit-learn.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 
 from mtlstruct.errors import FormatError
 from mtlstruct.evaluation.chunks import conlleval_line
-from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent
+from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent, tally
 
 
 @dataclass(frozen=True)
 class ClassScores:
     """Accuracy, and precision, recall and F1 of each class and on average.
 
-    `types` has the counts of each class that is in gold or prediction, in byte order of their names. Averages are
-    over these classes, each with the same weight (macro), as scikit-learn does it. The micro average of all three
-    is the accuracy, since every item has one class.
+    `types` has the counts of each class in gold or prediction, sorted by name. Averages give each
+    class the same weight (macro). The micro average of all three is the accuracy, since every item
+    has one class.
     """
 
     types: dict[str, Counts]
@@ -37,18 +37,18 @@ class ClassScores:
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
-        """For each class its precision, recall and f1, and the counts they come from."""
-        return {name: counts.as_dict() | vars(counts) for name, counts in self.types.items()}
+        """Precision, recall, f1 and counts of each class."""
+        return {name: counts.full_dict() for name, counts in self.types.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints; precision, recall and f1 are macro averages."""
+        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
         every = [counts.as_dict() for counts in self.types.values()]
         macro = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
         micro = {"accuracy": self.accuracy, "micro_f1": self.accuracy}
         return macro | micro | {"per_type": self.per_type, "sentences": self.items, "tokens": self.items}
 
     def table(self) -> str:
-        """A line for all, then one for each class with how often it was predicted: the style of conlleval."""
+        """Return a line for all and one for each class, in the style of conlleval."""
         values, right = self.as_dict(), sum(counts.correct for counts in self.types.values())
         lines = [
             f"processed {self.items} {self.unit} of {len(self.types)} classes; correct: {right}.",
@@ -75,21 +75,21 @@ class LabelScores(ClassScores):
         return percent(self.correct_sentences, self.sentences)
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints; precision, recall and f1 are macro averages."""
+        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
         whole = {"sequence_accuracy": self.sequence_accuracy, "scored_as": "classes"}
         return super().as_dict() | whole | {"sentences": self.sentences}
 
     def table(self) -> str:
-        """How the labels are read, then the lines of classes."""
+        """Return a note on how the labels are read, then the lines of classes."""
         return f"{AS_CLASSES}\n{super().table()}"
 
 
 AS_CLASSES = "note: not all labels are O or have a chunk prefix (B-, I- ...): they are scored as classes"
-"""What is said of labels that conlleval's rules do not fit."""
+"""The note on labels that conlleval's rules do not fit."""
 
 
 def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str = "prediction") -> ClassScores:
-    """Scores items that have one class each."""
+    """Score items that have one class each."""
     if len(gold) != len(predicted):
         raise FormatError(source, None, f"expected {len(gold)} items as in gold, got {len(predicted)}")
     return ClassScores(_counts(gold, predicted), len(gold))
@@ -104,7 +104,5 @@ def label_scores(gold: Sentences, predicted: Sentences, *, source: str = "predic
 
 
 def _counts(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, Counts]:
-    theirs, ours = Counter(gold), Counter(predicted)
     both = Counter(g for g, p in zip(gold, predicted, strict=True) if g == p)
-    names = sorted(theirs | ours, key=str.encode)
-    return {name: Counts(theirs[name], ours[name], both[name]) for name in names}
+    return tally(Counter(gold), Counter(predicted), both)

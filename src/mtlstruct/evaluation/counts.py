@@ -1,8 +1,9 @@
-"""Precision, recall and F1 from counts, and the checks that all scores share. All figures are percents, unrounded."""
+"""Counts, precision, recall and F1 in unrounded percent, and checks that all scores share."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ Sentences = Sequence[Sequence[str]]
 
 @dataclass(frozen=True)
 class Counts:
-    """How many there are in gold and prediction, and how many are in both."""
+    """The numbers of items in gold, in the prediction, and in both."""
 
     gold: int = 0
     predicted: int = 0
@@ -21,12 +22,12 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """Of the predicted ones, how many are right; 0 if there are none."""
+        """The percent of predicted items that are right; 0 if there are none."""
         return percent(self.correct, self.predicted)
 
     @property
     def recall(self) -> float:
-        """Of the gold ones, how many were found; 0 if there are none."""
+        """The percent of gold items that were found; 0 if there are none."""
         return percent(self.correct, self.gold)
 
     @property
@@ -36,12 +37,24 @@ class Counts:
         return 2 * self.precision * self.recall / both if both else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """precision, recall, f1."""
+        """Return precision, recall and f1."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1}
+
+    def full_dict(self) -> dict[str, Any]:
+        """Return precision, recall, f1 and the counts that they come from."""
+        return self.as_dict() | vars(self)
+
+
+def tally(
+    gold: Counter[str], predicted: Counter[str], correct: Counter[str], names: Iterable[str] | None = None
+) -> dict[str, Counts]:
+    """Return the counts of each name that occurs, in the order of `names` or else sorted."""
+    order = sorted(gold | predicted) if names is None else [n for n in names if gold[n] or predicted[n]]
+    return {name: Counts(gold[name], predicted[name], correct[name]) for name in order}
 
 
 def percent(count: int, total: int) -> float:
-    """How much of the total; 0 of nothing."""
+    """Return count as a percent of total; 0 if total is 0."""
     return 100 * count / total if total else 0.0
 
 
@@ -51,7 +64,7 @@ def correct_sentences(gold: Sentences, predicted: Sentences) -> int:
 
 
 def check_tokens(gold: Sentences, predicted: Sentences, source: str) -> None:
-    """Both must have the same sentences, of the same lengths."""
+    """Raise unless both have the same number of sentences, of the same lengths."""
     for number, (g, p) in enumerate(zip(gold, predicted, strict=False), 1):
         if len(g) != len(p):
             problem = f"sentence {number}: expected {len(g)} tokens as in gold, got {len(p)}"

@@ -1,7 +1,7 @@
-"""A model on labelled data, in full: the official scores, scores by type, what is taken for what, calibration.
+"""Error analysis of a model: official scores, scores by type, confusions, calibration.
 
-This is what a report shows and what `train --valid` leaves in its log, so it is made of plain numbers and names.
-Counts beside the official ones are exact counts of labels, words or arcs; they are no scores of a script.
+The report shows it and the log of `train --valid` keeps it, so it consists of plain numbers and
+names. Counts by type are exact counts of labels, words or arcs, not scores of a script.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.evaluation.chunks import ChunkScores
-from mtlstruct.evaluation.counts import Counts
+from mtlstruct.evaluation.counts import Counts, tally
 from mtlstruct.evaluation.scores import Scores, headline, without_chunks
 from mtlstruct.formats import conll, segmented, text
 from mtlstruct.model.calibration import Trust, trust
@@ -34,27 +34,27 @@ LONG = 5
 
 @dataclass(frozen=True)
 class Group:
-    """Counts of the same things sorted in one way: chunks by type, arcs by distance."""
+    """Counts by one criterion: chunks by type, arcs by distance."""
 
     title: str
     rows: dict[str, Counts]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: a row a type."""
-        rows = [{"name": name} | counts.as_dict() | vars(counts) for name, counts in self.rows.items()]
+        """Return one row for each type, for JSON."""
+        rows = [{"name": name} | counts.full_dict() for name, counts in self.rows.items()]
         return {"title": self.title, "rows": rows}
 
 
 @dataclass(frozen=True)
 class Confusion:
-    """How often what is right (row) was taken for what (column): counts int64[names, names]."""
+    """The confusion matrix, rows gold and columns predicted: counts int64[names, names]."""
 
     axis: str
     names: tuple[str, ...]
     counts: NDArray[np.int64]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: only what occurs, as (right, chosen, how often)."""
+        """Return the cells above 0 as (gold, predicted, count), for JSON."""
         right, chosen = np.nonzero(self.counts)
         cells = np.stack([right, chosen, self.counts[right, chosen]], axis=1)
         return {"axis": self.axis, "names": list(self.names), "cells": cells.tolist()}
@@ -62,7 +62,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Everything about one model on one labelled text; `trust` is None where a model has no probabilities."""
+    """The error analysis of a model on labelled data; `trust` is None if it has no probabilities."""
 
     source: str
     scores: Scores
@@ -71,15 +71,22 @@ class Assessment:
     trust: Trust | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The same for JSON, as the log keeps it and the report shows it."""
+        """Return the analysis for JSON, as the log and the report have it."""
         return {
             "source": self.source,
             "headline": headline(self.scores),
             "scores": {k: v for k, v in self.scores.as_dict().items() if k != "per_type"},
             "groups": [group.as_dict() for group in self.groups],
             "confusions": [confusion.as_dict() for confusion in self.confusions],
-            "trust": None if self.trust is None else _trust(self.trust),
+            "trust": self._trust(),
         }
+
+    def _trust(self) -> dict[str, Any] | None:
+        if self.trust is None:
+            return None
+        bins = self.trust.reliability
+        table = np.stack([bins.counts, bins.confidence, bins.accuracy], axis=1)
+        return self.trust.as_dict() | {"bins": table.tolist()}
 
 
 def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]) -> Assessment:
@@ -99,9 +106,6 @@ def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]
     if lattice.probable:
         worth = trust(lattice, model.gold(gold), model.temperature, calibrated=model.calibrated)
     return Assessment(source, found, tuple(groups), tuple(confusions), worth)
-
-
-# Labels ----------------------------------------------------------------------------------------------------
 
 
 def _labels(
@@ -125,7 +129,7 @@ def _words_by_length(gold: Corpus, labels: Sequence[str], predictions: NDArray[n
     assert gold.outputs is not None
     theirs = _spans(gold, text.named(gold.outputs, gold.labels))
     ours = _spans(gold, text.named(predictions, labels))
-    return Group("by length of the word", _tally(_lengths(theirs), _lengths(ours), _lengths(theirs & ours)))
+    return Group("by length of the word", tally(_lengths(theirs), _lengths(ours), _lengths(theirs & ours)))
 
 
 def _spans(corpus: Corpus, labels: list[str]) -> set[tuple[int, int]]:
@@ -138,9 +142,6 @@ def _lengths(spans: Iterable[tuple[int, int]]) -> Counter[str]:
     return Counter(f"{LONG}+" if size >= LONG else str(size) for size in sizes)
 
 
-# Trees -----------------------------------------------------------------------------------------------------
-
-
 def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], list[Confusion]]:
     assert gold.outputs is not None
     lengths = np.diff(gold.ptr)
@@ -149,18 +150,18 @@ def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], l
     names = _arc_names()
     same = gold.outputs == predictions
     counted = [_named(numbers, names) for numbers in (theirs, ours, theirs[same])]
-    by_arc = _tally(counted[0], counted[1], counted[2], names)
+    by_arc = tally(counted[0], counted[1], counted[2], names)
     tags = gold.columns[POSTAG].cells()
     every, right = Counter(tags), Counter(tag for tag, hit in zip(tags, same.tolist(), strict=True) if hit)
     groups = [
-        Group("by part of speech", _tally(every, every, right)),
+        Group("by part of speech", tally(every, every, right)),
         Group("by direction and distance of the head", by_arc),
     ]
     return groups, [_confusion("head, as seen from the word", names, theirs, ours)]
 
 
 def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]) -> tuple[Group, Confusion]:
-    """Relations of arcs: right are those whose head is right too, as in LAS; confused they are under any head."""
+    """Count relations under right heads, as in LAS, and their confusions under any head."""
     theirs = conll.relations(gold).cells()
     assert gold.outputs is not None
     hits = zip(theirs, ours, (gold.outputs == predictions).tolist(), strict=True)
@@ -168,7 +169,7 @@ def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]
     names = sorted({*theirs, *ours})
     number = {name: n for n, name in enumerate(names)}
     sides = [np.array([number[name] for name in side], np.int64) for side in (theirs, ours)]
-    counts = _tally(Counter(theirs), Counter(ours), right)
+    counts = tally(Counter(theirs), Counter(ours), right)
     return Group("by relation, under the right head", counts), _confusion("relation", names, *sides)
 
 
@@ -184,9 +185,6 @@ def _arcs(heads: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int6
 def _arc_names() -> tuple[str, ...]:
     names = [name for _, name in REACHES]
     return (*(f"← {name}" for name in reversed(names)), "root", *(f"→ {name}" for name in names))
-
-
-# What both need --------------------------------------------------------------------------------------------
 
 
 def _confusion(
@@ -207,16 +205,3 @@ def _counts_of(confusion: Confusion) -> dict[str, Counts]:
 def _named(numbers: NDArray[np.int64], names: Sequence[str]) -> Counter[str]:
     counts = np.bincount(numbers, minlength=len(names)).tolist()
     return Counter({name: count for name, count in zip(names, counts, strict=True) if count})
-
-
-def _tally(
-    theirs: Counter[str], ours: Counter[str], both: Counter[str], order: Sequence[str] | None = None
-) -> dict[str, Counts]:
-    names = sorted(theirs | ours) if order is None else [name for name in order if theirs[name] or ours[name]]
-    return {name: Counts(theirs[name], ours[name], both[name]) for name in names}
-
-
-def _trust(worth: Trust) -> dict[str, Any]:
-    found = worth.reliability
-    bins = np.stack([found.counts, found.confidence, found.accuracy], axis=1)
-    return worth.as_dict() | {"bins": bins.tolist()}

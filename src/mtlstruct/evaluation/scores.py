@@ -1,4 +1,4 @@
-"""Official scores of label sequences and trees; the table and the one line that are shown of any scores."""
+"""Official scores of label sequences and trees, and the table and headline of any scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 def sequence_scores(
     gold: Sentences, predicted: Sentences, labels: Iterable[str], *, source: str = "prediction"
 ) -> ChunkScores | LabelScores:
-    """Score the labels of sentences: as chunks if `labels`, all that there may be, mark chunks, else as classes."""
+    """Score the labels of sentences: as chunks if all possible `labels` mark chunks, else as classes."""
     score = chunk_scores if are_chunk_labels(labels) else label_scores
     return score(gold, predicted, source=source)
 
@@ -28,13 +28,13 @@ def sequence_scores(
 def tree_scores(
     gold: Corpus, heads: NDArray[np.int32], relations: tuple[list[str], list[str]] | None = None
 ) -> Scores:
-    """The scores of heads, and of relations (gold's and the predicted) if both are known."""
+    """Score heads, and relations (gold's and the predicted) if both are known."""
     assert gold.outputs is not None
     return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, heads, relations)
 
 
 def headline(found: Scores) -> str:
-    """The scores in one line."""
+    """Return the scores in one line."""
     values = found.as_dict()
     names: tuple[str, ...] = ("accuracy",) if without_chunks(found) else ("precision", "recall", "f1")
     if isinstance(found, AttachmentScores):
@@ -48,7 +48,7 @@ def headline(found: Scores) -> str:
 
 
 def printed(found: Scores) -> str:
-    """The table of the scores; after that of label sequences a line says how many are right as a whole."""
+    """Return the table of the scores, for label sequences with a line on whole sequences."""
     if not isinstance(found, ChunkScores | LabelScores):
         return found.table()
     count = f"{found.correct_sentences} of {found.sentences}"
@@ -56,12 +56,12 @@ def printed(found: Scores) -> str:
 
 
 def without_chunks(found: Scores) -> bool:
-    """Whether there are no chunks (parts of speech, classes, O alone), so that the accuracy says most."""
+    """Return whether there are no chunks (parts of speech, classes, O alone)."""
     return isinstance(found, ClassScores) or (
         isinstance(found, ChunkScores) and found.chunks.gold == found.chunks.predicted == 0
     )
 
 
 def by_sentence(corpus: Corpus, labels: list[str]) -> list[list[str]]:
-    """The labels of each sentence."""
+    """Return the labels of each sentence."""
     return [labels[span] for span in corpus.sentences()]

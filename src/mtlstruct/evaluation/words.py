@@ -1,4 +1,4 @@
-"""Scores of words in segmented text that equal those of SIGHAN's `score`; `table()` rounds as the script prints."""
+"""Scores of words in segmented text that equal those of SIGHAN's `score`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mtlstruct.evaluation.counts import Counts, Sentences, percent
 
 @dataclass(frozen=True)
 class Recall:
-    """How many gold words there are of a sort, and how many of them were missed."""
+    """The number of gold words of a sort, and how many of them were missed."""
 
     total: int
     missed: int
@@ -26,16 +26,16 @@ class Recall:
 
     @property
     def percent(self) -> float | None:
-        """The rate times 100."""
+        """The rate as a percent."""
         return None if self.rate is None else 100 * self.rate
+
+    def __str__(self) -> str:
+        return "--" if self.rate is None else f"{self.rate:.3f}"
 
 
 @dataclass(frozen=True)
 class WordScores:
-    """What SIGHAN's script says. `iv` and `oov` are the words in and out of the vocabulary, if one was given.
-
-    Tokens are characters.
-    """
+    """The scores of SIGHAN's script; `iv`, `oov`: words in and out of a vocabulary, if given."""
 
     words: Counts
     sentences: int
@@ -49,14 +49,14 @@ class WordScores:
         return None if self.oov is None else percent(self.oov.total, self.words.gold)
 
     def as_dict(self) -> dict[str, Any]:
-        """The scores under the names that `score --json` prints; a recall of no words at all is None."""
+        """Return the scores as `score --json` prints them; a recall of no words is None."""
         known = {}
         if self.iv and self.oov:
             known = {"r_iv": self.iv.percent, "r_oov": self.oov.percent, "oov_rate": self.oov_rate}
         return self.words.as_dict() | known | {"sentences": self.sentences, "tokens": self.tokens}
 
     def table(self) -> str:
-        """The summary that the script prints, as far as it does not tell of its way to align the words."""
+        """Return the summary that the script prints, without its counts of aligned words."""
         recall = _part(self.words.correct, self.words.gold)
         precision = _part(self.words.correct, self.words.predicted)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -70,23 +70,19 @@ class WordScores:
         if self.iv and self.oov:
             lines += [
                 f"=== OOV Rate:\t{_part(self.oov.total, self.words.gold):.3f}",
-                f"=== OOV Recall Rate:\t{_rate(self.oov)}",
-                f"=== IV Recall Rate:\t{_rate(self.iv)}",
+                f"=== OOV Recall Rate:\t{self.oov}",
+                f"=== IV Recall Rate:\t{self.iv}",
             ]
         return "\n".join(lines) + "\n"
-
-
-def _rate(recall: Recall) -> str:
-    return "--" if recall.rate is None else f"{recall.rate:.3f}"
 
 
 def word_scores(
     gold: Sentences, predicted: Sentences, vocabulary: Set[str] | None = None, *, source: str = "prediction"
 ) -> WordScores:
-    """Scores segmentations, the words of each line.
+    """Score segmentations, the words of each line.
 
-    The script aligns the two lines with `diff`, so the right words are a longest common subsequence. (GNU diff
-    takes short cuts: on a segmenter's output for 100,000 words it lost one pair that is counted here.)
+    The script aligns the two lines with `diff`, so the right words are a longest common
+    subsequence.
     """
     lines = list(zip_longest(gold, predicted, fillvalue=()))
     _check_text(lines, source)
@@ -102,7 +98,7 @@ def word_scores(
 
 
 def _found(gold: Sequence[str], predicted: Sequence[str]) -> list[bool]:
-    """Which of the gold words are in a longest common subsequence with the predicted ones."""
+    """Return which gold words are in a longest common subsequence with the predicted ones."""
     if list(gold) == list(predicted):
         return [True] * len(gold)
     found = [False] * len(gold)
@@ -120,7 +116,7 @@ def _found(gold: Sequence[str], predicted: Sequence[str]) -> list[bool]:
 
 
 def _subsequence_steps(gold: Sequence[str], predicted: Sequence[str]) -> list[int]:
-    """Bit i of entry j is 0 where gold word i lengthens the common subsequence with the first j predicted words.
+    """Bit i of entry j is 0 if gold word i lengthens the common subsequence with j predicted words.
 
     All columns of the usual table at once, as one big integer a row (Crochemore and others, 2001).
     """
@@ -141,7 +137,7 @@ def _part(count: int, total: int) -> float:
 
 
 def _check_text(lines: list[tuple[Sequence[str], Sequence[str]]], source: str) -> None:
-    """Both must have the same text on each line; a line that is not there is empty."""
+    """Raise unless both have the same text on each line; a missing line is empty."""
     for number, line in enumerate(lines, 1):
         expected, got = map("".join, line)
         if expected != got:
@@ -149,7 +145,7 @@ def _check_text(lines: list[tuple[Sequence[str], Sequence[str]]], source: str) -
 
 
 def _difference(expected: str, got: str) -> str:
-    """Where two texts part, with a few characters of each."""
+    """Describe where two texts differ, with a few characters of each."""
     same = (a == b for a, b in zip(expected, got, strict=False))
     at = next((i for i, equal in enumerate(same) if not equal), min(len(expected), len(got)))
     span = slice(max(0, at - 5), at + 10)

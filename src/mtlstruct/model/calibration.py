@@ -1,9 +1,8 @@
-"""How far probabilities can be trusted, and the temperature that makes them trustworthy.
+"""Calibration of probabilities: temperature scaling and the expected calibration error.
 
-Scores of a likelihood model are logarithms of probabilities; those of a margin model are not, and exp(score) is far
-too flat. One number mends that (temperature scaling): p(y) ∝ exp(score(y) / T), where T makes held-out data as
-probable as it can. Their negative log-likelihood is convex in 1/T, so the answer is unique, and no label changes.
-Refused: held-out data without a sentence whose labels the model knows.
+Scores of a margin model are not log probabilities. Temperature scaling, p(y) ∝ exp(score(y) / T),
+picks the T of least negative log-likelihood on held-out data; it is convex in 1/T, so T is unique.
+Predictions do not change.
 """
 
 from __future__ import annotations
@@ -22,22 +21,18 @@ from mtlstruct.model.model import Model
 from mtlstruct.structures.base import IMPOSSIBLE
 
 BINS = 15
-"""How many equal parts of 0..1 the confidence is sorted into."""
+"""The number of bins of the confidence."""
 
 COLDEST, HOTTEST = 1e-3, 1e3
-"""Where a temperature is looked for."""
+"""The range of temperatures."""
 
 PULL = 1e-9
-"""How much a sentence's worth of ln² T counts: data that a model labels without a fault want T = 0, and this is what
-keeps them from it. To other data it is nothing."""
+"""The weight of ln² T beside the mean loss of a sentence: without it, data without errors would give T = 0."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Tokens by the probability of their label: how many, their mean probability, and how many of them are right.
-
-    counts int64[bins], confidence and accuracy float64[bins] from 0 to 1, 0 in empty bins
-    """
+    """Tokens binned by the probability of their label: count, mean probability, accuracy."""
 
     counts: NDArray[np.int64]
     confidence: Floats
@@ -45,13 +40,13 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """The expected calibration error: the mean of |confidence − accuracy| over tokens, from 0 to 1."""
+        """The expected calibration error: the mean of |confidence − accuracy| over tokens."""
         gaps = np.abs(self.confidence - self.accuracy)
         return float(np.dot(self.counts, gaps) / max(1, self.counts.sum()))
 
 
 def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) -> Reliability:
-    """Sorts predictions into bins by their confidence, from 0 to 1. Both [T]"""
+    """Sort predictions into bins by their confidence, from 0 to 1. Both [T]"""
     at = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     counts = np.bincount(at, minlength=bins)
     some = np.maximum(counts, 1)
@@ -60,9 +55,9 @@ def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) 
 
 @dataclass(frozen=True)
 class Trust:
-    """What probabilities are worth on labelled data.
+    """Measures of probabilities on labelled data.
 
-    calibrated  whether the temperature is that of the model; else the model has none, and 1 was taken
+    calibrated  whether the model has a temperature; else 1 was taken
     nll         mean of −ln p(right labels of a sentence), over the sentences whose labels the model knows
     token_nll   mean of −ln p(right label of a token), over the tokens whose label it knows
     """
@@ -74,13 +69,13 @@ class Trust:
     calibrated: bool = True
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures under the names that `evaluate --json` prints; the calibration error in percent."""
+        """Return the figures as `evaluate --json` prints them, the calibration error in percent."""
         ece = 100 * self.reliability.error
         figures = {"ece": ece, "nll": self.nll, "token_nll": self.token_nll, "temperature": self.temperature}
         return figures | {"calibrated": self.calibrated}
 
     def line(self) -> str:
-        """The same for people."""
+        """Return the figures in one line of text."""
         state = "" if self.calibrated else "not calibrated, "
         return (
             f"probabilities: {state}calibration error {100 * self.reliability.error:.2f}%, "
@@ -89,27 +84,19 @@ class Trust:
 
 
 def trust(lattice: Lattice, gold: Outputs, temperature: float, *, calibrated: bool = True) -> Trust:
-    """Measure the probabilities of a lattice; for `calibrated` see Trust.
-
-    gold   int32[T], negative where the model does not know the label
-    """
+    """Measure the probabilities of a lattice against gold, int32[T], negative for unknown labels."""
     best, marginals = lattice.best(), lattice.marginals(temperature)
     token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], TINY))
     sentences = _known(lattice, gold)
     scores = lattice.evaluate(np.maximum(gold, 0))
     scores[scores < IMPOSSIBLE] = -np.inf
     losses = np.maximum(marginals.log_partition - scores / temperature, 0.0)
-    return Trust(
-        temperature,
-        _mean(losses[sentences]),
-        _mean(-token),
-        reliability(marginals.chosen(best), best == gold),
-        calibrated,
-    )
+    found = reliability(marginals.chosen(best), best == gold)
+    return Trust(temperature, _mean(losses[sentences]), _mean(-token), found, calibrated)
 
 
 def fit_temperature(lattice: Lattice, gold: Outputs) -> float:
-    """The temperature at which held-out labels are most probable."""
+    """Return the temperature at which held-out labels are most probable."""
     from scipy.optimize import minimize_scalar
 
     sentences = _known(lattice, gold)
@@ -138,7 +125,7 @@ def with_temperature(model: Model, corpus: Corpus) -> Model:
 
 
 def _known(lattice: Lattice, gold: Outputs) -> NDArray[np.bool_]:
-    """Which sentences have only labels that the model knows. bool[S]"""
+    """Return which sentences have only known labels. bool[S]"""
     if not len(gold):
         return np.zeros(0, bool)
     return np.minimum.reduceat(gold, lattice.ptr[:-1]) >= 0

@@ -1,22 +1,18 @@
-"""The part scores of a corpus, and all that can be asked of them: the best outputs, the N best, probabilities.
+"""The part scores of a corpus, and inference on them: best outputs, N best, marginals.
 
-A lattice is what encoding and scoring leave behind, made once for any number of questions. Probabilities are those of
-p(outputs) ∝ exp(score / temperature); which outputs are best does not depend on the temperature. Refused: constraints
-that leave a sentence without outputs; questions that a structure has no answer to.
+p(outputs) ∝ exp(score / temperature); the best outputs do not depend on the temperature. Errors:
+constraints that leave a sentence without outputs, and inference that a structure does not have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
-from mtlstruct.features.encoded import Encoded
 from mtlstruct.structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import edge_rows
@@ -26,15 +22,12 @@ Floats = NDArray[np.float64]
 Outputs = NDArray[np.int32]
 
 TINY = 1e-300
-"""Probabilities below this are taken for it where their logarithm is wanted."""
+"""The least probability of which a logarithm is taken."""
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """The N best outputs of each sentence, outputs int32[N, T], and their scores, values float64[S, N].
-
-    Where a sentence has fewer outputs, the values of those that are missing are −inf.
-    """
+    """The N best outputs int32[N, T] and their scores, values float64[S, N], −inf if missing."""
 
     outputs: Outputs
     values: Floats
@@ -42,9 +35,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Marginals:
-    """Probabilities at a temperature: node float64[T, L] of each label at each token, log Z float64[S].
+    """Probabilities at a temperature: node float64[T, L] of labels at tokens, log Z float64[S].
 
-    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a token begin.
+    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a
+    token begin.
     """
 
     node: Floats
@@ -53,13 +47,13 @@ class Marginals:
     first: NDArray[np.int64] | None = None
 
     def chosen(self, outputs: Outputs) -> Floats:
-        """How probable each token's label, or head, is. float64[T]"""
+        """Return the probability of each token's label, or head. float64[T]"""
         if self.first is not None:
             return np.asarray(self.node[self.first + outputs])
         return np.asarray(self.node[np.arange(len(outputs)), outputs])
 
     def sequence(self, values: Floats) -> Floats:
-        """How probable whole outputs with these scores are. values float64[S] or [S, N]"""
+        """Return the probability of whole outputs from their scores, float64[S] or [S, N]."""
         log_partition = self.log_partition.reshape(-1, *[1] * (values.ndim - 1))
         return np.exp(np.minimum(values / self.temperature - log_partition, 0.0))
 
@@ -73,13 +67,6 @@ class Lattice:
     rows: tuple[NDArray[np.int32] | None, ...]
     ptr: NDArray[np.int64]
 
-    @classmethod
-    def of(
-        cls, encoded: Encoded, structure: Structure, weights: Sequence[NDArray[Any]], scale: Floats
-    ) -> Lattice:
-        """Scores an encoded corpus."""
-        return cls(structure, encoded.score(weights, scale, structure.widths()), encoded.rows, encoded.ptr)
-
     @property
     def probable(self) -> bool:
         """Whether labels, or heads, have probabilities: the structure can sum over its outputs."""
@@ -92,7 +79,7 @@ class Lattice:
         return isinstance(self.structure, TreeStructure)
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
-        """The same lattice, where outputs that break a constraint cannot be found and have no probability."""
+        """Return the lattice without the outputs that break a constraint."""
         if constraints is None:
             return self
         if not isinstance(self.structure, Restrictable):
@@ -100,7 +87,7 @@ class Lattice:
         return replace(self, parts=self.structure.restrict(self.parts, self.ptr, constraints))
 
     def best(self) -> Outputs:
-        """The best outputs. int32[T]"""
+        """Return the best outputs. int32[T]"""
         outputs, values = np.zeros(self.ptr[-1], np.int32), np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
@@ -111,7 +98,7 @@ class Lattice:
         return outputs
 
     def nbest(self, count: int) -> Ranked:
-        """The `count` best outputs of each sentence, fewer where there are fewer."""
+        """Return the `count` best outputs of each sentence, or all if there are fewer."""
         structure = self.structure
         if not isinstance(structure, Ranking):
             raise self._without("list the N best outputs")
@@ -130,7 +117,7 @@ class Lattice:
         return Ranked(outputs, values)
 
     def marginals(self, temperature: float = 1.0) -> Marginals:
-        """How probable each label, or head, is at each token."""
+        """Return the probability of each label, or head, at each token."""
         if not self.probable:
             raise self._without("give probabilities")
         arcs = arc_rows(self.ptr) if self._of_trees else None
@@ -138,10 +125,8 @@ class Lattice:
         log_partition = np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
-            span = (first, last)
-            found, *_ = self.structure.marginals(
-                self.parts, self.rows, self.ptr, span, log_partition, scale=1 / temperature
-            )
+            where = self.rows, self.ptr, (first, last)
+            found, *_ = self.structure.marginals(self.parts, *where, log_partition, scale=1 / temperature)
             node[found.row] = found.count if arcs is None else found.count[:, 0]
 
         threads.over_sentences(work, self.ptr)
@@ -151,9 +136,10 @@ class Lattice:
     def spans(
         self, outputs: Outputs, starts: NDArray[np.int64], stops: NDArray[np.int64], marginals: Marginals
     ) -> Floats:
-        """How probable the labels of tokens start:stop are together; a span lies in one sentence. float64[spans]
+        """Return the probability of the labels of tokens start:stop together, float64[spans].
 
-        By the chain rule, p(y_a) · p(y_a+1 | y_a) · …, which is exact where a label depends on its neighbours only.
+        A span lies in one sentence. The chain rule p(y_a) · p(y_a+1 | y_a) · … is exact for a
+        first-order model.
         """
         alone = np.log(np.maximum(marginals.chosen(outputs), TINY))
         pair = np.log(np.maximum(self._pairs(outputs, marginals.temperature), TINY))
@@ -162,7 +148,7 @@ class Lattice:
         return np.asarray(np.exp(alone[starts] + total[stops] - total[starts + 1]))
 
     def _pairs(self, outputs: Outputs, temperature: float) -> Floats:
-        """How probable each token's label is together with the one before it; 1 at the first token of a sentence."""
+        """Return the probability of each label with the one before; 1 at the start of a sentence."""
         L = self.structure.labels
         pair = np.ones(len(outputs))
         tokens = self.structure.sites(self.ptr)[1].tokens
@@ -170,15 +156,12 @@ class Lattice:
         site = np.searchsorted(tokens, self.ptr)
 
         def work(first: int, last: int) -> None:
-            """Edges that share a row are told apart: each gets a row of its own, for this span only."""
+            """Give each edge of this span its own row, also if edges share one."""
             ptr = self.ptr[first : last + 1] - self.ptr[first]
             row = edge_rows(self.rows)[site[first] : site[last]]
             parts = (self.parts[0][self.ptr[first] : self.ptr[last]], self.parts[1][row])
-            own = (None, np.arange(len(row), dtype=np.int32))
-            span = (0, last - first)
-            _, found = self.structure.marginals(
-                parts, own, ptr, span, np.zeros(last - first), scale=1 / temperature
-            )
+            own, n = (None, np.arange(len(row), dtype=np.int32)), last - first
+            _, found = self.structure.marginals(parts, own, ptr, (0, n), np.zeros(n), scale=1 / temperature)
             at = tokens[site[first] : site[last]]
             pair[at] = found.count[np.arange(len(at)), outputs[at - 1] * L + outputs[at]]
 
@@ -186,7 +169,7 @@ class Lattice:
         return pair
 
     def evaluate(self, outputs: Outputs) -> Floats:
-        """The score of given outputs, for each sentence. float64[S]"""
+        """Return the score of given outputs for each sentence. float64[S]"""
         return self.structure.evaluate(self.parts, self.rows, self.ptr, outputs)
 
     def _without(self, ability: str) -> IncompatibleError:
@@ -194,7 +177,7 @@ class Lattice:
 
 
 def _check(values: Floats) -> None:
-    """Refuses sentences whose best outputs use a forbidden part."""
+    """Raise if the best outputs of a sentence use a forbidden part."""
     wrong = np.flatnonzero(values < IMPOSSIBLE)
     if len(wrong):
         raise InfeasibleError(int(wrong[0]))

@@ -1,8 +1,8 @@
-"""What is kept after training: predict, save, load. Imports no learner.
+"""The trained model: predict, save, load. Imports no solver.
 
-A model is a compacted feature index, the weights of its attributes in float32, and the table of all templates
-with what they turned out to weigh, the dropped ones included. Predictions are made from the compacted form only,
-so they are the same before saving and after loading.
+A model has a pruned feature index, float32 weights of its attributes, and mu, norm and size of all
+templates, dropped ones included. Only the pruned form predicts, so saving and loading do not change
+predictions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Index = FeatureIndex | ArcIndex
 
 @dataclass(frozen=True)
 class TemplateWeight:
-    """One template as training left it. `relative` is mu over its mean: 1 is the average."""
+    """The weight of one template after training; `relative` is mu divided by its mean."""
 
     rank: int
     index: int
@@ -97,12 +97,12 @@ class Model:
 
     @property
     def kind(self) -> dict[str, bool]:
-        """What pages must know of tokens and outputs."""
+        """The kind of tokens and outputs, for pages."""
         return {"alone": self.alone, "trees": self.trees, "characters": self.characters}
 
     @property
     def columns(self) -> int:
-        """How many observation columns the training data had."""
+        """The number of observation columns of the training data."""
         return int(self.facts["columns"])
 
     @property
@@ -117,27 +117,26 @@ class Model:
 
     @property
     def takes_dicts(self) -> bool:
-        """Whether it was trained on feature dicts, so that its columns are their keys, or groups of keys."""
+        """Whether it was trained on feature dicts: columns are their keys, or groups of keys."""
         return bool(self.facts.get("dicts"))
 
     @property
     def groups(self) -> dict[str, str] | None:
         """The column of each key of a feature dict; None where a key is its own column."""
-        found: dict[str, str] | None = self.facts.get("groups")
-        return found
+        return self.facts.get("groups")
 
     @property
     def temperature(self) -> float:
-        """What scores are divided by before they become probabilities; 1 where none is known."""
+        """The divisor of scores in probabilities; 1 without calibration."""
         return float(self.facts.get("temperature", 1.0))
 
     @property
     def calibrated(self) -> bool:
-        """Whether the temperature is known: from held-out data, or 1 of a model that maximises a likelihood."""
+        """Whether the temperature is known: from held-out data, or 1 of a likelihood model."""
         return "temperature" in self.facts
 
     def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
-        """Encodes and scores a corpus, for any number of questions."""
+        """Encode and score a corpus."""
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
                 f"the model was trained on {self.columns} observation columns, the input has {len(corpus.columns)}"
@@ -155,18 +154,20 @@ class Model:
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
-            Anything that `predict` of an estimator takes: sentences of feature dicts if the model was trained on
-            feature dicts, else of rows (a cell for each column, or a dict from names of columns to cells); items
-            instead of sentences for classes; strings for segmentation; the path of a data file of the task.
+            Anything that `predict` of an estimator takes: sentences of feature dicts if the model
+            was trained on feature dicts, else of rows (a cell for each column, or a dict from names
+            of columns to cells); items instead of sentences for classes; strings for segmentation;
+            the path of a data file of the task.
         constraints : Constraints, optional
             Which outputs are allowed.
 
         Returns
         -------
         list of lists, ndarray for classes
-            What `predict` of an estimator returns: a label (a head for trees) for each token of each sentence,
-            or an array with the class of each item. Labels are strings, as the model file stores them.
-            Of a Corpus, which numbers everything, int32[T]: numbers into `labels`, or heads.
+            What `predict` of an estimator returns: a label (a head for trees) for each token of
+            each sentence, or an array with the class of each item. Labels are strings, as the model
+            file stores them. Of a Corpus, which numbers everything, int32[T]: numbers into
+            `labels`, or heads.
         """
         if isinstance(X, Corpus):
             return self.lattice(X, constraints).best()
@@ -174,7 +175,7 @@ class Model:
         return data.named(self.lattice(data.corpus, constraints).best(), self.labels)
 
     def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
-        """Return for each token of each sentence the probability of each label; for X see `predict`.
+        """Return the probability of each label for each token of each sentence; for X see `predict`.
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
@@ -184,7 +185,7 @@ class Model:
         return data.named_marginals(self.marginals(data.corpus).node, self.labels)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class for each item, float64[items, L], columns as in `labels`.
+        """Return the probability of each class, float64[items, L], columns as in `labels`.
 
         Warns with UncalibratedWarning unless the model is `calibrated`.
         """
@@ -196,12 +197,12 @@ class Model:
         return data_for(self, X, alone=self.alone)
 
     def arcs(self, corpus: Corpus, heads: NDArray[np.int32]) -> Corpus:
-        """The arcs to these heads int32[T] as the second stage sees them: an item a token."""
+        """Return the arcs to these heads, int32[T], as items of the second stage."""
         assert self.relations is not None
         return self._arc_items.corpus(corpus, heads, self.relations.index.templates.columns())
 
     def relate(self, corpus: Corpus, heads: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The relation of each token to its head, as numbers into `relations.labels`. int32[T]."""
+        """Return the relation of each token to its head, int32[T], into `relations.labels`."""
         if self.relations is None:
             raise IncompatibleError("the model has no labels of arcs: it was trained without them")
         return self.relations.predict(self.arcs(corpus, heads))
@@ -212,7 +213,7 @@ class Model:
         return ArcItems(self.relations.templates, self.index.normalize)
 
     def nbest(self, corpus: Corpus, count: int, constraints: Constraints | None = None) -> Ranked:
-        """The `count` best labelings of each sentence, best first."""
+        """Return the `count` best labelings of each sentence, best first."""
         return self.lattice(corpus, constraints).nbest(count)
 
     def marginals(self, corpus: Corpus, constraints: Constraints | None = None) -> Marginals:
@@ -225,7 +226,7 @@ class Model:
         return self.lattice(corpus, constraints).marginals(self.temperature)
 
     def gold(self, corpus: Corpus) -> NDArray[np.int32]:
-        """The outputs of labelled data in the numbers of the model; negative where it does not know a label."""
+        """Return the outputs of labelled data as numbers of the model, negative for unknown labels."""
         known = corpus if self.trees else corpus.relabelled(self.labels)
         assert known.outputs is not None
         return known.outputs
@@ -236,13 +237,13 @@ class Model:
         return [site.kind for site in self.structure.sites(np.array([0, 1], np.int64))]
 
     def attributes(self, number: int) -> tuple[int, int]:
-        """The range of attributes, within its kind, of a template of the index."""
+        """Return the range of attributes, within its kind, of a template of the index."""
         kinds, sizes = self.index.kinds, self.index.sizes
         first = sum(int(sizes[k]) for k in range(number) if kinds[k] == kinds[number])
         return first, first + int(sizes[number])
 
     def block(self, number: int) -> NDArray[np.float32]:
-        """The weights of a template of the index, a row an attribute and a column a part."""
+        """Return the weights of a template of the index: rows are attributes, columns parts."""
         kind = self.kinds.index(self.index.kinds[number])
         first, last = self.attributes(number)
         if kind == 0 and isinstance(self.index, FeatureIndex) and self.index.support is not None:
@@ -251,32 +252,21 @@ class Model:
         return rows
 
     def template_weights(self) -> list[TemplateWeight]:
-        """All templates, heaviest first; ties (the dropped ones) in file order."""
-        order = (
-            np.argsort(-self.mu, kind="stable")
-            if self.facts["sparse"]
-            else np.argsort(-self.norm, kind="stable")
-        )
+        """Return all templates, heaviest first; ties (the dropped ones) in file order."""
+        heavy = self.mu if self.facts["sparse"] else self.norm
         mean = float(self.mu.mean()) or 1.0
-        return [
-            TemplateWeight(
-                rank=rank,
-                index=int(j),
-                name=self.templates[int(j)].name,
-                text=self.templates[int(j)].title,
-                mu=float(self.mu[j]),
-                relative=float(self.mu[j]) / mean,
-                norm=float(self.norm[j]),
-                features=int(self.features[j]),
-            )
-            for rank, j in enumerate(order.tolist(), start=1)
-        ]
+        found = []
+        for rank, j in enumerate(np.argsort(-heavy, kind="stable").tolist(), start=1):
+            template, mu = self.templates[j], float(self.mu[j])
+            figures = mu, mu / mean, float(self.norm[j]), int(self.features[j])
+            found.append(TemplateWeight(rank, j, template.name, template.title, *figures))
+        return found
 
     @property
     def left_out(self) -> dict[int, int | None]:
-        """Templates that brought nothing in training: the number of the one that each equals, None if it is constant.
+        """Redundant templates: the number of the one that each equals, None if it is constant.
 
-        Empty where templates were not compared, as those of tokens are not.
+        Templates of tokens are not compared, so it is empty for them.
         """
         out: dict[int, int | None] = dict.fromkeys(self.facts.get("constant", ()))
         out.update(self.facts.get("identical", ()))
@@ -290,9 +280,9 @@ class Model:
         data: Corpus | None = None,
         source: str = "held-out data",
     ) -> Any:
-        """A page about the model, to be saved or shown in a notebook: see `mtlstruct report`.
+        """Return the page of `mtlstruct report`, to be saved or shown in a notebook.
 
-        log      what training has left beside the model, for convergence and the command
+        log      the log of the training, for convergence and the command
         data     labelled data, called `source` in the page, for scores, confusions and calibration
         """
         # The one import upwards: reports know models, and predicting must not load them.
@@ -308,7 +298,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+        """Map a model file; raise ModelFileError if it is damaged or of another version."""
         from mtlstruct.model import serialization
 
         return serialization.read(path)

@@ -34,7 +34,7 @@ FORMAT = "mtlstruct model"
 VERSION = 2
 TAGS = ("bie", "bmes")
 RELATIONS = "relations"
-"""Where a model file keeps the second stage: this entry of the header, and arrays in a folder of this name."""
+"""The entry of the header, and the folder of arrays, of the second stage."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -45,7 +45,7 @@ def write(model: Model, path: str | Path) -> None:
 
 
 def read(path: str | Path) -> Model:
-    """Map a model file. Raise ModelFileError if it is damaged, of another version, or inconsistent."""
+    """Map a model file; raise ModelFileError if it is damaged or of another version."""
     header, arrays = archive.read(path)
     if header.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of mtlstruct")
@@ -53,8 +53,7 @@ def read(path: str | Path) -> Model:
         raise ModelFileError(
             f"{path}: model format version {header.get('version')!r}, this mtlstruct reads {VERSION}"
         )
-    name = header.get("structure")
-    if not isinstance(name, str) or name not in STRUCTURES:
+    if (name := header.get("structure")) not in list(STRUCTURES):  # a list: the name may not be hashable
         raise ModelFileError(
             f"{path}: a model for {name!r}, this program has the structures {', '.join(STRUCTURES)}"
         )
@@ -62,20 +61,12 @@ def read(path: str | Path) -> Model:
         return _model(header, arrays)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
-    except (
-        KeyError,
-        ValueError,
-        TypeError,
-        IndexError,
-        AttributeError,
-        OverflowError,
-        MtlError,
-    ) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, MtlError) as error:
         raise ModelFileError(f"{path}: the model file is damaged: {type(error).__name__}: {error}") from None
 
 
 def _header(model: Model) -> dict[str, Any]:
-    """What model.json says of a model, and of its second stage."""
+    """Return model.json of a model, with that of its second stage."""
     header: dict[str, Any] = {
         "structure": model.structure.name,
         "labels": list(model.labels),
@@ -92,13 +83,8 @@ def _header(model: Model) -> dict[str, Any]:
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
-    arrays: dict[str, NDArray[Any]] = {
-        "templates/mu": model.mu,
-        "templates/norm": model.norm,
-        "templates/features": model.features,
-    }
-    for n, weights in enumerate(model.weights):
-        arrays[f"weights/{n}"] = weights
+    arrays = {f"templates/{name}": getattr(model, name) for name in ("mu", "norm", "features")}
+    arrays |= {f"weights/{n}": weights for n, weights in enumerate(model.weights)}
     if model.relations is not None:
         second = _arrays(model.relations)
         arrays |= {f"{RELATIONS}/{name}": array for name, array in second.items()}
@@ -108,30 +94,22 @@ def _arrays(model: Model) -> dict[str, NDArray[Any]]:
 def _model(
     header: dict[str, Any], arrays: dict[str, NDArray[Any]], columns: list[str] | None = None
 ) -> Model:
-    """The model of a header and all its arrays; `columns` are the names of the first stage's, if it is the second."""
+    """Return the model of a header and all its arrays.
+
+    columns: of a second stage, the names of the columns of the first
+    """
     require(_are_strings(header["labels"]), "labels must be a list of strings")
     labels = tuple(header["labels"])
     require(len(set(labels)) == len(labels), "labels repeat")
     structure = STRUCTURES[header["structure"]](len(labels))
-    facts = header["facts"]
-    require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
-    task = facts.get("task")
-    require(
-        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
-    )
-    require(facts.get("tags") in TAGS, "unknown tags")
+    facts = _checked_facts(header)
     require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
-    require(
-        type(facts.get("columns")) is int and 1 <= facts["columns"] <= MOST_COLUMNS,
-        f"columns must be a number from 1 to {MOST_COLUMNS}",
-    )
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
     ).resolved(_load_names(facts) if columns is None else columns)
     if facts.get("share_identical"):
         templates = templates.shared()
     _check_left_out(facts, len(templates))
-    _check_groups(facts)
     live = tuple(header["live"])
     require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
     require(list(live) == sorted(set(live)), "live templates out of order")
@@ -141,7 +119,6 @@ def _model(
     index = load_index(arrays, seen.select(live), kind_of, header["normalize"])
     if facts.get("label_support") == "seen":
         index = load_support(arrays, index, next(iter(kind_of.values())), len(labels))
-    _check_temperature(facts.get("temperature", 1.0))
     index.templates.check_columns(facts["columns"])
     model = Model(
         structure=structure,
@@ -177,9 +154,21 @@ def _load_relations(
     return second
 
 
-def _check_temperature(value: Any) -> None:
-    number = isinstance(value, float | int) and not isinstance(value, bool)
-    require(number and 0 < value < math.inf, "the temperature must be a positive number")
+def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
+    facts: dict[str, Any] = header["facts"]
+    require(isinstance(facts, dict) and isinstance(facts.get("sparse"), bool), "facts are missing")
+    task, columns = facts.get("task"), facts.get("columns")
+    require(
+        isinstance(task, str) and header["structure"] in structures_of(task), "task and structure disagree"
+    )
+    require(facts.get("tags") in TAGS, "unknown tags")
+    most = f"columns must be a number from 1 to {MOST_COLUMNS}"
+    require(type(columns) is int and 1 <= columns <= MOST_COLUMNS, most)
+    groups, temperature = facts.get("groups", {}), facts.get("temperature", 1.0)
+    require(isinstance(groups, dict) and _are_strings([*groups.values()]), "groups of keys must be strings")
+    positive = type(temperature) in (int, float) and 0 < temperature < math.inf
+    require(positive, "the temperature must be a positive number")
+    return facts
 
 
 def _check_left_out(facts: dict[str, Any], templates: int) -> None:
@@ -187,26 +176,14 @@ def _check_left_out(facts: dict[str, Any], templates: int) -> None:
     require(isinstance(constant, list) and isinstance(identical, list), "lists of templates expected")
     require(all(isinstance(pair, list) and len(pair) == 2 for pair in identical), "pairs expected")
     numbers = [*constant, *(j for pair in identical for j in pair)]
-    require(
-        all(type(j) is int and 0 <= j < templates for j in numbers), "templates left out are out of range"
-    )
-
-
-def _check_groups(facts: dict[str, Any]) -> None:
-    groups = facts.get("groups", {})
-    require(
-        isinstance(groups, dict) and _are_strings(list(groups.values())),
-        "groups of keys must be strings",
-    )
+    known = all(type(j) is int and 0 <= j < templates for j in numbers)
+    require(known, "templates left out are out of range")
 
 
 def _load_names(facts: dict[str, Any]) -> list[str]:
-    """The names of the columns, as many as there are columns or none."""
     names = facts.get("names", [])
-    require(
-        _are_strings(names) and len(names) in (0, facts["columns"]),
-        "names of columns must be a list of strings",
-    )
+    known = _are_strings(names) and len(names) in (0, facts["columns"])
+    require(known, "names of columns must be a list of strings")
     return list(names)
 
 
@@ -233,11 +210,8 @@ def _load_weights(
     return tuple(out)
 
 
-# ---------------------------------------------------------------- the index
-
-
 def index_arrays(index: Index) -> dict[str, NDArray[Any]]:
-    """What a model file keeps of an index, by name."""
+    """Return the arrays of an index in a model file, by name."""
     if isinstance(index, FeatureIndex):
         some = index.support
         listed: Arrays = {} if some is None else {"support/ptr": some.ptr, "support/labels": some.labels}
@@ -247,9 +221,9 @@ def index_arrays(index: Index) -> dict[str, NDArray[Any]]:
 
 
 def load_index(found: Arrays, templates: TemplateSet, kind_of: Mapping[str, str], normalize: str) -> Index:
-    """The index of these templates; ModelFileError for arrays that do not fit them or each other.
+    """Return the index of these templates; raise ModelFileError for arrays that do not fit them.
 
-    kind_of    the kinds of sites there are, by the letter of the templates that look there
+    kind_of    the kinds of sites by the letter of their templates
     """
     kinds = tuple(kind_of[template.kind] for template in templates)
     sizes = vector(found["index/sizes"], len(templates), np.int64)
@@ -260,7 +234,7 @@ def load_index(found: Arrays, templates: TemplateSet, kind_of: Mapping[str, str]
 
 
 def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureIndex:
-    """The same index with the labels that attributes of a kind, its first, have weights for."""
+    """Return the index with the labels for which attributes of its first kind have weights."""
     require(isinstance(index, FeatureIndex), "arcs have no labels")
     assert isinstance(index, FeatureIndex)
     attributes = attributes_of(index, kind)
@@ -276,7 +250,7 @@ def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureI
 
 
 def attributes_of(index: Index, kind: str) -> int:
-    """How many attributes the templates of a kind have."""
+    """Return the number of attributes of the templates of a kind."""
     return sum(int(size) for size, own in zip(index.sizes, index.kinds, strict=True) if own == kind)
 
 
@@ -307,9 +281,8 @@ def _load_tokens(
     counts = [len(v) for v in vocabularies]
     tables = []
     for n, join in enumerate(plan.joins):
-        table = PairTable(
-            array_of(arrays[f"joins/{n}/pairs"], np.int64), array_of(arrays[f"joins/{n}/slots"], np.int32)
-        )
+        pairs, slots = arrays[f"joins/{n}/pairs"], arrays[f"joins/{n}/slots"]
+        table = PairTable(array_of(pairs, np.int64), array_of(slots, np.int32))
         _check_slots(table.slots, len(table))
         _check_range(table.left(), counts[join.left])
         _check_range(table.right(), counts[join.stream])
@@ -337,14 +310,10 @@ def _load_vocabulary(arrays: Arrays, n: int) -> Vocabulary:
 
 def _load_map(map_: NDArray[Any], values: int, attributes: int) -> NDArray[np.int32]:
     map_ = vector(map_, values + 1, np.int32)
-    require(
-        attributes >= 0 and int(map_.min()) >= -1 and int(map_.max()) < attributes, "attribute out of range"
-    )
+    known = attributes >= 0 and int(map_.min()) >= -1 and int(map_.max()) < attributes
+    require(known, "attribute out of range")
     require(map_[-1] == -1, "the map of a template does not end with 'unknown'")
     return map_
-
-
-# ---------------------------------------------------------------- arcs
 
 
 def _load_arcs(found: Arrays, templates: TemplateSet, normalize: str, sizes: NDArray[np.int64]) -> ArcIndex:
@@ -362,9 +331,8 @@ def _check_tables(index: ArcIndex) -> None:
     plan, first = index.plan, index.first
     count = len(plan.bases) + len(plan.sources)
     most = max((len(js) for js in plan.templates_of), default=1)
-    require(
-        len(first) == count + 1 and first[0] == 0 and first[-1] == len(index.table), "tables out of place"
-    )
+    in_place = len(first) == count + 1 and first[0] == 0 and first[-1] == len(index.table)
+    require(in_place, "tables out of place")
     require(index.table.shape[1] == 1 + max(1, most), "tables of a wrong width")
     sizes = np.diff(first)
     require(bool((sizes >= 8).all() and (sizes & (sizes - 1) == 0).all()), "hash table of an odd size")
@@ -381,7 +349,7 @@ def _check_tables(index: ArcIndex) -> None:
 
 
 def _check_records(records: NDArray[np.int64], size: int) -> None:
-    """Every attribute that a record can lead to must be one of its template."""
+    """Raise if a record leads to an attribute that its template does not have."""
     seen = records & ((1 << MASK_BITS) - 1)
     require(bool((seen < 1 << CLASSES).all()), "classes out of range")
     ones = np.zeros(len(records), np.int64)
@@ -391,24 +359,21 @@ def _check_records(records: NDArray[np.int64], size: int) -> None:
     require(bool((start >= 0).all() and (start + ones <= size).all()), "attribute out of range")
 
 
-# ---------------------------------------------------------------- checks
-
-
 def array_of(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    """The array, if it is a vector of that type."""
+    """Return the array; raise unless it is a vector of that type."""
     require(array.dtype == dtype and array.ndim == 1, f"expected a vector of {np.dtype(dtype)}")
     return array
 
 
 def vector(array: NDArray[Any], length: int, dtype: Any) -> NDArray[Any]:
-    """The array, if it is a vector of that type and length, of numbers that are finite."""
+    """Return the array; raise unless it is a finite vector of that type and length."""
     require(len(array_of(array, dtype)) == length, f"expected {length} entries, got {len(array)}")
     require(dtype != np.float64 or bool(np.isfinite(array).all()), "numbers that are not finite")
     return array
 
 
 def _check_slots(slots: NDArray[np.int32], entries: int) -> None:
-    """A hash table must have a power-of-two size, point at its entries, and have a free slot to end a search."""
+    """Raise unless a hash table has a power-of-two size, valid entries and a free slot."""
     size = len(slots)
     require(size >= 8 and size & (size - 1) == 0, "hash table of an odd size")
     require(int(slots.min()) == -1 and int(slots.max()) < entries, "hash table out of range")
@@ -424,6 +389,6 @@ def _are_strings(value: Any) -> bool:
 
 
 def require(truth: bool, problem: str) -> None:
-    """Refuses a file with a problem."""
+    """Raise ModelFileError unless a condition holds."""
     if not truth:
         raise ModelFileError(problem)

@@ -1,4 +1,4 @@
-"""The page that `explain --html` writes: explanations as JSON, with drawings of trees, in the shell of all pages."""
+"""The page of `explain --html`: explanations as JSON, with drawings of trees."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mtlstruct.report.tree_svg import Tree, tree_svg
 def explanation_page(
     title: str, unit: str, found: Iterable[tuple[Mapping[str, Any], Tree | None]]
 ) -> web.Page:
-    """Return the page of sentences, or of what `unit` says: records as of `explain --json`, and trees, if any."""
+    """Return the page of sentences (or another `unit`): records of `explain --json`, and trees."""
     sentences = [{**record, "tree": None if tree is None else _tree(tree)} for record, tree in found]
     return web.page(
         title,

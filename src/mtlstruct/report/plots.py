@@ -35,7 +35,8 @@ SHADES = {"one cell": "#2a6f97", "two cells": "#61a5c2", "three or more": "#a9d6
 def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
     """Draw bars of relative weights in template order, on a log scale, with a line at the average.
 
-    Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn instead.
+    Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn
+    instead.
     """
     ordered = sorted(weights, key=lambda weight: weight.index)
     heights = _heights(ordered, learned)
@@ -75,7 +76,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def quiet(axes: Any, grid: str) -> None:
-    """Make the axes pale, hide those on top and on the right, and draw a grid along one direction."""
+    """Make the axes pale, hide the top and right ones, and draw a grid along one direction."""
     axes.grid(axis=grid, color="#eef1f3", zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
@@ -172,7 +173,7 @@ def _low(heights: Sequence[float]) -> float:
     """Return the foot of the bars: the power of ten below the lightest template that was kept."""
     least = min((height for height in heights if height > 0), default=0.1)
     low = 0.1
-    while low > FLOOR and low > least:
+    while low > max(FLOOR, least):
         low /= 10
     return low
 
@@ -193,16 +194,9 @@ def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequen
     kept = [i for i, height in enumerate(heights) if height > 0]
     heaviest = sorted(kept, key=lambda i: -heights[i])[:LABELLED]
     for rank, i in enumerate(heaviest, 1):
-        above = {
-            "xytext": (0, 2),
-            "textcoords": "offset points",
-            "ha": "center",
-            "fontsize": 7.5,
-            "color": INK,
-        }
-        axes.annotate(str(rank), (i, heights[i]), **above)
+        offset = {"xytext": (0, 2), "textcoords": "offset points"}
+        axes.annotate(str(rank), (i, heights[i]), **offset, ha="center", fontsize=7.5, color=INK)
     names = [f"{rank}  {short_label(weights[i].text)}" for rank, i in enumerate(heaviest, 1)]
     colours = [Patch(color=SHADES[_shade(weights[i].text)]) for i in heaviest]
-    legend(
-        axes.figure, "outside right upper", handles=colours, labels=names, title="heaviest", title_fontsize=8
-    )
+    style = {"title": "heaviest", "title_fontsize": 8}
+    legend(axes.figure, "outside right upper", handles=colours, labels=names, **style)

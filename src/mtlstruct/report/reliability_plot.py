@@ -1,4 +1,4 @@
-"""The reliability diagram: how often labels of each probability are right, and how many there are of each."""
+"""The reliability diagram: accuracy and number of labels by their probability."""
 
 from __future__ import annotations
 

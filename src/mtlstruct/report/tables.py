@@ -1,4 +1,4 @@
-"""The tables of template weights and of a grid. Numbers are never cut: on a narrow terminal the text is folded."""
+"""The tables of template weights and of a grid; a narrow terminal folds text, never numbers."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _cells(weight: TemplateWeight) -> list[str]:
 
 
 def print_settings(found: Sequence[Finding], best: Finding, score: str) -> None:
-    """Print a row for each setting, the best in bold with a star, those with missing trials dim with dots."""
+    """Print a row for each setting: the best bold with a star, incomplete ones dim with dots."""
     scores = [name for name in SCORES if name in best.results[0]["scores"]]
     with_p = any(finding.options.p is not None for finding in found)
     folded = len(best.results) > 1
@@ -90,7 +90,7 @@ def print_settings(found: Sequence[Finding], best: Finding, score: str) -> None:
 
 
 def plain_table(words: Sequence[str], figures: Sequence[str]) -> Table:
-    """Return a table without lines: columns of words, then columns of figures, none of which is ever cut."""
+    """Return a table without lines: columns of words, then of figures, none of which is cut."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in words:
         table.add_column(title, no_wrap=True, overflow="fold")

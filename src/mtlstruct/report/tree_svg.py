@@ -1,8 +1,8 @@
-"""A dependency tree as a drawing: inline SVG, words in a row, arcs from head to modifier above them.
+"""A dependency tree as inline SVG: words in a row, arcs from head to modifier above them.
 
-Where the right tree is known, arcs that are wrong have another colour, and the right ones that were missed stand
-below the words. Colours are variables of the page (web/assets). Texts are escaped; how wide letters are is guessed,
-as no font is at hand.
+If the right tree is known, wrong arcs have another colour, and missed ones are drawn below the
+words. Colours are variables of the page. The width of letters is estimated, since no font is
+available.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from html import escape
 from itertools import pairwise
 
 LETTER, SMALL = 8.4, 6.4
-"""About how wide a letter is, of words and of what is written smaller, in pixels; Chinese ones take two."""
+"""The estimated width of a letter of words and of small text, in pixels; Chinese ones take two."""
 
 GAP, MARGIN, LEVEL, CORNER = 20.0, 24.0, 24.0, 9.0
-"""Between words; around the drawing; between arcs one above the other; how round an arc turns."""
+"""The gap between words, the margin, the height of a level of arcs, the radius of a corner."""
 
 
 @dataclass(frozen=True)
 class Tree:
-    """A sentence and its heads (0 is the root), with relations and with the right tree, as far as they are known."""
+    """A sentence and its heads (0 is the root), with relations and the right tree, if known."""
 
     words: Sequence[str]
     tags: Sequence[str]
@@ -41,7 +41,7 @@ class Tree:
         gold: Sequence[int] | None = None,
         gold_relations: Sequence[str] | None = None,
     ) -> Tree:
-        """A tree over the cells of a CoNLL sentence, FORM to FEATS; tags are the fine ones where there are any."""
+        """Return the tree over cells of a CoNLL sentence, FORM to FEATS; fine tags come first."""
         words, _, coarse, fine, _ = zip(*rows, strict=True)
         tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
         return cls(words, tags, heads, relations, gold, gold_relations)
@@ -64,7 +64,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Arc:
-    """An arc to draw: `kind` is a class of the page's style, `right` a relation that should have been."""
+    """An arc to draw: `kind` is a class of the page's style, `right` the right relation."""
 
     head: int
     modifier: int
@@ -86,34 +86,28 @@ class Arc:
 
 
 def tree_svg(tree: Tree) -> str:
-    """The drawing of a sentence."""
+    """Return the drawing of a sentence."""
     return "".join(_Drawing(tree).parts())
 
 
 class _Drawing:
-    """Where everything goes: words by their centres, arcs by levels, found ones above and missed ones below."""
+    """The layout: words by their centres, arcs by levels, found ones above and missed ones below."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         missed, mislabelled = set(tree.missed), set(tree.mislabelled)
         relations = tree.relations or [""] * len(tree.words)
         right = tree.gold_relations or [""] * len(tree.words)
-        self.above = [
-            Arc(
-                head,
-                m,
-                "wrong" if m in missed else "arc",
-                relations[m - 1],
-                right[m - 1] if m in mislabelled else "",
-            )
-            for m, head in enumerate(tree.heads, 1)
-        ]
+        self.above = []
+        for m, head in enumerate(tree.heads, 1):
+            kind, should = "wrong" if m in missed else "arc", right[m - 1] if m in mislabelled else ""
+            self.above.append(Arc(head, m, kind, relations[m - 1], should))
         gold = tree.gold or tree.heads
         self.below = [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in sorted(missed)]
 
     @cached_property
     def centres(self) -> list[float]:
-        """Where each word stands; neighbours have room for the label of an arc between them."""
+        """The centre of each word; the label of an arc fits between neighbours."""
         pairs = zip(self.tree.words, self.tree.tags, strict=True)
         half = [max(width(word, LETTER), width(tag, SMALL), 14.0) / 2 for word, tag in pairs]
         least = dict.fromkeys(range(1, len(half)), 0.0)
@@ -127,7 +121,7 @@ class _Drawing:
         return at
 
     def parts(self) -> Iterator[str]:
-        """The SVG, piece by piece."""
+        """Yield the parts of the SVG."""
         up, down = levels(self.above), levels(self.below)
         base = MARGIN + LEVEL * (max(up, default=0) + 0.5)
         foot = base + 52
@@ -147,7 +141,7 @@ class _Drawing:
             yield f'<text class="tag" x="{x:.1f}" y="{base + 39:.1f}">{escape(tag)}</text>'
 
     def _arcs(self, arcs: Sequence[Arc], heights: Sequence[int], base: float, side: int) -> Iterator[str]:
-        """Arcs on one side of the words: −1 above them, 1 below."""
+        """Yield the arcs on one side of the words: −1 above them, 1 below."""
         places = self._places(arcs)
         for arc, level in zip(arcs, heights, strict=True):
             start, stop = places[arc, arc.head], places[arc, arc.modifier]
@@ -164,7 +158,7 @@ class _Drawing:
         return f"{head} → {self.tree.words[arc.modifier - 1]}{named}"
 
     def _places(self, arcs: Sequence[Arc]) -> dict[tuple[Arc, int], float]:
-        """Where each arc touches its words: beside each other, in such an order that they do not cross there."""
+        """Return where each arc meets its words, ordered so that arcs do not cross there."""
         touching: dict[int, list[tuple[tuple[int, int], Arc]]] = {}
         for arc in arcs:
             for here, there in ((arc.head, arc.modifier), (arc.modifier, arc.head)):
@@ -183,38 +177,35 @@ class _Drawing:
 
 
 def levels(arcs: Sequence[Arc]) -> list[int]:
-    """How high each arc goes, from 0: above all shorter ones that it shares ground with."""
+    """Return the level of each arc, from 0: above all shorter ones that it overlaps."""
     out = [0] * len(arcs)
     longest = max((arc.ends[1] for arc in arcs), default=0)
-    ground = [-1] * (longest + 1)  # the highest arc so far between word i and the next
-    roots = []
+    highest = [-1] * (longest + 1)  # the highest arc so far between word i and the next
     for k in sorted(range(len(arcs)), key=lambda k: arcs[k].ends[1] - arcs[k].ends[0]):
         left, right = arcs[k].ends
-        if left == right:
-            roots.append(k)
-            continue
-        out[k] = max(ground[left:right]) + 1
-        ground[left:right] = [out[k]] * (right - left)
-    for k in roots:  # straight up, as high as what stands beside the word
-        word = arcs[k].modifier
-        out[k] = max(ground[max(0, word - 1) : word + 1], default=-1) + 1
+        if left < right:
+            out[k] = max(highest[left:right]) + 1
+            highest[left:right] = [out[k]] * (right - left)
+    for k, arc in enumerate(arcs):
+        if arc.head == 0:  # straight up, as high as the arcs beside the word
+            out[k] = max(highest[max(0, arc.modifier - 1) : arc.modifier + 1], default=-1) + 1
     return out
 
 
 def width(text: str, letter: float) -> float:
-    """About how wide a text is."""
+    """Return the estimated width of a text."""
     return letter * sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def _label(arc: Arc, x: float, y: float) -> str:
-    """What is written at an arc, and what should have been."""
+    """Return the label of an arc, with the right relation if it is wrong."""
     label = arc.relation or ("" if arc.head else "root")
     right = f'<tspan class="right"> ({escape(arc.right)})</tspan>' if arc.right else ""
     return f'<text class="label" x="{x:.1f}" y="{y:.1f}">{escape(label)}{right}</text>' if label else ""
 
 
 def _line(arc: Arc, start: float, stop: float, base: float, y: float, side: int) -> str:
-    """The path of an arc: up, across with round corners, and down; of the root straight."""
+    """Return the path of an arc: up, across with round corners, and down; for the root straight."""
     if arc.head == 0:
         return f"M{stop:.1f} {y:.1f}V{base + side * 5:.1f}"
     turn = min(CORNER, abs(stop - start) / 2)

@@ -19,7 +19,7 @@ Row = tuple[str, float | None]
 
 
 def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
-    """Draw scores in percent: a heat map of p against c where p varies, else a line over c for each method."""
+    """Draw scores in percent: a heat map of p and c if p varies, else a line for each method."""
     rows = list(dict.fromkeys(map(_row, found)))
     best = max(found, key=lambda finding: finding.mean(score))
     draw = _heat_map if len({p for _, p in rows if p is not None}) > 1 else _lines

@@ -1,7 +1,8 @@
-"""Template weights along c or p: of models, or of the trainings that `tune` keeps, as rows and as a picture.
+"""Template weights along c or p, of models or of trainings of `tune`, as rows and a picture.
 
-Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for every method and
-every p. Trainings with equal options (folds) become their mean. Along p, mtl is p = 1 and svm is p = 2.
+Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for
+every method and every p. Trainings with equal options (folds) become their mean. Along p, mtl is p
+= 1 and svm is p = 2.
 """
 
 from __future__ import annotations
@@ -18,17 +19,7 @@ from numpy.typing import NDArray
 from mtlstruct._system.digest import digest
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.model import Model
-from mtlstruct.report.plots import (
-    FLOOR,
-    INK,
-    LABELLED,
-    legend,
-    mark_average,
-    new_figure,
-    quiet,
-    save,
-    short_label,
-)
+from mtlstruct.report import plots
 from mtlstruct.report.tuning_plot import COLOURS
 from mtlstruct.tuning.result_store import Store
 
@@ -70,13 +61,7 @@ class WeightPath:
     def rows(self, top: int | None) -> list[dict[str, Any]]:
         """Return one row for each training and template."""
         return [
-            {
-                **self.fixed,
-                self.along: value,
-                "index": j,
-                "text": self.texts[j],
-                "relative": float(weights[j]),
-            }
+            self.fixed | {self.along: value, "index": j, "text": self.texts[j], "relative": float(weights[j])}
             for value, weights in zip(self.values, self.relative, strict=True)
             for j in self.heaviest(top)
         ]
@@ -140,35 +125,36 @@ def read_trainings(path: Path) -> list[Training]:
 
 
 def plot_paths(paths: Sequence[WeightPath], file: Path) -> None:
-    """Draw a panel for each path: a line for each template, the heaviest in colour and named in a legend."""
-    figure = new_figure(file, (8.6, 0.4 + 4.4 * len(paths)))
+    """Draw a panel for each path: a line for each template, the heaviest in colour with a legend."""
+    figure = plots.new_figure(file, (8.6, 0.4 + 4.4 * len(paths)))
     for axes, path in zip(figure.subplots(len(paths), 1, squeeze=False)[:, 0], paths, strict=True):
         _panel(axes, path)
-    save(figure, file)
+    plots.save(figure, file)
 
 
 def _panel(axes: Any, path: WeightPath) -> None:
-    low = max(FLOOR, 10 ** math.floor(math.log10(path.relative[path.relative > 0].min(initial=1.0))))
-    lines, named = path.relative.clip(low), path.heaviest(LABELLED)
+    low = max(plots.FLOOR, 10 ** math.floor(math.log10(path.relative[path.relative > 0].min(initial=1.0))))
+    lines, named = path.relative.clip(low), path.heaviest(plots.LABELLED)
     places = np.log10(path.values) if path.along == "c" else np.arange(len(path.values))
     rest = np.delete(lines, named, axis=1)
     axes.plot(places, rest, color="#7d8f9b", lw=0.7, alpha=min(0.8, 60 / len(path.texts)), zorder=1)
     for rank, j in sorted(enumerate(named), key=lambda item: -lines[-1, item[1]]):
         style = {"color": COLOURS[rank % len(COLOURS)], "ls": "-" if rank < len(COLOURS) else "--"}
-        axes.plot(places, lines[:, j], lw=1.6, marker="o", ms=3, label=short_label(path.texts[j]), **style)
+        style["label"] = plots.short_label(path.texts[j])
+        axes.plot(places, lines[:, j], lw=1.6, marker="o", ms=3, **style)
     axes.set_yscale("log")
     axes.set_ylim(low * 0.85, float(path.relative.max()) * 1.6)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value > 1.01 * low else f"≤ {value:g}")
     axes.set_xticks(places, labels=[f"{value:.4g}" for value in path.values])
-    axes.set_xlabel(path.along, color=INK)
-    axes.set_ylabel("relative weight", color=INK)
-    first, *_, last = (path.relative > FLOOR).sum(axis=1).tolist()
-    count = f"{first} of {len(path.texts)} templates above {FLOOR:g} at {path.along} = {path.values[0]:.4g}"
-    heading = f"{path.title}: {count}, {last} at {path.values[-1]:.4g}"
-    axes.set_title(heading, loc="left", fontsize=9, color=INK)
-    quiet(axes, "y")
+    axes.set_xlabel(path.along, color=plots.INK)
+    axes.set_ylabel("relative weight", color=plots.INK)
+    first, *_, last = (path.relative > plots.FLOOR).sum(axis=1).tolist()
+    count = f"{first} of {len(path.texts)} templates above {plots.FLOOR:g}"
+    ends = f"at {path.along} = {path.values[0]:.4g}, {last} at {path.values[-1]:.4g}"
+    heading = f"{path.title}: {count} {ends}"
+    axes.set_title(heading, loc="left", fontsize=9, color=plots.INK)
+    plots.quiet(axes, "y")
     axes.set_axisbelow(True)
-    mark_average(axes)
-    legend(
-        axes, "upper left", bbox_to_anchor=(1.1, 1.0), title="heaviest", title_fontsize=8, handlelength=2.5
-    )
+    plots.mark_average(axes)
+    place = {"bbox_to_anchor": (1.1, 1.0), "handlelength": 2.5}
+    plots.legend(axes, "upper left", title="heaviest", title_fontsize=8, **place)

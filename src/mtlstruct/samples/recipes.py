@@ -1,7 +1,8 @@
 """The corpus of the demo: recipe ingredient lines that come with the package, made into columns.
 
-`ingredients.txt` marks spans with brackets, a line an ingredient: `[QTY 2] [UNIT cups] [NAME flour]`. `column_file`
-gives each token the columns that a user would have, and two columns of noise that training should drop.
+`ingredients.txt` marks spans with brackets, a line an ingredient: `[QTY 2] [UNIT cups] [NAME
+flour]`. `column_file` gives each token the columns that a user would have, and two columns of noise
+that training should drop.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from importlib.resources import files
 from typing import NamedTuple
 
 NOISE = (6, 7)
-"""The columns of noise, which say nothing about the label."""
+"""The columns of noise, independent of the label."""
 
 LETTERS = "abcd"
 """The values of the noise."""
@@ -46,7 +47,7 @@ def parse(text: str) -> Line:
 
 
 def split(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-    """Return three quarters to train on and every fourth line to test on; the corpus is in random order."""
+    """Return training and test lines, three to one; the corpus is in random order."""
     train = [line for number, line in enumerate(lines) if number % 4 != 3]
     return train, list(lines[3::4])
 
@@ -54,8 +55,9 @@ def split(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
 def column_file(lines: Iterable[Line], seed: int) -> str:
     """Return the lines as a column file.
 
-    The columns are word, lower-cased word, its last three letters, shape, position, whether it stands in
-    parentheses, noise of the token, noise of the line, and the label. `seed` is that of the noise.
+    The columns are word, lower-cased word, its last three letters, shape, position, whether it
+    stands in parentheses, noise of the token, noise of the line, and the label. `seed` is that of
+    the noise.
     """
     draw = random.Random(seed)
     return "".join(_rows(line, draw) + "\n" for line in lines)

@@ -1,10 +1,12 @@
 """Routes and access rules: docs/serve.md lists both.
 
-Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong, 403 another site's
-page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer in time.
+Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong,
+403 another site's page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer
+in time.
 
-A page of another origin may send JSON only with CORS headers, and none are ever sent; its Origin is rejected, too. On
-loopback so is a Host that is not a name of this machine, which stops DNS rebinding.
+A page of another origin may send JSON only with CORS headers, and none are ever sent; its Origin is
+rejected, too. On loopback so is a Host that is not a name of this machine, which stops DNS
+rebinding.
 """
 
 from __future__ import annotations
@@ -51,7 +53,7 @@ def make_app(
     loopback: bool = True,
     examples: tuple[str, ...] = (),
 ) -> Starlette:
-    """Return the application: with a `token`, requests must have it; on `loopback`, name this machine as Host."""
+    """Return the application. Requests need the `token`, if any, and on `loopback` a local Host."""
     service = Service(model, limits or default_limits(model.task))
     facts = {"name": name, "examples": list(examples)} | service.facts()
     styles, scripts = ["base.css", "tree.css", "serve.css"], ["base.js", "serve.js"]
@@ -146,13 +148,12 @@ class Service:
 
 
 def _access(token: str | None) -> DispatchFunction:
-    """Return a middleware that checks origin and token before the body is read, and adds headers."""
+    """Return a middleware that adds headers and checks origin and token before the body is read."""
 
     def is_known(given: str) -> bool:
         scheme, _, secret = given.partition(" ")
-        return scheme.lower() == "bearer" and hmac.compare_digest(
-            secret.strip().encode(), str(token).encode()
-        )
+        same = hmac.compare_digest(secret.strip().encode(), str(token).encode())
+        return scheme.lower() == "bearer" and same
 
     async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
         origin, host = request.headers.get("origin"), request.headers.get("host", "")

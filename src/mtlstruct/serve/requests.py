@@ -1,15 +1,15 @@
-"""Requests -> sentences of rows, within limits. Rejected, with the line: rows without the columns of the model.
+"""Requests -> sentences of rows, within limits; rows without the columns of the model are rejected.
 
 A request is an object with one of
 
     text      plain text, a sentence a line; for models that look at the word only, and for segmentation
-    columns   column text as files have it: a token a line, a blank line between sentences. Rows have all columns of
-              the training data (and the label, which is not looked at), or only those that the model looks at; of
-              trees also whole CoNLL lines
+    columns   a token a line, a blank line between sentences. Rows have all columns of the training data (and the
+              label, which is ignored), or only those that the model looks at; of trees also whole
+              CoNLL lines
     rows      a list of sentences, each a list of rows, each a list of cells, of the same widths
 
-and, if wanted, `explain` (how many templates to name for a token), `probabilities` (true) and `drawing` (true: of
-trees, as SVG).
+and optionally `explain` (the number of templates for a token), `probabilities` (true) and `drawing`
+(true: trees as SVG).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may cost: `/v1/model` has these figures, and so has the error of a request beyond them.
+    """The limits of one request, which `/v1/model` and the errors name.
 
     explained: tokens of a request with explanations, each of which is a search of its own
     waiting: requests without an answer yet; further ones are rejected at once
@@ -61,7 +61,7 @@ def default_limits(task: str) -> Limits:
 
 @dataclass(frozen=True)
 class Sentence:
-    """Rows of cells, one for each column of the training data; runs: the lengths of stretches between blanks."""
+    """Rows of cells, one for each column of the training data; runs: lengths between blanks."""
 
     rows: tuple[Row, ...]
     runs: tuple[int, ...] = ()
@@ -69,7 +69,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked: the sentences, how many templates to name for a token, what else is wanted."""
+    """A request: sentences, the number of templates for a token, what else to return."""
 
     sentences: tuple[Sentence, ...]
     explain: int = 0

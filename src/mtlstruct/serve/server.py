@@ -1,4 +1,4 @@
-"""The process: a socket, a server that ends well on SIGINT and SIGTERM, and the token where one is needed."""
+"""The process: a socket, a server that ends on SIGINT and SIGTERM, and the token, if needed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_loopback(host: str) -> bool:
 
 
 def checked_token(token: str | None, host: str) -> str | None:
-    """Return the token to ask for: the one given, a new one where the network can reach the server, or none."""
+    """Return the token: the one given, a new one if the network can reach the server, or None."""
     if token is None:
         return None if is_loopback(host) else secrets.token_urlsafe(24)
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
@@ -84,7 +84,7 @@ def make_server(app: ASGIApp) -> Server:
 
 
 class Protocol(H11Protocol):
-    """uvicorn's protocol, which closes connections that do not send the head of a request in time."""
+    """uvicorn's protocol, which closes connections that send no head of a request in time."""
 
     _timer: asyncio.TimerHandle | None = None
 
@@ -112,9 +112,20 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends with exit code 0 on a signal: uvicorn would raise the signal again."""
+    """uvicorn's server, with two differences in its signals.
+
+    It ends with exit code 0 on a signal, which uvicorn would raise again. A signal that is ignored
+    when the server is made stays ignored: a shell without job control starts background jobs with
+    SIGINT ignored.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        both = (signal.SIGINT, signal.SIGTERM)
+        self.ignored = [number for number in both if signal.getsignal(number) == signal.SIG_IGN]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End after open requests, or at once on a second SIGINT."""
-        self.force_exit = self.should_exit and sig == signal.SIGINT
-        self.should_exit = True
+        if sig not in self.ignored:
+            self.force_exit = self.should_exit and sig == signal.SIGINT
+            self.should_exit = True
