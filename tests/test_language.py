@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.functions import FUNCTIONS
-from mtlstruct.templates.template_set import Template, TemplateSet, Term, boundary, expand, skeleton
-from mtlstruct.templates.terms import written
+from mtlstruct.templates.template_set import TemplateSet
+from mtlstruct.templates.terms import Template, Term, boundary, expand, written
 
 SENTENCE = [("Das", "ART"), ("Haus", "NN"), ("brennt", "VVFIN")]
 
@@ -134,11 +134,6 @@ def test_boundary() -> None:
     assert [boundary(k) for k in (-2, -1, 1, 12)] == ["_B-2", "_B-1", "_B+1", "_B+12"]
     with pytest.raises(ValueError, match="other than 0"):
         boundary(0)
-
-
-def test_skeletons_ignore_where_the_cells_are() -> None:
-    assert skeleton(one("U:%x[-1,0]/%x[0,0]")) == skeleton(one("U:%x[1,0]/%x[2,1]")) == ("U:", "/", "")
-    assert skeleton(one("U:%x[0,0]")) != skeleton(one("B:%x[0,0]"))
 
 
 # --- the set

@@ -70,7 +70,7 @@ def stream(
         ruler.check(fresh, first)
         if known is not None:
             _check_labels(fresh, first, source, known)
-        end = len(fresh) if alone else _end_of_sentences(fresh)
+        end = len(fresh) if alone else text.end_of_sentences(fresh)
         unfinished += fresh[:end]
         if end:
             if any(unfinished):
@@ -148,11 +148,6 @@ def _check_labels(lines: list[str], first: int, source: str | Path, known: Colle
         if line and (label := line.rpartition(" ")[2]) not in known:
             some = f"{', '.join(sorted(known)[:12])}{' …' if len(known) > 12 else ''}"
             raise FormatError(source, number, f"expected a label in the last column ({some}), got {label!r}")
-
-
-def _end_of_sentences(lines: list[str]) -> int:
-    """How many lines there are up to the last blank one, which is included; 0 if there is none."""
-    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i]), 0)
 
 
 class _Ruler:

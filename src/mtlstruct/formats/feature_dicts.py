@@ -232,9 +232,8 @@ class _Column:
     def put_vector(self, key: str, token: int, vector: NDArray[Any]) -> None:
         """Add the vector of one token."""
         if self.key not in ("", key):
-            raise FeatureError(
-                f"expected one vector in the group {self.name!r}, got {self.key!r} and {key!r}"
-            )
+            problem = f"expected one vector in the group {self.name!r}, got {self.key!r} and {key!r}"
+            raise FeatureError(problem)
         self.key, self.width = key, self.width or len(vector)
         if len(vector) != self.width:
             raise FeatureError(f"expected {self.width} numbers in {key!r} as before, got {len(vector)}")
@@ -242,9 +241,8 @@ class _Column:
             with np.errstate(over="ignore"):  # what is too large is seen below
                 numbers = vector.astype(np.float32)
         except (TypeError, ValueError):
-            raise FeatureError(
-                f"expected a vector of numbers for {key!r}, got one of {vector.dtype}"
-            ) from None
+            problem = f"expected a vector of numbers for {key!r}, got one of {vector.dtype}"
+            raise FeatureError(problem) from None
         if not np.isfinite(numbers).all():
             raise FeatureError(f"expected finite numbers in {key!r}, got {numbers[~np.isfinite(numbers)][0]}")
         self.tokens.append(token)

@@ -125,6 +125,11 @@ def tidy(text: str, blanks: str = "\t") -> list[str]:
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ").split("\n")
 
 
+def end_of_sentences(lines: Sequence[str]) -> int:
+    """Return how many lines there are up to the last blank one, which is included; 0 if there is none."""
+    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i].strip(" \t")), 0)
+
+
 def column(cells: Sequence[str]) -> Column:
     """A column of these cells, numbered by first appearance, in two passes that never leave C."""
     numbers = dict(zip(dict.fromkeys(cells), count()))

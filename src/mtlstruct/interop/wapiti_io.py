@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError
-from mtlstruct.interop.from_weights import ensure_weights
+from mtlstruct.interop.attribute_cells import ensure_weights
 from mtlstruct.interop.wapiti import Observations, Weights
 
 CRF = 2
@@ -137,9 +137,8 @@ def _header(file: _File) -> int:
     """How many weights there are."""
     found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
     if found[1] is not None and int(found[1]) == _MEMM:
-        raise file.error(
-            "expected a model without normalisation at each token, got a maximum entropy Markov model"
-        )
+        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
+        raise file.error(problem)
     return int(found[2])
 
 

@@ -181,9 +181,8 @@ class _Reader:
         if char == "[":
             return self._set()
         if char in "(){}]^$":
-            raise RegexError(
-                f"no groups, counts or anchors inside, got {char!r} (write \\{char} for the character)"
-            )
+            problem = f"no groups, counts or anchors inside, got {char!r} (write \\{char} for the character)"
+            raise RegexError(problem)
         return char.__eq__
 
     def _escape(self) -> Test:

@@ -21,30 +21,7 @@ from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.dialects import DIALECTS, dropped_by_crfpp, read_line
 from mtlstruct.templates.functions import FUNCTIONS, LIST, Lists
 from mtlstruct.templates.lines import Line, numbered, read_text, split_lines
-from mtlstruct.templates.terms import (
-    KINDS,
-    MAX_COLUMN,
-    MAX_ROW,
-    NO_COLUMN,
-    Template,
-    Term,
-    boundary,
-    expand,
-    quoted,
-    skeleton,
-)
-
-__all__ = [
-    "KINDS",
-    "MAX_COLUMN",
-    "MAX_ROW",
-    "Template",
-    "TemplateSet",
-    "Term",
-    "boundary",
-    "expand",
-    "skeleton",
-]
+from mtlstruct.templates.terms import NO_COLUMN, Template, Term, quoted
 
 MOST_ENTRIES = 1_000_000
 """A longer list is refused: it goes into the model file as a whole."""
@@ -121,7 +98,7 @@ class TemplateSet(Sequence[Template]):
         """
         groups: dict[tuple[str, ...], list[Template]] = {}
         for reading in self._readings():
-            groups.setdefault(skeleton(reading), []).append(replace(reading, others=()))
+            groups.setdefault(reading.pieces, []).append(replace(reading, others=()))
         merged = (replace(first, others=tuple(others)) for first, *others in groups.values())
         return replace(self, templates=tuple(merged))
 
@@ -232,13 +209,7 @@ def _list(
         raise templates.error(template, str(error)) from error
 
 
-COLUMNS = {
-    "word": "form",
-    "cpostag": "cpos",
-    "upos": "cpos",
-    "postag": "pos",
-    "xpos": "pos",
-}
+COLUMNS = {"word": "form", "cpostag": "cpos", "upos": "cpos", "postag": "pos", "xpos": "pos"}
 """Other names of columns: those of CoNLL-X and CoNLL-U, and ours."""
 
 
@@ -250,16 +221,14 @@ def canonical(name: str) -> str:
 def column_numbers(names: Sequence[str]) -> dict[str, int]:
     """The number of each column by its canonical name, and by its name in quotes."""
     backwards = list(enumerate(names))[::-1]  # of several that mean the same the first is meant
-    return {canonical(name): number for number, name in backwards} | {
-        quoted(name): n for n, name in backwards
-    }
+    numbers = {canonical(name): number for number, name in backwards}
+    return numbers | {quoted(name): number for number, name in backwards}
 
 
 def named(names: Sequence[str]) -> str:
     """Which columns have names, for messages."""
-    return (
-        f"the data has the columns {', '.join(names)}" if names else "the columns of the data have no names"
-    )
+    columns = ", ".join(names)
+    return f"the data has the columns {columns}" if names else "the columns of the data have no names"
 
 
 def columns_of(count: int) -> str:

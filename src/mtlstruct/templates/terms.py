@@ -68,7 +68,8 @@ class Template:
     text     the line in our language, without its line end: as the user wrote it, or as a dialect was translated
     name     what stands before the first ':', or else before the first macro
     kind     "U", "B" or "A"
-    pieces   the literal text around the terms, len(terms) + 1 strings
+    pieces   the literal text around the terms, len(terms) + 1 strings; templates with equal pieces expand alike
+             where their cells agree
     line     where it stood, from 1
     others   further lines that have their features in common with this one (TemplateSet.shared)
     """
@@ -130,8 +131,3 @@ def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Li
     return template.pieces[0] + "".join(
         value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
     )
-
-
-def skeleton(template: Template) -> tuple[str, ...]:
-    """The literal pieces: templates with equal skeletons expand alike where their cells agree."""
-    return template.pieces
