@@ -1,7 +1,7 @@
 """Column files, as CRF++ and CoNLL have them: a token a line, a blank line after each sentence.
 
 Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
-space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths, or of
+space or a form feed, belongs to its cell. The last column is the label. Rejected: rows of different widths, or of
 more than MOST_COLUMNS, a labelled file of one column, a file without sentences, labels that a partly labelled file
 cannot have.
 
@@ -158,7 +158,7 @@ class _Ruler:
         self.width = self.line = 0
 
     def check(self, lines: list[str], first: int) -> None:
-        """Measures tidy lines, of which the first has number `first`."""
+        """Measure tidy lines, of which the first has number `first`."""
         gaps = self.width - 1
         for number, line in enumerate(lines, first):
             if line and line.count(" ") != gaps:

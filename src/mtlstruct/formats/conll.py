@@ -5,7 +5,7 @@ name of that relation. Comment lines, multiword ranges (`3-4`) and empty nodes (
 for writing and seen by nobody else. The last columns may be missing, from the ninth on in trees and from the
 seventh on in text to be parsed.
 
-Refused: lines of another width than the first, cells without text, numbers that do not count up, heads outside the
+Rejected: lines of another width than the first, cells without text, numbers that do not count up, heads outside the
 sentence, a token under itself, cycles. Several tokens under the root are legal in CoNLL-X and kept, unless the
 reader asks for one.
 """
@@ -165,7 +165,7 @@ class _Reader:
         self.ends: list[int] = []
 
     def take(self, lines: list[str], first: int) -> None:
-        """Splits whole sentences into rows; `first` is the number of the first line."""
+        """Split whole sentences into rows; `first` is the number of the first line."""
         self.first, self.lines = first, lines
         self.rows, self.at, self.ends = [], [], [0]
         for index, line in enumerate(lines):

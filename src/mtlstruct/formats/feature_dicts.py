@@ -13,7 +13,7 @@ A token is a dict of features, or a list or set of strings:
 A *key* ("word", "next:word"; of a plain string what stands before its first "=") makes a column, and so a template,
 unless keys are put into groups. Occurrences of features are held as numbers in arrays, not as Python objects.
 
-Refused: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
+Rejected: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
 that are not finite (values are float32), more than MOST_KEYS columns, vectors of different lengths or together with
 something else in one column.
 """

@@ -4,7 +4,7 @@
     {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
 
 The second form has labels. Where items stand alone, each token is one, and a line may be one token. A list of
-numbers in place of strings is a vector. Blank lines mean nothing. Refused: lines that are no JSON, or JSON of
+numbers in place of strings is a vector. Blank lines mean nothing. Rejected: lines that are no JSON, or JSON of
 another shape, nested very deep, or with half of a surrogate pair; lines without labels where they are wanted, and
 labels with blanks or without text, which no line of output could hold.
 """

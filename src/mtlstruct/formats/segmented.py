@@ -2,7 +2,7 @@
 
 Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels are B I E
 (a word of one character is B), or B M E S. Writing gives two blanks between words, and a line for each line
-read, empty ones too. Refused: a file without words, and column files (a token a line, its label last).
+read, empty ones too. Rejected: a file without words, and column files (a token a line, its label last).
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _starts(labels: Sequence[str]) -> list[int]:
 
 
 class ColumnCheck:
-    """Rejects an input whose first lines are rows of a column file.
+    """Rejection of an input whose first lines are rows of a column file.
 
     Such rows have the same number of cells, at least two, and each ends in a label. Rows are counted as they come
     in, up to LOOK of them. Lines that begin with "# " are comments there and prove nothing.

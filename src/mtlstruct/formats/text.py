@@ -1,7 +1,7 @@
 """Bytes to lines, for every text format: one place that decodes, and says where it could not.
 
-A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Refused, with the line:
-bytes that are not text in the encoding, and NUL. Refused at once: an encoding in which a line end is not the
+A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Rejected, with the line:
+bytes that are not text in the encoding, and NUL. Rejected at once: an encoding in which a line end is not the
 single byte LF (UTF-16, UTF-32, EBCDIC), since streams are cut there before they are decoded, and one that spells
 characters by runs of ASCII (UTF-7, unicode_escape, idna), which are escapes rather than text.
 """
@@ -100,7 +100,7 @@ def _bad_byte(raw: bytes, at: int, source: str | Path, encoding: str, first: int
 
 
 def check_encoding(encoding: str, source: str | Path) -> None:
-    """Refuses encodings that are unknown, that hide line ends, or that are escapes."""
+    """Reject encodings that are unknown, that hide line ends, or that are escapes."""
     try:
         plain = b"\n".decode(encoding) == "\n" and len(PROBE.decode(encoding)) == len(PROBE)
     except UnicodeError:

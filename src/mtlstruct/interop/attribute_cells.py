@@ -105,7 +105,7 @@ def model_of(
 
 
 def ensure_weights(count: int) -> None:
-    """Refuses a model whose weights, each label's or pair's, do not fit into memory beside their copies."""
+    """Reject a model whose weights, each label's or pair's, do not fit into memory beside their copies."""
     ensure(16 * count, "a model with a weight for every label and every pair of labels")
 
 

@@ -13,7 +13,7 @@ first of all and has id 0, which readers such as HanLP's count on.
 
 In CRF++ a feature is its text: two templates whose lines expand alike share weights. Ours do not, so templates
 that could be mistaken for each other are refused, or get names of their own (`rename`); equal lines become one,
-with the sum of their weights. Also refused: rows beyond ±8, functions, cells counted from an edge, blanks in a
+with the sum of their weights. Also rejected: rows beyond ±8, functions, cells counted from an edge, blanks in a
 line, normalisation, and what does not fit CRF++'s buffers. Reading turns it round: a feature goes to every
 template, and to every division into cells, that CRF++ would find it by.
 """
@@ -71,7 +71,7 @@ class TextModel:
 
 
 def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
-    """Writes a model as CRF++'s text, whole or not at all."""
+    """Write a model as CRF++'s text, whole or not at all."""
     text = text_model(model, rename=rename)
     with replacing(path) as out:
         for block in _blocks(text):
@@ -98,7 +98,7 @@ def text_model(model: Model, *, rename: bool = False) -> TextModel:
 
 
 def check_template(template: Template, path: str) -> None:
-    """Refuses a template that CRF++ cannot hold."""
+    """Reject a template that CRF++ cannot hold."""
     if template.kind == "A":
         raise _cannot(template, path, "CRF++ has no templates of arcs")
     for term in template.terms:
@@ -153,7 +153,7 @@ def _blocks(text: TextModel) -> Iterator[str]:
 
 
 def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
-    """Reads a text model and checks that it is consistent in itself."""
+    """Read a text model and check that it is consistent in itself."""
     lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
     head = _head(lines)
     labels = tuple(line for _, line in lines.block("labels"))
@@ -255,7 +255,7 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
 
 
 def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
-    """Refuses features that share weights: CRF++ makes none, and they could claim more than the file holds."""
+    """Reject features that share weights: CRF++ makes none, and they could claim more than the file holds."""
     end, before = 0, ""
     for feature, first in sorted(features.items(), key=lambda item: item[1]):
         if first < end:

@@ -80,7 +80,7 @@ def checked_index(program: str, model: Model) -> FeatureIndex:
 
 
 def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
-    """Refuses features that the program would take for one: of two templates, or of one with other cells."""
+    """Reject features that the program would take for one: of two templates, or of one with other cells."""
     for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
         _check_distinct(program, template, features)
         for other in (*lines[:number], *lines[number + 1 :]):

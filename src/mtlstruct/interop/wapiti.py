@@ -6,7 +6,7 @@ _x-4 and _x+1 to _x+4, and one mark, _x-# or _x+#, for all that lies farther out
 goes to every mark of ours that Wapiti would find it by. Letters are not: Wapiti's %X, %t and %m see bytes, our
 functions see Unicode (`differences` says which lines that concerns).
 
-Refused in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a cell that may lie
+Rejected in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a cell that may lie
 outside the sentence (it applies them to its marks, we do not), tabs, normalisation, a label that is '#'.
 """
 

@@ -75,7 +75,7 @@ def bound(
 
 
 def check(name: str, arguments: tuple[str, ...]) -> None:
-    """Refuses, with an ArgumentError, arguments of a wrong number or kind."""
+    """Reject, with an ArgumentError, arguments of a wrong number or kind."""
     kinds = FUNCTIONS[name].arguments
     if len(kinds) != len(arguments):
         raise ArgumentError(f"expected {signature(name)}, got {len(arguments)} arguments after the column")

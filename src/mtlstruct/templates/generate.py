@@ -1,7 +1,7 @@
 """Template sets nobody wants to type: all n-grams of cells in a window, within a column and across columns.
 
 A *view* is a column or a function of one, `0`, `shape[0]`, `prefix[0,3]` or, for several, `prefix[0,1-5]`; views are
-treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Refused is what
+treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Rejected is what
 cannot be meant: an empty window, a view named twice, more than MAX_TEMPLATES templates.
 """
 

@@ -90,7 +90,8 @@ def readable(
         try:
             read = read_line(line, dialect)
             if folder is not None:
-                _try_lists(read, folder)
+                for name in (name for template in read for name in list_names(template)):
+                    read_list(Path(folder) / name)
         except MtlError as error:
             found.append(_found(line, ERROR, "syntax", _clause(error), f"correct it or {COMMENT}"))
         else:
@@ -117,13 +118,6 @@ def _clause(error: MtlError) -> str:
     column = getattr(error, "column", None)
     problem = getattr(error, "problem", str(error))
     return problem if column is None else f"at character {column} {problem}"
-
-
-def _try_lists(templates: Sequence[Template], folder: str | Path) -> None:
-    for template in templates:
-        for term in template.terms:
-            for name in list_names(term):
-                read_list(Path(folder) / name)
 
 
 # ---------------------------------------------------------------- rules about the text

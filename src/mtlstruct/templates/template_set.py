@@ -5,7 +5,7 @@ One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1
 and lines that start with `#` are skipped. Position in the set, not the name, identifies a template: real files
 repeat names.
 
-Refused, each with the line and usually the character: another first letter (CRF++ drops such lines in
+Rejected, each with the line and usually the character: another first letter (CRF++ drops such lines in
 silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows beyond
 ±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
 """
@@ -54,7 +54,7 @@ class TemplateSet(Sequence[Template]):
         lists: Mapping[str, Lists] | None = None,
         folder: str | Path | None = None,
     ) -> TemplateSet:
-        """Reads template lines.
+        """Read template lines.
 
         path      what messages call them
         lists     entries of the lists that are known
@@ -73,7 +73,7 @@ class TemplateSet(Sequence[Template]):
 
     @classmethod
     def read(cls, path: str | Path, *, dialect: str = "mtlstruct") -> TemplateSet:
-        """Reads a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
+        """Read a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
         text = read_text(path, "template file")
         return cls.parse(text, path, dialect=dialect, folder=Path(path).parent)
 
@@ -127,7 +127,7 @@ class TemplateSet(Sequence[Template]):
         return replace(template, terms=tuple(terms))
 
     def check_columns(self, count: int) -> None:
-        """Refuses a template that names a column which data with `count` observation columns lacks."""
+        """Reject a template that names a column which data with `count` observation columns lacks."""
         for reading in self._readings():
             for term in reading.terms:
                 if term.column >= count:
@@ -179,17 +179,17 @@ def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Pat
     """The lists that the templates name, by name."""
     found: dict[str, Lists] = {}
     for template in templates:
-        for term in template.terms:
-            for name in list_names(term):
-                if name not in found:
-                    found[name] = _list(templates, template, name, known, folder)
+        for name in list_names(template):
+            if name not in found:
+                found[name] = _list(templates, template, name, known, folder)
     return dict(sorted(found.items()))
 
 
-def list_names(term: Term) -> list[str]:
-    """The lists that a term names."""
-    kinds = FUNCTIONS[term.function].arguments if term.function and term.sees else ()
-    return [given for kind, given in zip(kinds, term.arguments, strict=True) if kind == LIST]
+def list_names(template: Template) -> list[str]:
+    """Return the lists that the terms of a template name."""
+    terms = [term for term in template.terms if term.function and term.sees]
+    pairs = (zip(FUNCTIONS[term.function].arguments, term.arguments, strict=True) for term in terms)
+    return [given for pair in pairs for kind, given in pair if kind == LIST]
 
 
 def _list(
