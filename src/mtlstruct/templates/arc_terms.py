@@ -19,10 +19,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mtlstruct.corpus import Corpus
 from mtlstruct.templates.lines import Line, clipped
 from mtlstruct.templates.terms import NO_COLUMN, Term
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
 
 ANCHORS = ("h", "m", "l", "r", "b")
 
