@@ -16,7 +16,7 @@ WATCHED = (
     "templates",
     "exchange",
     "serve",
-    "report.trace",
+    "training.run_log",
     "archive",
     "checkpoints",
     "keeping",

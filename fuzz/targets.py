@@ -23,11 +23,11 @@ from mtlstruct.formats import jsonl as dicts
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.model.model import Model
-from mtlstruct.report import trace
 from mtlstruct.templates import TemplateSet, lint
 from mtlstruct.templates.regex import LONGEST as LONGEST_CELL
 from mtlstruct.templates.regex import RegexError, compiled
 from mtlstruct.training.checkpoints import Checkpoint
+from mtlstruct.training.run_log import RunLog
 
 LONGEST = 3_000
 """Characters of a message: a sentence for a person, not the input given back."""
@@ -236,7 +236,7 @@ def _save(model: Model) -> None:
 
 
 def _log(data: bytes) -> None:
-    trace.read(written(data))
+    RunLog.read(written(data))
 
 
 def _server(data: bytes) -> None:

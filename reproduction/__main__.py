@@ -6,17 +6,17 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.board import Board
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.tuning_run import headline
+from mtlstruct.cli.progress import GridProgress
+from mtlstruct.cli.tuning_run import describe, headline
 from mtlstruct.errors import MtlError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from reproduction.datasets import Folder
     from reproduction.plan import Case, Texts
     from reproduction.results import Results
-
-CELLS = "cells"
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -61,8 +59,8 @@ def reproduce(
 ) -> None:
     """Make a table or figure of the paper again, ours beside the paper's.
 
-    Every training is one JSON file in DIR/cells, kept as soon as it is there: the same command goes on where an
-    earlier one was interrupted. A corpus that is not in the folder leaves a row that says so. Exit code 1 if a
+    The result of every training is a line of DIR/results.jsonl: the same command goes on where an earlier one was
+    interrupted. A corpus that is not in the folder leaves a row that says so. Exit code 1 if a
     training failed; the others are not lost.
     """
     from mtlstruct.report.plots import check_drawing
@@ -74,22 +72,26 @@ def reproduce(
     check_drawing()
     experiments = only(names)
     _check_folder(out, force=force)
-    store = Store(out / CELLS)
+    out.mkdir(parents=True, exist_ok=True)
+    store = Store(out)
+    store.path.touch()  # marks the folder as one of this command
     run = Reproduction(Folder(data), store, plan(experiments), jobs, minutes, quiet)
-    with store.locked():
-        run.all()
-        command = "python -m reproduction " + " ".join(shlex.quote(name) for name in names)
-        page = write(experiments, run.results, out, f"{command} --data DIR --out DIR")
+    run.all()
+    command = "python -m reproduction " + " ".join(shlex.quote(name) for name in names)
+    page = write(experiments, run.results, out, f"{command} --data DIR --out DIR")
     print(page)
-    if run.board.failed:
-        trial, reason = run.board.failed[0]
-        complain(f"{len(run.board.failed)} trainings failed, the first, {trial.options.method}: {reason}")
+    if run.progress.failed:
+        trial, reason = run.progress.failed[0]
+        complain(f"{len(run.progress.failed)} trainings failed, the first, {trial.options.method}: {reason}")
         raise typer.Exit(NO)
 
 
 def _check_folder(out: Path, *, force: bool) -> None:
     """Raise an error for a folder whose files this command has not written."""
-    if not force and out.is_dir() and any(out.iterdir()) and not (out / CELLS).is_dir():
+    from mtlstruct.tuning.result_store import FILE
+
+    shown = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else []
+    if not force and shown and not (out / FILE).is_file():
         raise MtlError(
             f"{out}: expected a new folder or that of an earlier run, got one with other files; "
             "--force writes there"
@@ -107,13 +109,13 @@ class Reproduction:
     minutes: float | None
     quiet: bool
     results: Results = field(init=False)
-    board: Board[Trial] = field(init=False)
+    progress: GridProgress = field(init=False)
 
     def __post_init__(self) -> None:
         from reproduction.results import Results
 
         self.results = Results()
-        self.board = Board(0, 0, self._name, self._headline, quiet=self.quiet)
+        self.progress = GridProgress(self._name, self._headline, quiet=self.quiet)
         self.now: Case | None = None
         self.began = time.perf_counter()
 
@@ -121,13 +123,12 @@ class Reproduction:
         """Finds the corpora, then runs case after case."""
         self._find()
         cases = {case: settings for case, settings in self.plan.items() if case.data in self.results.corpora}
-        total = sum(len(settings) * max(1, case.splits) for case, settings in cases.items())
-        self.board.expect(total)
-        with self.board.screen:
+        self.progress.total = sum(len(settings) * max(1, case.splits) for case, settings in cases.items())
+        with self.progress.screen:
             for found in self.results.corpora.values():
-                self.board.screen.say(f"{found.title}: {found.describe()}")
+                self.progress.screen.say(f"{found.title}: {found.describe()}")
             for missing in self.results.missing.values():
-                self.board.screen.say(f"{missing.title}: {missing.describe()}")
+                self.progress.screen.say(f"{missing.title}: {missing.describe()}")
             for case, settings in cases.items():
                 self._run(case, settings)
 
@@ -152,11 +153,11 @@ class Reproduction:
         try:
             templates = self._templates(case, texts)
         except MtlError as error:
-            self.board.screen.say(f"{found.title}, {case.templates}: not run: {error}")
+            self.progress.screen.say(f"{found.title}, {case.templates}: not run: {error}")
             return
         study = study_of(case, texts, templates, settings)
-        missing = [trial for trial in study.trials if self.store.load(trial.cell) is None]
-        self.board.know(len(study.trials) - len(missing))
+        missing = [trial for trial in study.trials if self.store.load(trial.key) is None]
+        self.progress.done += len(study.trials) - len(missing)
         if missing and self._time_left():
             self._train(study, missing)
         known = {finding.options: finding for finding in findings(study, self.store)}
@@ -176,29 +177,20 @@ class Reproduction:
         from mtlstruct.tuning.runner import runner
 
         cores = set_threads(None)
-        with ExitStack() as stack:
-            ready = stack.enter_context(runner(study, self.store.folder))
-            jobs = ready.fitting(min(self.jobs or cores, len(trials)))
-            self.board.jobs = jobs
+        with runner(study, self.store.folder) as ready:
+            self.progress.jobs = jobs = ready.fitting(min(self.jobs or cores, len(trials)))
+            threads = max(1, cores // jobs)
             outcomes = ready.run(
-                trials,
-                self.store,
-                task_of(study.task),
-                jobs=jobs,
-                threads=max(1, cores // jobs),
-                started=self.board.started,
-                go_on=self._time_left,
+                trials, self.store, task_of(study.task), jobs=jobs, threads=threads, go_on=self._time_left
             )
-            stack.enter_context(closing(outcomes))
-            for outcome in outcomes:
-                self.board.see(outcome)
+            with closing(outcomes):
+                for outcome in outcomes:
+                    self.progress.see(outcome)
 
     def _time_left(self) -> bool:
         return self.minutes is None or time.perf_counter() - self.began < 60 * self.minutes
 
     def _name(self, trial: Trial) -> str:
-        from mtlstruct.cli.tuning_summary import describe
-
         assert self.now is not None
         case, split = self.now, trial.split
         which = f", split {split.facts['seed']}" if "seed" in split.facts else ""

@@ -11,6 +11,7 @@ ROOTS = (
     "numba",
     "scikit-learn",
     "threadpoolctl",
+    "joblib",
     "psutil",
     "filelock",
     "typer",

@@ -16,7 +16,7 @@ from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.model.model import Model
 from mtlstruct.model.serialization import _header
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, train
 
 LINES = (
@@ -97,7 +97,7 @@ def parser():
         corpus, column(RELATIONS), preset("dependency-labels"), options, lambda record: False
     )
     assert labels.fit.converged
-    return corpus, with_labels(trees.model, labels.model)
+    return corpus, replace(trees.model, relations=labels.model)
 
 
 def test_labels_are_learned_saved_and_loaded(parser, tmp_path):

@@ -139,19 +139,20 @@ def test_a_fault_of_ours_is_a_sentence_too(run: Run, monkeypatch: pytest.MonkeyP
 
 
 def test_words_of_options_are_those_of_the_tables() -> None:
+    from mtlstruct.cli.commands import templates
     from mtlstruct.formats.normalization import NORMALIZERS
     from mtlstruct.formats.segmented import TAGS
     from mtlstruct.solvers import LEARNERS
     from mtlstruct.templates import PRESETS
-    from mtlstruct.training.methods import RECIPES
+    from mtlstruct.training.methods import METHODS
     from mtlstruct.training.options import TYPES
 
     words = {name: get_args(kind) for name, kind in TYPES.items()}
-    assert set(words["method"]) == set(RECIPES)
+    assert set(words["method"]) == set(METHODS)
     assert set(get_args(words["solver"][0])) == set(LEARNERS)
     assert set(words["normalize"]) == set(NORMALIZERS)
     assert set(words["tags"]) == set(TAGS)
-    assert ", ".join(PRESETS) == cli.templates.PRESETS
+    assert ", ".join(PRESETS) == templates.PRESETS
 
 
 def test_defaults_are_those_of_training(run: Run, place: Path) -> None:

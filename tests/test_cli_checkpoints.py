@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +17,8 @@ from commands import OLDER_MODEL, TRAIN, Run, sigint_ignored
 from test_cli_labels import GOLD
 from test_cli_trees import TEMPLATES as ARCS
 
-from mtlstruct.cli.runlog import RunLog
 from mtlstruct.cli.training_run import TrainingRun
+from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]/%x[1,1]\nB\n"
 CALL = ("train", "a.tpl", "train.txt", "m.mtl", "--gap", "1e-9", "--max-iter", 9)
@@ -40,14 +40,14 @@ def at_pass(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None
     """Has something done in the course of a pass of the next training."""
 
     def later(number: int, act: Callable[[], None]) -> None:
-        add = RunLog.add_pass
+        add = RunLog.add
 
-        def patched(self: RunLog, record: object, seconds: float) -> None:
-            add(self, record, seconds)  # type: ignore[arg-type]
-            if record.passes == number:  # type: ignore[attr-defined]
+        def patched(self: RunLog, event: str, values: Mapping[str, object]) -> None:
+            add(self, event, values)
+            if event == PASS and values["passes"] == number:
                 act()
 
-        monkeypatch.setattr(RunLog, "add_pass", patched)
+        monkeypatch.setattr(RunLog, "add", patched)
 
     return later
 
@@ -189,13 +189,14 @@ def test_trees_and_their_labels_are_kept(run: Run, place: Path, monkeypatch: pyt
     call = (*KEPT, "--task", "dependency", "--labels")
     assert run(*call, "-q").code == 0
     whole, log = Path("m.mtl").read_bytes(), passes(Path("m.mtl.log.jsonl"))
-    add = RunLog.add_label_pass
+    add = RunLog.add
 
-    def noisy(self: RunLog, record: object, seconds: float) -> None:
-        add(self, record, seconds)  # type: ignore[arg-type]
-        interrupt()
+    def noisy(self: RunLog, event: str, values: Mapping[str, object]) -> None:
+        add(self, event, values)
+        if event == LABEL_PASS:
+            interrupt()
 
-    monkeypatch.setattr(RunLog, "add_label_pass", noisy)
+    monkeypatch.setattr(RunLog, "add", noisy)
     assert run(*call, "-q").code == 130
     monkeypatch.undo()
     os.chdir(place)

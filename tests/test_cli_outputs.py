@@ -14,6 +14,7 @@ from commands import TRAIN, WORDS, Run
 
 import reproduction.__main__ as reproduction
 from mtlstruct import cli
+from mtlstruct.cli.lazy import load_target
 from mtlstruct.cli.outputs import HEAD, Kind, kind_of
 from mtlstruct.errors import MtlError
 
@@ -58,21 +59,25 @@ INPUTS = {
 """Files and folders that commands only read."""
 
 
-def commands(app: typer.Typer, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+def commands(app: typer.Typer = cli.app, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
     """All commands of the program by name, as functions."""
     for command in app.registered_commands:
-        assert command.callback is not None
-        yield before + (command.name or command.callback.__name__), command.callback
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield from commands(group.typer_instance, f"{before}{group.typer_instance.info.name} ")
+        found: Any = command.callback
+        if hasattr(command.cls, "origin"):
+            _, found = load_target(command.cls.origin)
+        name = before + (command.name or found.__name__)
+        if isinstance(found, typer.Typer):
+            yield from commands(found, f"{name} ")
+        else:
+            assert (command.help or found.__doc__).splitlines()[0] == found.__doc__.splitlines()[0]
+            yield name, found
 
 
 def path_arguments() -> list[tuple[str, str]]:
     """The arguments and options of all commands that are paths."""
     return [
         (name, _spelled(hint.__metadata__[0]))
-        for name, command in commands(cli.app)
+        for name, command in commands()
         for hint in get_type_hints(command, include_extras=True).values()
         if hasattr(hint, "__metadata__") and Path in (hint.__origin__, *get_args(hint.__origin__))
     ]
@@ -91,12 +96,12 @@ def test_every_path_of_every_command_is_known_as_input_or_output() -> None:
 
 
 def test_every_command_that_writes_can_be_forced() -> None:
-    forced = {name for name, command in commands(cli.app) if "force" in get_type_hints(command)}
+    forced = {name for name, command in commands() if "force" in get_type_hints(command)}
     assert forced == {name for name, _ in OUTPUTS.keys() | FOLDERS}
 
 
 def test_no_option_is_an_enum() -> None:
-    hints = [hint for _, command in commands(cli.app) for hint in get_type_hints(command).values()]
+    hints = [hint for _, command in commands() for hint in get_type_hints(command).values()]
     kinds = {one for hint in hints for one in (hint, *get_args(hint)) if isinstance(one, type)}
     assert not [one for one in kinds if issubclass(one, Enum)], "a Literal prints as its text"
 
@@ -251,6 +256,15 @@ def test_the_default_picture_of_tune_is_guarded(run: Run, place: Path) -> None:
         "mtlstruct: study/tune.png: expected a new file or one that holds a PNG picture"
     )
     assert [path.name for path in Path("study").iterdir()] == ["tune.png"]
+
+
+def test_results_are_not_appended_to_another_file(run: Run, place: Path) -> None:
+    Path("study").mkdir()
+    Path("study/results.jsonl").write_text("notes\n")
+    got = run("tune", "a.tpl", "train.txt", "--out", "study")
+    assert got.code == 2
+    assert "study/results.jsonl: expected a new file or results of earlier trainings" in got.err
+    assert Path("study/results.jsonl").read_text() == "notes\n"
 
 
 @pytest.mark.parametrize("command", [cli.run, reproduction.run])

@@ -38,12 +38,10 @@ def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills
     assert "| MTL | **100.00** (32.61, +67.39)" in after
     assert "not run: file swedish_talbanken05_train.conll not found" in after
     assert (out / "parsing-weights.svg").exists()
-    cells = sorted((out / "cells").glob("*.json"))
-    assert len(cells) == 2
-    times = [cell.stat().st_mtime_ns for cell in cells]
+    results = (out / "results.jsonl").read_text()
     assert reproduction.run(arguments) == 0
-    assert [cell.stat().st_mtime_ns for cell in cells] == times, "a cell is run once"
-    assert all(json.loads(cell.read_text())["result"]["trace"] for cell in cells)
+    assert (out / "results.jsonl").read_text() == results, "a training is run once"
+    assert [bool(json.loads(line)["result"]["trace"]) for line in results.splitlines()] == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from commands import TRAIN, WORDS, Ran, Run
 from test_cli_trees import SENTENCES, conll
 from test_cli_trees import TEMPLATES as ARCS
 
-from mtlstruct._system.process_pool import Outcome
-from mtlstruct.tuning import result_store as grid
+from mtlstruct.errors import MtlError
+from mtlstruct.tuning import runner
 
 TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
 VALID = """\
@@ -64,35 +64,31 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @dataclass
 class Inline:
-    """Stands in for the worker processes: trials run here, one after the other; some may be made to fail."""
+    """Trials run in this process, one after the other; some may be made to fail."""
 
     ran: list[tuple[str, float, str]]
     failing: Callable[[tuple[str, float, str]], bool]
 
-    def __call__(
-        self,
-        prepare: Any,
-        trials: Sequence[Any],
-        count: int,
-        started: Callable[[Any], None],
-        go_on: Callable[[], bool],
-    ) -> Iterator[Outcome[Any]]:
-        work = prepare()
-        for trial in trials:
-            started(trial)
-            name = (trial.options.method, trial.options.c, trial.split.name)
-            self.ran.append(name)
-            if self.failing(name):
-                yield Outcome(trial, failure="it fell over")
-            else:
-                yield Outcome(trial, work(trial))
-
 
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
-    found = Inline([], lambda name: False)
-    monkeypatch.setattr(grid, "in_processes", found)
+    found, run_trial = Inline([], lambda name: False), runner.run_trial
+
+    def run(study: Any, material: Any, score: Any, trial: Any) -> Any:
+        name = (trial.options.method, trial.options.c, trial.split.name)
+        found.ran.append(name)
+        if found.failing(name):
+            raise MtlError("it fell over")
+        return run_trial(study, material, score, trial)
+
+    monkeypatch.setattr(runner, "run_trial", run)
+    monkeypatch.setattr(runner.Runner, "fitting", lambda self, jobs: 1)
     return found
+
+
+def results(folder: str = "t") -> list[dict[str, Any]]:
+    """Return the lines that a run has kept."""
+    return [json.loads(line) for line in (Path(folder) / "results.jsonl").read_text().splitlines()]
 
 
 def refused(got: Ran, *words: str) -> None:
@@ -114,10 +110,8 @@ def test_a_grid_in_processes_and_the_model_that_train_would_have_made(run: Run, 
     ]  # fmt: skip
     assert found["best"]["scores"]["f1"] == max(s["scores"]["f1"] for s in found["settings"])
     assert not found["failed"]
-    assert sorted(trial["file"] for trial in found["trials"]) == sorted(
-        p.name for p in Path("t").glob("*.json")
-    )
-    assert sorted(p.name for p in Path("t").iterdir() if p.suffix != ".json") == [".lock", "tune.png"]
+    assert {trial["key"] for trial in found["trials"]} == {line["key"] for line in results()}
+    assert sorted(p.name for p in Path("t").iterdir()) == [".lock", "results.jsonl", "tune.png"]
     best = found["best"]
     arguments = ["--method", best["method"], "-c", best["c"], "--valid", "valid.txt", "--json"]
     alone = run("train", "a.tpl", "train.txt", "alone.mtl", *arguments).json
@@ -126,7 +120,7 @@ def test_a_grid_in_processes_and_the_model_that_train_would_have_made(run: Run, 
     assert alone["valid"]["f1"] == best["scores"]["f1"]
     assert json.loads(Path("best.mtl.log.jsonl").read_text().splitlines()[0])["command"][1] == "tune"
     assert "encoded" in got.err
-    assert "4 of 4 done, 0 running" in got.err
+    assert "4 of 4 done  " in got.err
 
 
 def test_what_is_there_is_not_run_again(run: Run, place: Path, inline: Inline) -> None:
@@ -140,7 +134,7 @@ def test_what_is_there_is_not_run_again(run: Run, place: Path, inline: Inline) -
     inline.ran.clear()
     again = run(*GRID)
     assert not inline.ran
-    assert "4 of 4 trainings are in t already" in again.err
+    assert "4 of 4 trainings are in t/results.jsonl already" in again.err
     assert "encoded" not in again.err
     run(*GRID[:-4], "-c", "1,5", "--out", "t")
     assert inline.ran == [("mtl", 5.0, "valid"), ("svm", 5.0, "valid")]
@@ -159,7 +153,7 @@ def test_the_table(run: Run, place: Path, inline: Inline) -> None:
     assert len(rows) == 4
     assert sum(row.startswith("*") for row in rows) == 1
     assert closing.startswith("best: method ")
-    assert closing.endswith(" on the validation data); cells in t")
+    assert closing.endswith(" on the validation data); results in t/results.jsonl")
     assert got.err == ""
     assert Path("t/tune.png").exists()
 
@@ -171,7 +165,7 @@ def test_folds(run: Run, place: Path, inline: Inline) -> None:
     assert [(row["c"], row["split"]) for row in rows] == [
         (10.0, "fold 1 of 2"), (10.0, "fold 2 of 2"), (1.0, "fold 1 of 2"), (1.0, "fold 2 of 2"),
     ]  # fmt: skip
-    assert {"method", "p", "scores", "gap", "seconds", "file"} <= set(rows[0])
+    assert {"method", "p", "scores", "gap", "seconds", "key"} <= set(rows[0])
     table = run("tune", "a.tpl", "train.txt", "--folds", 2, "-c", "1,10").out
     assert "±" in table.splitlines()[0]
     assert "on 2 folds" in table
@@ -321,31 +315,31 @@ def test_what_cannot_be_is_refused_before_any_work(
 def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> None:
     text = "".join(f"w{i % 97} x{i % 7} {'AB'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(2000))
     Path("big.txt").write_text(text)
-    line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "1"]
-    first = [*line, "-c", "1,2", "--gap", "1e-13", "--max-iter", "40"]
+    line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "2"]
+    first = [*line, "-c", "1,2,3,4", "--gap", "1e-13", "--max-iter", "25"]
     with subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         end = time.monotonic() + 120
-        while not list(Path("t").glob("*.json")):
+        while not (Path("t/results.jsonl").exists() and results()):
             assert process.poll() is None
             assert time.monotonic() < end
             time.sleep(0.01)
         process.send_signal(how)
         assert process.stderr is not None
-        said = process.stderr.read().decode()
+        said = process.stderr.read().decode()  # ends with the last worker
         assert process.wait(60) == (130 if how == signal.SIGINT else -how)
-    kept = {path: path.stat().st_mtime_ns for path in Path("t").glob("*.json")}
-    assert len(kept) == 1
+    kept = Path("t/results.jsonl").read_text()
+    assert 1 <= len(results()) < 4
     assert bool(list(Path("t").glob(".mtlstruct-shared-*"))) == (how == signal.SIGKILL)
     if how == signal.SIGINT:
-        assert "what is done is kept in t: the same command goes on from there" in said
+        assert "what is done is kept in t/results.jsonl: the same command goes on from there" in said
         assert said.splitlines()[-1] == "mtlstruct: interrupted; what existed before is unchanged"
         assert "Traceback" not in said
+        assert "Warning" not in said
     done = subprocess.run(first, capture_output=True, text=True, timeout=120, check=True)
-    assert "1 of 2 trainings are in t already" in done.stderr
-    assert len(list(Path("t").glob("*.json"))) == 2
-    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    assert f"{kept.count(chr(10))} of 4 trainings are in t/results.jsonl already" in done.stderr
+    assert len(results()) == 4
+    assert Path("t/results.jsonl").read_text().startswith(kept)
     assert not list(Path("t").glob(".mtlstruct-shared-*"))
-    assert not list(Path("t").glob(".*.part"))
 
 
 # weights --path ---------------------------------------------------------------------------------------------
@@ -353,7 +347,7 @@ def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> Non
 
 @pytest.fixture
 def tuned(run: Run, place: Path, inline: Inline) -> Path:
-    """A folder of cells."""
+    """A folder of results."""
     assert run(*GRID, "-q").code == 0
     return Path("t")
 
@@ -389,8 +383,7 @@ def test_the_table_of_a_path(run: Run, tuned: Path) -> None:
 def test_folds_become_their_mean(run: Run, place: Path, inline: Inline) -> None:
     run("tune", "a.tpl", "train.txt", "--folds", 2, "-c", "0.1,1", "-q", "--out", "f")
     rows = run("weights", "--path", "f", "--json").json
-    cells = [json.loads(file.read_text()) for file in Path("f").glob("*.json")]
-    one = [cell["result"]["mu"][0] for cell in cells if cell["facts"]["options"]["c"] == 0.1]
+    one = [line["result"]["mu"][0] for line in results("f") if line["facts"]["options"]["c"] == 0.1]
     (row,) = [row for row in rows if row["index"] == 0 and row["c"] == 0.1]
     assert row["relative"] == pytest.approx(6 * sum(one) / 2)
 

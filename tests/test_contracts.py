@@ -13,11 +13,11 @@ from mtlstruct.solvers import LEARNERS, Stop, check_needs
 from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.structures import STRUCTURES, Sites
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.methods import RECIPES, learner, regularizer
+from mtlstruct.training.methods import METHODS, learner, regularizer
 
 
 def test_every_recipe_has_its_pieces():
-    for name, row in RECIPES.items():
+    for name, row in METHODS.items():
         assert type(regularizer(name)) in REGULARIZERS.values()
         assert type(row.loss()) in LOSSES.values()
         for solver in row.solvers:
@@ -33,7 +33,7 @@ def test_every_structure_has_what_the_learners_need(name):
     assert structure.name == name
     assert structure.labels == 3
     assert len(structure.widths()) == len(structure.sites(np.array([0, 2])))
-    for method, row in RECIPES.items():
+    for method, row in METHODS.items():
         for solver in row.solvers:
             check_needs(LEARNERS[solver](), structure, regularizer(method))
 

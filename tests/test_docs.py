@@ -10,11 +10,11 @@ from mtlstruct.samples import recipes as demo
 from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates.functions import FUNCTIONS
-from mtlstruct.training.methods import RECIPES
+from mtlstruct.training.methods import METHODS
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
 EXAMPLE = re.compile(r"^## (.+?)\n|^```python\n(.+?)^```\n+(?:```\n(.+?)^```)?", re.S | re.M)
-TABLES = (LOSSES, MASTERS, RECIPES, STRUCTURES, FUNCTIONS)
+TABLES = (LOSSES, MASTERS, METHODS, STRUCTURES, FUNCTIONS)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 

@@ -1,11 +1,11 @@
-"""Nothing that exists on POSIX systems only is needed to import, train, predict, evaluate or show weights."""
+"""Nothing that exists on POSIX systems only is needed to import, train, tune, predict, evaluate or show weights."""
 
 import subprocess
 import sys
 
 SCRIPT = """
 import os, sys
-import filelock, numba, psutil, scipy.linalg, sklearn  # these look after themselves
+import filelock, joblib, numba, psutil, scipy.linalg, sklearn  # these look after themselves
 
 missing = ["fork", "getuid", "geteuid", "getgid", "getpgid", "killpg", "nice", "register_at_fork",
            "sched_getaffinity", "sched_yield", "setsid", "sysconf", "uname"]
@@ -19,7 +19,8 @@ import mtlstruct
 from mtlstruct.cli import run
 
 train = ["train", "a.tpl", "a.txt", "m.mtl", "--quiet", "--max-iter", "3", "--checkpoint", "state"]
-commands = [train, ["predict", "m.mtl", "a.txt"], ["evaluate", "m.mtl", "a.txt"], ["weights", "m.mtl"]]
+tune = ["tune", "a.tpl", "a.txt", "--valid", "a.txt", "--quiet", "--max-iter", "3", "--jobs", "1"]
+commands = [train, tune, ["predict", "m.mtl", "a.txt"], ["evaluate", "m.mtl", "a.txt"], ["weights", "m.mtl"]]
 for command in commands:
     assert run(["--debug", *command]) == 0, command
 optional = ("distributed", "serve", "__main__")

@@ -1,6 +1,7 @@
 """The figures of the paper's corpora. Slow: scripts/test-real runs them, and they skip loudly without the data."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.tasks import TASKS, task_of
 from mtlstruct.templates import TemplateSet, preset
-from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
 from mtlstruct.tuning import study as studies
@@ -225,7 +226,7 @@ def test_danish_trees_reach_the_papers_scores(danish_arcs):
         silent,
     )
     assert labelled.fit.converged
-    gold, model = danish("test"), with_labels(training.model, labelled.model)
+    gold, model = danish("test"), replace(training.model, relations=labelled.model)
     scores = task_of(model.task).score_model(model, gold, model.predict(gold))
     print(f"with labels: {headline(scores)}")
     assert scores.las >= 84.8

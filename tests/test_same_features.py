@@ -28,7 +28,7 @@ from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import FUNCTIONS, LIST, NUMBER, REGEX, VALUE, WAPITI
 from mtlstruct.templates.terms import expand
-from mtlstruct.training.arc_labels import train_labels, with_labels
+from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
 
 WORDS = (
@@ -330,7 +330,7 @@ def parser(tmp_path):
         items = replace(arcs.corpus(corpus, corpus.outputs), outputs=np.zeros(corpus.tokens, np.int32))
         items = replace(items, labels=labels.labels)
         material = encode(items, arcs.templates, Options(task="multiclass"))
-        return corpus, material, loaded(with_labels(trees, labels), tmp_path), batches
+        return corpus, material, loaded(replace(trees, relations=labels), tmp_path), batches
 
     return made
 

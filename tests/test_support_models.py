@@ -10,7 +10,7 @@ from naive import random_corpus
 from mtlstruct._system import archive, threads
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
 from mtlstruct.explain.sequences import explain, shares
-from mtlstruct.explain.top_features import telling
+from mtlstruct.explain.top_features import top_features
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import TASKS
@@ -138,7 +138,7 @@ def test_explanations_are_those_of_the_model_written_out(model):
         np.testing.assert_allclose(a.margin, b.margin, atol=1e-6)
     np.testing.assert_allclose(shares(model, [TEXT]), shares(other, [TEXT]))
     for j in range(len(model.templates)):
-        assert telling(model, j, 3) == telling(other, j, 3)
+        assert top_features(model, j, 3) == top_features(other, j, 3)
 
 
 def test_exports_write_zeros_where_a_program_wants_them(model, tmp_path):

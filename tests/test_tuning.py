@@ -1,20 +1,19 @@
 """Trials of a grid equal trainings done one by one, on one encoding, and none is done twice."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from naive import random_corpus
 
-from mtlstruct._system import threads
+from mtlstruct._system.folder_lock import locked
 from mtlstruct.errors import MtlError
 from mtlstruct.tasks import TASKS
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, encode, train
 from mtlstruct.tuning import runner as tuning
 from mtlstruct.tuning import study as studies
-from mtlstruct.tuning.result_store import Cell, Store, combinations
+from mtlstruct.tuning.result_store import Store, combinations, key_of
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU3:%x[0,1]\nB\nB1:%x[0,1]")
 DATA = random_corpus(np.random.default_rng(3), sentences=40)
@@ -140,29 +139,27 @@ def test_bad_settings_are_refused_before_any_work():
         study([Options(), Options(min_count=2)])
 
 
-# Cells ------------------------------------------------------------------------------------------------------
+# Results ----------------------------------------------------------------------------------------------------
 
 
 def test_everything_that_matters_is_in_the_key():
-    options = Options()
-    keys = {some.cell(o, split).key for some, o, split in [
-        (study(), options, studies.VALID),
-        (study(), replace(options, c=2.0), studies.VALID),
-        (study(), replace(options, seed=1), studies.VALID),
-        (study(valid=DATA), options, studies.VALID),
-        (study(), options, studies.folds(40, 2, 0)[0]),
-        (study(), options, studies.folds(40, 2, 0)[1]),
-        (study(), options, studies.folds(40, 2, 1)[0]),
-        (study(), options, studies.held_out(40, 0.5, 0)),
-        (studies.Study(VALID, TEMPLATES, (options,), (studies.VALID,), VALID), options, studies.VALID),
-        (studies.Study(DATA, TemplateSet.parse("U:%x[0,0]\nU:%x[1,0]").shared(), (options,), (studies.VALID,), VALID),
-         options, studies.VALID),
-        (studies.Study(DATA, TemplateSet.parse("U:%x[0,0]\nU:%x[2,0]").shared(), (options,), (studies.VALID,), VALID),
-         options, studies.VALID),
-        (studies.Study(DATA, TEMPLATES[:3], (options,), (studies.VALID,), VALID), options, studies.VALID),
-    ]}  # fmt: skip
+    def templates(text):
+        return studies.Study(DATA, TemplateSet.parse(text).shared(), (DEFAULT,), (studies.VALID,), VALID)
+
+    found = [
+        study(),
+        study([replace(DEFAULT, c=2.0)]),
+        study([replace(DEFAULT, seed=1)]),
+        study(valid=DATA),
+        study(splits=[*studies.folds(40, 2, 0), studies.folds(40, 2, 1)[0], studies.held_out(40, 0.5, 0)]),
+        studies.Study(VALID, TEMPLATES, (DEFAULT,), (studies.VALID,), VALID),
+        studies.Study(DATA, TEMPLATES[:3], (DEFAULT,), (studies.VALID,), VALID),
+        templates("U:%x[0,0]\nU:%x[1,0]"),
+        templates("U:%x[0,0]\nU:%x[2,0]"),
+    ]
+    keys = {trial.key for some in found for trial in some.trials}
     assert len(keys) == 12
-    assert study().cell(Options(), studies.VALID).key in keys
+    assert study().trials[0].key in keys
 
 
 def test_a_corpus_is_known_by_its_content():
@@ -173,36 +170,29 @@ def test_a_corpus_is_known_by_its_content():
     assert DATA.digest() != replace(DATA, labels=("x", "y", "z")).digest()
 
 
-def test_a_store_keeps_results_and_passes_over_what_is_not_whole(tmp_path):
-    store, cell = Store(tmp_path), Cell({"b": 1, "a": [0.1, "ä"]})
-    assert store.load(cell) is None
-    store.save(cell, {"f1": 70.5})
-    assert store.load(Cell({"a": (0.1, "ä"), "b": 1})) == {"f1": 70.5}
-    assert list(store) == [({"b": 1, "a": [0.1, "ä"]}, {"f1": 70.5})]
-    path = store.path(cell)
-    whole = path.read_text()
-    wrong = json.loads(whole) | {"facts": {"b": 2}}
-    for content in (
-        "",
-        whole[:-20],
-        "[]",
-        '{"format": "x"}',
-        json.dumps(wrong),
-        '{"format": [], "version": 1}',
-    ):
-        path.write_text(content)
-        assert store.load(cell) is None
-    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+def test_a_store_keeps_results_and_ignores_lines_that_are_not_complete(tmp_path):
+    facts, other = {"b": 1, "a": [0.1, "ä"]}, {"b": 2}
+    store = Store(tmp_path)
+    assert store.load(key_of(facts)) is None
+    store.save(facts, {"f1": 70.5})
+    whole = store.path.read_bytes()
+    for broken in (b"", whole[:-20], b"[]\n", b'{"key": "x"}\n', b"\xff\n"):
+        store.path.write_bytes(whole + broken)
+        again = Store(tmp_path)
+        assert again.load(key_of({"a": (0.1, "ä"), "b": 1})) == {"f1": 70.5}
+        assert again.load(key_of(other)) is None
+        again.save(other, {"f1": 80})
+        assert list(Store(tmp_path)) == list(again) == [(facts, {"f1": 70.5}), (other, {"f1": 80})]
+    store.path.write_bytes(whole[:-20])
+    assert list(Store(tmp_path)) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
 
 
 def test_one_run_at_a_time_in_a_folder(tmp_path):
-    with (
-        Store(tmp_path / "new" / "folder").locked(),
-        pytest.raises(MtlError, match="another run is at work"),
-        Store(tmp_path / "new" / "folder").locked(),
-    ):
+    folder = tmp_path / "new" / "folder"
+    with locked(folder), pytest.raises(MtlError, match="another run is at work"), locked(folder):
         pass
-    with Store(tmp_path / "new" / "folder").locked():
+    with locked(folder):
         pass
 
 
@@ -210,11 +200,12 @@ def test_one_run_at_a_time_in_a_folder(tmp_path):
 
 
 def kept(tmp_path, some, scores):
+    """Store scores by setting and split."""
     store = Store(tmp_path)
-    pairs = [(o, split) for o in some.settings for split in some.splits]
-    for (options, split), found in zip(pairs, scores, strict=True):
+    trials = sorted(some.trials, key=lambda trial: trial.options.c)
+    for trial, found in zip(trials, scores, strict=True):
         if found is not None:
-            store.save(some.cell(options, split), {"scores": found, "gap": 0.01})
+            store.save(trial.facts, {"scores": found, "gap": 0.01})
     return store
 
 
@@ -261,22 +252,18 @@ def test_the_data_are_encoded_once_and_mapped(tmp_path, monkeypatch):
     monkeypatch.setattr(
         mtlstruct.training.train, "encode_training", lambda *a, **k: calls.append(1) or real(*a, **k)
     )
-    monkeypatch.setattr("mtlstruct._system.shared_arrays.LEAST", 0)
     some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(len(DATA), 2, 0), None)
     (tmp_path / ".mtlstruct-shared-old").mkdir()
     with tuning.runner(some, tmp_path) as ready:
-        assert [path.name for path in tmp_path.iterdir()] == [ready.shared.folder.name]
+        assert len(list(tmp_path.glob(".mtlstruct-shared-*"))) == 1
         ids = ready.material.encoded.designs[0].ids
-        assert type(ids) is np.ndarray
-        assert isinstance(ids.base, np.memmap)
+        assert isinstance(ids, np.memmap)
         assert ids.flags.writeable  # as ordinary arrays are: else every kernel would be compiled once more
-        work = tuning.open_worker(ready.shared, TASKS["sequence"], 1)
-        results = [work(trial) for trial in some.trials]
-        threads.set_threads(None)
+        results = list(ready.run(some.trials, Store(tmp_path), TASKS["sequence"], jobs=1, threads=1))
         again = train(DATA, TEMPLATES, Options(), silent, dataset=ready.material)
     assert len(calls) == 1
     assert len(results) == 4
-    assert not list(tmp_path.iterdir())
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "results.jsonl"]
     alone = train(DATA, TEMPLATES, Options(), silent)
     again.model.save(tmp_path / "a.mtl")
     alone.model.save(tmp_path / "b.mtl")
@@ -296,9 +283,9 @@ def test_fewer_processes_where_memory_is_short(tmp_path, monkeypatch):
         assert ready.memory > needed
 
 
-def test_a_cell_names_the_options_that_are_not_as_usual():
+def test_facts_name_the_options_that_are_not_as_usual():
     trial = study([Options(c=2, seed=3)]).trials[0]
-    assert trial.cell.facts["options"] == {"method": "mtl", "p": None, "c": 2, "seed": 3}
+    assert trial.facts["options"] == {"method": "mtl", "p": None, "c": 2, "seed": 3}
 
 
 def test_other_texts_are_scored_too_and_choose_nothing():
@@ -309,4 +296,4 @@ def test_other_texts_are_scored_too_and_choose_nothing():
     assert result["scores"] == trial_result(plain, plain.trials[0])["scores"]
     assert result["also"].keys() == {"other"}
     assert result["also"]["other"] != result["scores"]
-    assert some.trials[0].cell.key != plain.trials[0].cell.key
+    assert some.trials[0].key != plain.trials[0].key

@@ -10,19 +10,19 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.programs import train
-from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers.coordinate_ascent import local_run as own_ascent
-from mtlstruct.solvers.coordinate_ascent import run as ascent
+from mtlstruct.solvers.coordinate_ascent import block_sampler
+from mtlstruct.solvers.coordinate_ascent.run import Run
+from mtlstruct.training import train as training
 
 
 def _without(*kinds: str) -> None:
     """Drops passes of these kinds from every cycle."""
-    schedule = own_ascent.OwnAscent._schedule
+    schedule = Run._schedule
 
     def shorter(run: Any) -> list[str]:
         return [kind for kind in schedule(run) if kind not in kinds]
 
-    own_ascent.OwnAscent._schedule = shorter  # type: ignore[method-assign]
+    Run._schedule = shorter  # type: ignore[method-assign]
 
 
 def _set(place: Any, name: str, value: Any) -> None:
@@ -30,10 +30,12 @@ def _set(place: Any, name: str, value: Any) -> None:
 
 
 OFF: dict[str, Callable[[], None]] = {
-    "gap-sampled passes": lambda: _without(ascent.GAP_SAMPLED),
-    "working-set passes": lambda: _without(ascent.WORKING_SET, ascent.GAP_SAMPLED),
-    "shrinking": lambda: _set(own_ascent, "LONGEST_REST", 0),
-    "shared rows of singletons": lambda: _set(Oracle, "folded", lambda oracle, spare: oracle),
+    "gap-sampled passes": lambda: _without(block_sampler.GAP_SAMPLED),
+    "working-set passes": lambda: _without(block_sampler.WORKING_SET, block_sampler.GAP_SAMPLED),
+    "shrinking": lambda: _set(block_sampler, "LONGEST_REST", 0),
+    "shared rows of singletons": lambda: _set(
+        training, "with_shared_singletons", lambda oracle, overwrite: oracle
+    ),
 }
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.blocks import blocks_of, stacked
+from mtlstruct.training.build_model import blocks_of, stacked
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of, train
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import mtlstruct.training.train
 from mtlstruct import cli
-from mtlstruct.solvers.coordinate_ascent.run import Ascent
+from mtlstruct.solvers.coordinate_ascent.run import Run
 
 _learn = mtlstruct.training.train.learn
-_full_pass = Ascent._full_pass
+_full_pass = Run._full_pass
 _seconds: dict[str, float] = {}
 
 
@@ -42,7 +42,7 @@ def _timed_pass(ascent: Any) -> Any:
 def main(arguments: list[str]) -> int:
     """Trains and prints; the exit code."""
     mtlstruct.training.train.learn = _timed  # type: ignore[assignment]
-    Ascent._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
+    Run._full_pass = _timed_pass  # type: ignore[assignment, method-assign]
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = cli.run(["train", *arguments, "--quiet", "--json"])
     if code == 0:

@@ -1,4 +1,4 @@
-"""Threads, processes, memory, files written atomically, the array archive, digests.
+"""Threads, worker processes, memory, atomic files, folder locks, the array archive, run state, digests.
 
 May import: `errors` and `_numba`.
 Start reading at `archive` and `threads`.

@@ -1,10 +1,15 @@
-"""The command line. One file a command group: parse arguments, call, print.
+"""The command line: one module per command group in `commands`, and what commands share.
 
-Nothing heavy is imported before a command runs: `--help` does not wait for numba, and `predict` loads neither
-a learner nor scipy's solvers. Results go to stdout, everything else to stderr.
+The module of a command is imported when the command runs, so it may import what it needs at the top: `--help`
+does not wait for numba, and `predict` loads neither a solver nor scipy.
+
+Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done · 1 the answer is no (`score --min`), or part of the work failed (`tune`) · 2 bad usage or bad
 input, one sentence on stderr · 3 a fault of ours · 130 interrupted · 143 terminated. What is raised ends in `run`.
+
+May import: every package.
+Start reading at `commands.train`, `training_run` and `errors`.
 """
 
 from __future__ import annotations
@@ -16,23 +21,34 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.commands import (
-    bench,
-    calibrate,
-    convert,
-    demo,
-    evaluate,
-    explain,
-    predict,
-    report,
-    serve,
-    templates,
-    train,
-    tune,
-    warmup,
-    weights,
-)
 from mtlstruct.cli.errors import exit_code, heed_termination, tolerant
+from mtlstruct.cli.lazy import add_lazy_command
+
+COMMANDS = {
+    "train": ("train:train", "Learn a model, and how much each template is worth."),
+    "tune": ("tune:tune", "Try options on data that training has not seen, and say which are best."),
+    "predict": ("predict:predict", "Label text, from a file or a stream."),
+    "evaluate": ("evaluate:evaluate", "Predict labelled data and score the result."),
+    "score": ("evaluate:score", "Score one file against another."),
+    "calibrate": (
+        "calibrate:calibrate",
+        "Fit the temperature at which a model's probabilities are worth most, and store it in the model.",
+    ),
+    "weights": ("weights:weights", "Show what each template is worth."),
+    "explain": (
+        "explain:explain",
+        "Show how much each template speaks for the chosen label of a token, or for its head.",
+    ),
+    "report": ("report:report", "Write one page with all there is to know about a model."),
+    "serve": ("serve:serve", "Serve a model on this machine: a page to try it on, and a JSON API."),
+    "export": ("convert:export", "Write a model for another program."),
+    "import": ("convert:import_", "Read a model of another program, for `predict`, `weights` and `explain`."),
+    "templates": ("templates:app", "Make, check, convert and select template files."),
+    "bench": ("bench:bench", "Measure this machine: encoding, a pass, training, prediction, memory."),
+    "demo": ("demo:demo", "Try it all on a small corpus, in under a minute."),
+    "warmup": ("warmup:warmup", "Compile the kernels of training and prediction, for images and CI."),
+}
+"""The commands: where each is defined, and the first line of its help."""
 
 app = typer.Typer(
     name="mtlstruct",
@@ -42,22 +58,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(train.train)
-app.command()(tune.tune)
-app.command(cls=predict.PredictCommand)(predict.predict)
-app.command()(evaluate.evaluate)
-app.command()(evaluate.score)
-app.command()(calibrate.calibrate)
-app.command()(weights.weights)
-app.command()(explain.explain)
-app.command()(report.report)
-app.command()(serve.serve)
-app.command()(convert.export)
-app.command("import")(convert.import_)
-app.add_typer(templates.app)
-app.command()(bench.bench)
-app.command()(demo.demo)
-app.command()(warmup.warmup)
+for _name, (_target, _summary) in COMMANDS.items():
+    add_lazy_command(app, _name, _target, _summary)
 
 
 def main() -> None:

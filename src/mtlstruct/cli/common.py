@@ -1,14 +1,14 @@
-"""What several commands share: the words an option may take, the options themselves, and small manners."""
+"""Options and helpers that several commands share."""
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mtlstruct._system.digest import to_json
 from mtlstruct.cli.errors import complain
 from mtlstruct.errors import MtlError
 
@@ -37,15 +37,23 @@ WordsOption = Annotated[
 ]
 
 
+LOG_SUFFIX = ".log.jsonl"
+
+
+def log_beside(model: Path) -> Path:
+    """Return where the log of a model is written unless another path is given."""
+    return Path(f"{model}{LOG_SUFFIX}")
+
+
 def use_threads(count: int | None) -> None:
-    """Sets how many threads all that follows may use."""
+    """Set how many threads the work may use."""
     from mtlstruct._system.threads import set_threads
 
     set_threads(count)
 
 
 def use_memory(limit: float | None) -> None:
-    """Sets how many gigabytes all that follows may use."""
+    """Set how many gigabytes the work may use."""
     from mtlstruct._system.memory import set_limit
 
     if limit is not None and not (math.isfinite(limit) and limit > 0):
@@ -63,18 +71,5 @@ def warn_uncalibrated(model: Model, path: Path) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One value on stdout, on one line."""
+    """Print a value on one line of stdout."""
     print(to_json(value))
-
-
-def to_json(value: Any) -> str:
-    """JSON that every reader takes: what is not a finite number becomes null."""
-    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

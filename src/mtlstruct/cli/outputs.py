@@ -14,13 +14,14 @@ from typing import Annotated
 
 import typer
 
+from mtlstruct._system.atomic_write import check_writable
 from mtlstruct.errors import MtlError
 
 HEAD = 1 << 16
 """How many bytes of a file are looked at."""
 
-FEW = 5
-"""Fewer lines than this with equally many words may be a text by chance, and are not taken for columns."""
+MIN_LINES = 5
+"""Fewer lines with equally many words may be text by chance, and are not taken for columns."""
 
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Overwrite an output file that holds something else.")
@@ -49,36 +50,39 @@ class Kind(Enum):
 
 PICTURES = {".png": Kind.PNG, ".svg": Kind.SVG, ".pdf": Kind.PDF}
 
-_STARTS = (
-    (b"\x89PNG\r\n\x1a\n", Kind.PNG),
-    (b"%PDF-", Kind.PDF),
-    (b'{"event": "run"', Kind.LOG),
-    (b"version: ", Kind.CRFPP),
-    (b"#mdl#", Kind.WAPITI),
+_ARCHIVE = rb"PK\x03\x04.{26}model\.json"  # a zip file with the name of its first entry
+_BEGINNINGS = (
+    (_ARCHIVE + rb'.*"format": "mtlstruct checkpoint"', Kind.CHECKPOINT),
+    (_ARCHIVE, Kind.MODEL),
+    (rb"PK\x03\x04", Kind.OTHER),
+    (rb"\x89PNG\r\n\x1a\n", Kind.PNG),
+    (rb"%PDF-", Kind.PDF),
+    (rb'\{"event": "run"', Kind.LOG),
+    (rb"version: ", Kind.CRFPP),
+    (rb"#mdl#", Kind.WAPITI),
+    (rb"\s*(?i:<!doctype html|<html)", Kind.PAGE),
+    (rb"\s*(<\?xml.{,2000}?)?<svg", Kind.SVG),
+    (rb".*[\x00-\x08\x0e-\x1f]", Kind.OTHER),
 )
-_CONTROL = re.compile("[\x00-\x08\x0e-\x1f]")
+"""What files begin with, tried in this order."""
+
 _TEMPLATE = re.compile(r"[UBAub*](\S*|.*%[A-Za-z]+\[.*)")
 _DUMPED = re.compile(r"[ub*][^\t]*\t[^\t]+\t[^\t]+\t-?[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def check_outputs(
-    outputs: Iterable[tuple[Path | None, Kind]],
-    *,
-    inputs: Iterable[Path | None] = (),
-    force: bool,
+    outputs: Iterable[tuple[Path | None, Kind]], *, inputs: Iterable[Path | None] = (), force: bool
 ) -> None:
     """Raise an error for an output that cannot be written, or that would replace a file of another kind.
 
     inputs    Files that no output may be, with --force neither; outputs must differ from each other, too.
     force     Whether files of another kind may be replaced.
     """
-    from mtlstruct._system.atomic_write import check_writable
-
     taken = {os.path.realpath(path) for path in inputs if path is not None}
     for path, kind in outputs:
         if path is None:
             continue
-        if os.path.realpath(path) in taken and _is_file(path):
+        if os.path.realpath(path) in taken and (path.is_file() or not path.exists()):
             raise MtlError(f"{path}: cannot write there: this command needs that file for something else")
         taken.add(os.path.realpath(path))
         check_writable(path)
@@ -88,16 +92,11 @@ def check_outputs(
 
 def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (), force: bool) -> None:
     """Check the output file of a picture, whose ending says which kind it will be."""
-    if path is None:
-        return
-    from mtlstruct.report.plots import check_picture
+    if path is not None:
+        from mtlstruct.report.plots import check_picture
 
-    check_picture(path)
-    check_outputs([(path, PICTURES[path.suffix.lower()])], inputs=inputs, force=force)
-
-
-def _is_file(path: Path) -> bool:
-    return path.is_file() or not path.exists()
+        check_picture(path)
+        check_outputs([(path, PICTURES[path.suffix.lower()])], inputs=inputs, force=force)
 
 
 def _check_kind(path: Path, kind: Kind) -> None:
@@ -117,34 +116,13 @@ def _check_kind(path: Path, kind: Kind) -> None:
 
 def kind_of(head: bytes) -> Kind:
     """Return what a file holds that begins with these bytes."""
-    if head.startswith(b"PK\x03\x04"):
-        return _archive(head)
-    for start, kind in _STARTS:
-        if head.startswith(start):
+    for beginning, kind in _BEGINNINGS:
+        if re.match(beginning, head, re.DOTALL):
             return kind
-    opening = head[:2000].lstrip().lower()
-    if opening.startswith((b"<!doctype html", b"<html")):
-        return Kind.PAGE
-    if opening.startswith((b"<?xml", b"<svg")) and b"<svg" in opening:
-        return Kind.SVG
-    text = head.decode("utf-8", "replace")  # of other encodings tabs, blanks and line ends are enough
-    return Kind.OTHER if _CONTROL.search(text) else _text(text, whole=len(head) < HEAD)
-
-
-def _archive(head: bytes) -> Kind:
-    """Return which of our containers this is. A damaged one still begins with the name of its first entry."""
-    from mtlstruct._system.archive import HEADER
-    from mtlstruct.training.checkpoints import FORMAT
-
-    if head[30 : 30 + len(HEADER)] != HEADER.encode():
-        return Kind.OTHER
-    return Kind.CHECKPOINT if f'"format": "{FORMAT}"'.encode() in head else Kind.MODEL
-
-
-def _text(text: str, *, whole: bool) -> Kind:
+    text = head.decode("utf-8", "replace")  # tabs, blanks and line ends are the same in other encodings
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
-    if not whole:
-        lines.pop()
+    if len(head) == HEAD:
+        lines.pop()  # it may be cut off
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
     if not lines:
         return Kind.TEXT
@@ -155,4 +133,4 @@ def _text(text: str, *, whole: bool) -> Kind:
     if len({line.count("\t") for line in lines}) == 1 and "\t" in lines[0]:
         return Kind.TABLE
     widths = {len(line.split()) for line in lines}
-    return Kind.COLUMNS if len(widths) == 1 and len(lines) >= FEW and widths != {1} else Kind.TEXT
+    return Kind.COLUMNS if len(widths) == 1 and len(lines) >= MIN_LINES and widths != {1} else Kind.TEXT

@@ -1,4 +1,4 @@
-"""What a person sees while a model is trained: on a terminal one line that lives, elsewhere a line a pass.
+"""What a person sees while models are trained: on a terminal one line that lives, elsewhere a line a change.
 
 Nothing here can end a run: if nobody reads stderr any more, training goes on.
 """
@@ -6,18 +6,20 @@ Nothing here can end a run: if nobody reads stderr any more, training goes on.
 from __future__ import annotations
 
 import math
+import statistics
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from mtlstruct.solvers import Record, Stop
+    from mtlstruct.tuning.runner import Outcome
+    from mtlstruct.tuning.study import Trial
 
 LOOK_BACK = 6
 """Passes from which the speed of the gap is taken."""
@@ -57,7 +59,7 @@ class TimeLeft:
 
 
 class Screen:
-    """Says nothing: what `--quiet` wants. The base of those that do. `line` tells the state of the work."""
+    """Show nothing, as `--quiet` wants; the base of those that do. `line` gives the state of the work."""
 
     def __init__(self, line: Callable[[], str]) -> None:
         self.line = line
@@ -65,33 +67,31 @@ class Screen:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
+    def __exit__(self, *error: Any) -> None:
+        """End the display."""
 
     def say(self, sentence: str) -> None:
-        """Something worth a line of its own."""
+        """Show a sentence on a line of its own."""
 
     def tick(self) -> None:
-        """The state has changed."""
+        """Show that the state has changed."""
 
 
 class Lines(Screen):
-    """A line a change, for log files and pipes."""
+    """Print a line per change, for log files and pipes."""
 
     def say(self, sentence: str) -> None:
-        """A line on stderr."""
+        """Print a line on stderr."""
         with suppress(OSError):
             print(sentence, file=sys.stderr, flush=True)
 
     def tick(self) -> None:
-        """A line for the change."""
+        """Print the state."""
         self.say(self.line())
 
 
 class LiveLine(Screen):
-    """One line that is drawn again and again, for terminals. rich reads the state through __rich__."""
+    """Redraw one line, for terminals. rich reads the state through __rich__."""
 
     def __init__(self, line: Callable[[], str]) -> None:
         from rich.console import Console
@@ -105,13 +105,12 @@ class LiveLine(Screen):
         self.live.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.live.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        """End the display."""
+        self.live.__exit__(*error)
 
     def say(self, sentence: str) -> None:
-        """A line above the living one."""
+        """Print a line above the live one."""
         self.live.console.print(sentence)
 
     def __rich__(self) -> Text:
@@ -121,58 +120,88 @@ class LiveLine(Screen):
 
 
 def screen(line: Callable[[], str], *, quiet: bool) -> Screen:
-    """The kind that suits the reader."""
+    """Return the display that suits where stderr goes."""
     kind = Screen if quiet else LiveLine if sys.stderr.isatty() else Lines
     return kind(line)
 
 
 class Progress:
-    """The passes of one training."""
+    """The passes of one training on the screen. `C` is c·n."""
 
-    def __init__(self, templates: int, left: TimeLeft, *, quiet: bool) -> None:
-        self.templates, self.left = templates, left
+    def __init__(self, templates: int, stop: Stop, C: float, *, quiet: bool) -> None:
+        self.templates, self.left = templates, TimeLeft(stop, C)
         self.began = time.perf_counter()
         self.record: Record | None = None
         self.screen = screen(self.line, quiet=quiet)
-
-    def __enter__(self) -> Self:
-        self.screen.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.screen.__exit__(kind, error, trace)
+        self.say = self.screen.say
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.perf_counter() - self.began
 
-    def say(self, sentence: str) -> None:
-        """Something worth a line of its own."""
-        self.screen.say(sentence)
-
     def see(self, record: Record) -> None:
-        """A pass has ended."""
-        self.record = replace(record, now=None)  # which would hold on to all that was learned from
+        """Show the end of a pass."""
+        self.record = replace(record, now=None)  # which would keep the training data in memory
         self.left.see(record, self.seconds)
         self.screen.tick()
 
     def line(self) -> str:
-        """The state of the run."""
+        """Return the state: at most 80 columns; a gap that is estimated, not proved, is marked with ~."""
         if self.record is None:
             return f"preparing … {clock(self.seconds)}"
-        left = self.left.at(self.seconds)
+        record, left = self.record, self.left.at(self.seconds)
         coming = "" if left is None else f", {clock(left)} left"
-        return f"pass {self.record.passes}  {clock(self.seconds)}{coming}  {self._figures(self.record)}"
-
-    def _figures(self, record: Record) -> str:
-        """A gap that is estimated, not proved, is marked with ~. Short: all must fit into 80 columns."""
         return (
-            f"gap {'' if record.certified else '~'}{record.gap:.2%}  objective {figure(record.objective)}  "
-            f"risk {record.risk:.3g}  active {record.active}/{self.templates}"
+            f"pass {record.passes}  {clock(self.seconds)}{coming}  gap {'' if record.certified else '~'}"
+            f"{record.gap:.2%}  objective {figure(record.objective)}  risk {record.risk:.3g}  "
+            f"active {record.active}/{self.templates}"
         )
+
+
+class GridProgress:
+    """The trainings of a grid: how many are done, which failed, how long the rest will take."""
+
+    def __init__(
+        self, name: Callable[[Trial], str], headline: Callable[[dict[str, Any]], str], *, quiet: bool
+    ) -> None:
+        self.name, self.headline = name, headline
+        self.total = self.done = 0
+        self.jobs = 1
+        self.took: list[float] = []
+        self.failed: list[tuple[Trial, str]] = []
+        self.began = self.last = time.perf_counter()
+        self.screen = screen(self.line, quiet=quiet)
+
+    def see(self, outcome: Outcome) -> None:
+        """A training has ended."""
+        self.done += 1
+        self.last = time.perf_counter()
+        name = self.name(outcome.trial)
+        if outcome.failure is None:
+            self.took.append(outcome.result["seconds"])
+            self.screen.say(f"{name}: {self.headline(outcome.result)}")
+        else:
+            self.failed.append((outcome.trial, outcome.failure))
+            self.screen.say(f"{name}: failed: {outcome.failure}")
+            if outcome.trace:
+                self.screen.say(outcome.trace.rstrip())
+        self.screen.tick()
+
+    def line(self) -> str:
+        """The state of the grid."""
+        now = time.perf_counter()
+        failed = f", {len(self.failed)} of them failed" if self.failed else ""
+        left = self._left(now)
+        coming = "" if left is None else f", {clock(left)} left"
+        return f"{self.done} of {self.total} done{failed}  {clock(now - self.began)}{coming}"
+
+    def _left(self, now: float) -> float | None:
+        """Return the seconds left if the rest takes as long as those that are done; long ones come first."""
+        if not self.took or self.done == self.total:
+            return None
+        coming = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
+        return max(0.0, coming - (now - self.last))
 
 
 def figure(value: float) -> str:

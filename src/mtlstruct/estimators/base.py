@@ -1,9 +1,11 @@
-"""What all estimators share: from X and y to a model, and from X to what it predicts."""
+"""What all estimators share: from X and y to a model, and from X to predictions."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,17 +16,18 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mtlstruct._system import threads as pool
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 from mtlstruct.estimators.folds import shared_material
+from mtlstruct.formats import in_memory as gather
 from mtlstruct.formats.sentences import Data, Grouping, aligned, data_for, data_of
-from mtlstruct.model.calibration import fit_temperature
+from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import quoted
-from mtlstruct.training.options import Options, check_count
+from mtlstruct.training.options import Options, check_count, check_type
 from mtlstruct.training.train import train
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
@@ -55,7 +58,7 @@ Callback = Callable[[Progress], Any]
 
 
 class Structured(BaseEstimator):  # type: ignore[misc]
-    """What the three have in common: from X and y to a model, and from X to what it predicts."""
+    """The base of the three estimators."""
 
     _task: ClassVar[str]
     _alone: ClassVar[bool] = False
@@ -72,7 +75,7 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         y_val: Any = None,
         callback: Callback | None = None,
     ) -> Self:
-        """Trains on labelled data.
+        """Train on labelled data.
 
         Parameters
         ----------
@@ -101,27 +104,34 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             )
         corpus, originals = self._labelled(data, y)
         templates = self._template_set(data)
-        watching = _Watching(self, callback, None if X_val is None else self._held_out(data, X_val, y_val))
+        held = None if X_val is None else self._held_out(data, X_val, y_val)
+        monitor = _Monitor(self, callback, held)
         training = train(
             corpus,
             templates,
             options,
-            watching.watch,
+            monitor.on_pass,
             dataset=shared_material(data, templates, options, len(corpus.labels)),
-            validate=None if watching.held is None else watching.judge,
+            validate=None if held is None else monitor.score,
             patience=self.patience,
         )
-        self.model_ = _with_facts(training.model, data)
-        self.classes_ = [originals.get(label, label) for label in corpus.labels]
-        if watching.held is not None:
-            self.model_ = _calibrated(self.model_, watching.held)
-        self.validation_scores_ = watching.scores
+        model = training.model
+        if data.dicts:
+            facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
+            model = replace(model, facts=model.facts | facts)
+        if held is not None:
+            with suppress(MtlError):  # held-out data without a known label give no temperature
+                model = with_temperature(model, held)
+        self.model_ = model
+        classes = [originals.get(label, label) for label in corpus.labels]
+        self.classes_: Any = np.array(classes) if self._alone else classes
+        self.validation_scores_ = monitor.scores
         self.n_iter_ = training.fit.passes
         self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
 
     def predict(self, X: Any) -> Any:
-        """The best outputs of each sentence.
+        """Return the best outputs of each sentence, or the class of each item.
 
         Parameters
         ----------
@@ -130,14 +140,14 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         list of lists
-            As many outputs as a sentence has tokens.
+            As many outputs as a sentence has tokens. StructuredClassifier returns an array, one class per item.
         """
         model = self._model()
         data = data_for(model, X, alone=self._alone)
         return data.named(model.predict(data.corpus), self.classes_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """How good predictions are, from 0 to 1; see the class.
+        """Return how good predictions are, from 0 to 1; the notes of the class name the measure.
 
         Parameters
         ----------
@@ -149,12 +159,12 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         return self._quality(gold, model.predict(gold), model.labels)
 
     def save(self, path: str | Path) -> None:
-        """Writes the model file, which `mtlstruct.load`, `load` of this class and the command line read."""
+        """Write the model file, which `mtlstruct.load`, `load` of this class and the command line read."""
         self._model().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """An estimator with the model of a file."""
+        """Return an estimator with the model of a file."""
         model = load_model(path)
         if cls._task not in (model.task, _kind(model)):
             raise IncompatibleError(f"{path}: a model for {model.task}, expected one for {cls._task}")
@@ -178,17 +188,15 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         return rows
 
     def __sklearn_tags__(self) -> Any:
-        """Sentences are no rows of a matrix, and there must be a y."""
+        """Tell scikit-learn that X is no matrix and that y is required."""
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         tags.target_tags.required = True
         tags.no_validation = True
         return tags
 
-    # What differs between the three.
-
     def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
-        """The corpus with its outputs, and what labels were before they became text, where that is not the same."""
+        """Return the corpus with its outputs, and the labels that were no text, by their text."""
         raise NotImplementedError
 
     def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
@@ -203,7 +211,10 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         names = map(quoted, data.corpus.names)
         return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{name}]" for n, name in enumerate(names)))
 
-    # Steps of the above.
+    def _set(self, given: Mapping[str, Any]) -> None:
+        """Store the parameters of a constructor under their names."""
+        for name in self._get_param_names():
+            setattr(self, name, given[name])
 
     def _options(self) -> Options:
         """Return the training options among the parameters."""
@@ -240,7 +251,7 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         return data_of(X, columns=columns, group_by=grouping, alone=self._alone, task=self._task)
 
     def _held_out(self, training: Data, X: Any, y: Any) -> Corpus:
-        """Validation data, with the columns of the training data."""
+        """Return validation data with the columns of the training data."""
         corpus, _ = self._labelled(self._data(X), y)
         return aligned(corpus, training.corpus.names) if training.corpus.names else corpus
 
@@ -257,8 +268,56 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         return self._lines(data)
 
 
-class _Watching:
-    """What is done after each pass: the score on held-out data, if there are any, and the callback."""
+class Labelling(Structured):
+    """An estimator whose outputs are labels: strings, or anything with distinct text."""
+
+    loss_weights: Mapping[Any, float] | None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        given = self.loss_weights
+        if given is None:
+            return
+        if not isinstance(given, Mapping):
+            raise IncompatibleError(f"loss_weights: expected a dict from labels to numbers, got {given!r}")
+        for label, weight in given.items():
+            check_type(f"loss_weights[{label!r}]", weight, float)
+            if not 0 <= weight < math.inf:
+                raise MtlError(f"loss_weights[{label!r}] must be finite and not negative, got {weight}")
+
+    def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+        if y is None:
+            if data.corpus.outputs is None:
+                raise FormatError("y", None, "expected labels, got none")
+            return data.corpus, {}
+        check_iterable("y", y, "labels")
+        spelled = _Spelled(([label] for label in y) if self._alone else y)
+        outputs, labels = label_outputs(gather.labels(spelled, data.lengths))
+        return replace(data.corpus, outputs=outputs, labels=labels), spelled.originals
+
+
+class _Spelled:
+    """Labels as text, sentence by sentence; `originals` are those that were no text."""
+
+    def __init__(self, y: Iterable[Iterable[Any]]) -> None:
+        self.y = y
+        self.originals: dict[str, Any] = {}
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number, sentence in enumerate(self.y, 1):
+            check_iterable("y", sentence, f"a list of labels for sentence {number}")
+            yield [label if type(label) is str else self._text(label) for label in sentence]
+
+    def _text(self, label: Any) -> str:
+        text = str(label)
+        known = self.originals.setdefault(text, label)
+        if known != label:
+            raise FormatError("y", None, f"expected labels that differ as text, got {known!r} and {label!r}")
+        return text
+
+
+class _Monitor:
+    """Score each pass on held-out data, if there are any, and call the callback."""
 
     def __init__(self, estimator: Structured, callback: Callback | None, held: Corpus | None) -> None:
         self.estimator, self.callback, self.held = estimator, callback, held
@@ -266,15 +325,14 @@ class _Watching:
         self.latest: float | None = None
         self.scores: list[float] = []
 
-    def judge(self, model: Model) -> float:
-        """The score of a model on the held-out data."""
+    def score(self, model: Model) -> float:
+        """Return the score of a model on the held-out data."""
         assert self.held is not None
-        found = model.predict(self.held)
-        self.latest = self.estimator._quality(self.held, found, model.labels)
+        self.latest = self.estimator._quality(self.held, model.predict(self.held), model.labels)
         return self.latest
 
-    def watch(self, record: Record) -> bool:
-        """Tells the callback of a pass, which has been judged."""
+    def on_pass(self, record: Record) -> bool:
+        """Call the callback with a pass that has been scored."""
         if self.latest is not None:
             self.scores.append(self.latest)
         if self.callback is None:
@@ -298,34 +356,14 @@ def check_iterable(name: str, value: Any, what: str) -> None:
         raise FormatError(name, None, f"expected {what}, got {value!r}")
 
 
-def _with_facts(model: Model, data: Data) -> Model:
-    """The model with what prediction from feature dicts must know."""
-    if not data.dicts:
-        return model
-    facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
-    return replace(model, facts=model.facts | facts)
-
-
-def _calibrated(model: Model, held: Corpus) -> Model:
-    """The model with a temperature, if its structure has probabilities and the data say something about it."""
-    lattice = model.lattice(held)
-    if model.calibrated or not lattice.probable:
-        return model
-    try:
-        temperature = fit_temperature(lattice, model.gold(held))
-        return replace(model, facts=model.facts | {"temperature": temperature})
-    except MtlError:  # labels that are all foreign say nothing
-        return model
-
-
 def _key(model: Model, j: int) -> str:
-    """The key, or the group of keys, that a template is of; "" for the transitions."""
+    """Return the key, or the group of keys, of a template; "" for the transitions."""
     terms = model.templates[j].terms
     return model.names[terms[0].column] if terms else ""
 
 
 def _kind(model: Model) -> str:
-    """Which of the three a model is for."""
+    """Return the task of the estimator that a model is for."""
     if model.alone:
         return "multiclass"
     return "sequence" if model.labels else "dependency"

@@ -67,22 +67,7 @@ class DependencyParser(Structured):
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:
-        self.templates = templates
-        self.method = method
-        self.c = c
-        self.p = p
-        self.solver = solver
-        self.gap = gap
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.min_count = min_count
-        self.normalize = normalize
-        self.columns = columns
-        self.projective = projective
-        self.single_root = single_root
-        self.random_state = random_state
-        self.patience = patience
-        self.threads = threads
+        self._set(locals())
 
     def _lines(self, data: Data) -> TemplateSet:
         return preset("dependency")

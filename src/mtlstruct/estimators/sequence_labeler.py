@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import Templates
-from mtlstruct.estimators.label_mixin import Labelling
+from mtlstruct.estimators.base import Labelling, Templates
 from mtlstruct.evaluation.scores import sequence_scores, without_chunks
 from mtlstruct.formats.sentences import Data, Grouping, data_for
 from mtlstruct.templates import TemplateSet
@@ -32,7 +31,7 @@ class SequenceLabeler(Labelling):
         Where to look; None for feature dicts.
     method : str
         mtl weighs and drops templates, svm takes all alike, crf-l2 and crf-l1 maximise the likelihood; any row of
-        `recipes.RECIPES`.
+        `training.methods.METHODS`.
     c : float
         What errors cost against the norm of the weights.
     p : float, optional
@@ -126,29 +125,10 @@ class SequenceLabeler(Labelling):
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:
-        self.templates = templates
-        self.method = method
-        self.c = c
-        self.p = p
-        self.solver = solver
-        self.gap = gap
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.min_count = min_count
-        self.normalize = normalize
-        self.scaling = scaling
-        self.label_support = label_support
-        self.share_identical = share_identical
-        self.loss_weights = loss_weights
-        self.group_by = group_by
-        self.columns = columns
-        self.structure = structure
-        self.random_state = random_state
-        self.patience = patience
-        self.threads = threads
+        self._set(locals())
 
     def predict_marginals(self, X: Any) -> list[list[dict[Any, float]]]:
-        """How probable each label of each token is.
+        """Return how probable each label of each token is.
 
         Probabilities are calibrated if the method is a likelihood (crf-l2 and others), or if `fit` was given X_val,
         on which it then fitted a temperature. Otherwise an UncalibratedWarning says that they are not reliable.

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import Callback, Structured, Templates
-from mtlstruct.estimators.label_mixin import Labelling
+from mtlstruct.estimators.base import Labelling, Structured, Templates
 from mtlstruct.formats.sentences import Grouping, data_for
 
 
@@ -66,56 +65,10 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         patience: int | None = None,
         threads: int | None = None,
     ) -> None:
-        self.templates = templates
-        self.method = method
-        self.c = c
-        self.p = p
-        self.solver = solver
-        self.gap = gap
-        self.epsilon = epsilon
-        self.max_iter = max_iter
-        self.min_count = min_count
-        self.normalize = normalize
-        self.scaling = scaling
-        self.label_support = label_support
-        self.share_identical = share_identical
-        self.loss_weights = loss_weights
-        self.group_by = group_by
-        self.columns = columns
-        self.random_state = random_state
-        self.patience = patience
-        self.threads = threads
-
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        callback: Callback | None = None,
-    ) -> Self:
-        """Trains on items and their classes; for the arguments see SequenceLabeler.fit."""
-        super().fit(X, y, X_val, y_val, callback)
-        self.classes_: Any = np.array(self.classes_)
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The class of each item.
-
-        Parameters
-        ----------
-        X : like that of `fit`
-
-        Returns
-        -------
-        ndarray
-            One class an item.
-        """
-        found: NDArray[Any] = super().predict(X)
-        return found
+        self._set(locals())
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """How probable each class is.
+        """Return how probable each class of each item is.
 
         Probabilities are calibrated if the method is a likelihood (crf-l2 and others), or if `fit` was given X_val,
         on which it then fitted a temperature. Otherwise an UncalibratedWarning says that they are not reliable.

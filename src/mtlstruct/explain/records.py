@@ -1,4 +1,4 @@
-"""Explanations as plain objects: what was chosen, instead of what, and which templates spoke for it.
+"""Explanations as plain objects: what was chosen, the runner-up, and the contributions of templates.
 
 This is what `explain --json` prints and what the server answers.
 """
@@ -7,24 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from mtlstruct.corpus import Corpus
-from mtlstruct.explain.sequences import Explanation
+from mtlstruct.explain.sequences import Explanation, one_sentence
 from mtlstruct.explain.trees import explain_relations
 from mtlstruct.model.model import Model
-
-
-def one_sentence(corpus: Corpus, span: slice) -> Corpus:
-    """The tokens of one sentence as a corpus."""
-    columns = tuple(column.take(np.arange(span.start, span.stop)) for column in corpus.columns)
-    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
 def sentence_record(
     model: Model, corpus: Corpus, found: Explanation, number: int, top: int
 ) -> dict[str, Any]:
-    """All tokens of an explained sentence: cells, what was chosen and not, the loudest `top` templates, the rest."""
+    """Return for each token its cells, what was chosen, the runner-up and the `top` largest contributions."""
     labels = _relations(model, corpus, found, top)
     cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
     tokens = [
@@ -32,7 +24,7 @@ def sentence_record(
             "token": t + 1,
             "cells": [column[t] for column in cells],
             **_choices(model, corpus, found, t),
-            **_voices(model, found.values[t], top),
+            **_top_contributions(model, found.values[t], top),
             "elsewhere": float(found.elsewhere[t]),
             **labels[t],
         }
@@ -42,19 +34,19 @@ def sentence_record(
 
 
 def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:
-    """For each token what its second stage says, if the model has one: the same keys again, under `relation`."""
+    """Return for each token the record of its arc label under `relation`, if the model has labels of arcs."""
     if model.relations is None:
         return [{} for _ in found.chosen]
     second = model.relations
     labels = explain_relations(model, one_sentence(corpus, found.span), found.chosen)
     return [
-        {"relation": _choices(second, corpus, labels, t) | _voices(second, labels.values[t], top)}
+        {"relation": _choices(second, corpus, labels, t) | _top_contributions(second, labels.values[t], top)}
         for t in range(len(found.chosen))
     ]
 
 
 def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[str, Any]:
-    """What was chosen, the runner-up, and by how much; without a runner-up there is nothing to compare."""
+    """Return what was chosen, the runner-up, and the margin; None without a runner-up."""
     chosen, rival = int(found.chosen[t]), int(found.rivals[t])
     margin = float(found.margin[t]) if rival >= 0 else None
     if not model.trees:
@@ -64,16 +56,16 @@ def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[s
 
 
 def _word(corpus: Corpus, found: Explanation, place: int) -> str | None:
-    """The word at a place of the sentence, counted from 1."""
+    """Return the word at a place of the sentence, counted from 1."""
     if place < 0:
         return None
     column = corpus.columns[0]
     return column.strings[column.ids[found.span.start + place - 1]] if place else "ROOT"
 
 
-def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
-    """The loudest templates, and the sum of the others."""
-    loudest = [j for j in (-abs(values)).argsort(kind="stable")[:top].tolist() if values[j] != 0]
+def _top_contributions(model: Model, values: Any, top: int) -> dict[str, Any]:
+    """Return the largest contributions, and the sum of the others."""
+    largest = [j for j in (-abs(values)).argsort(kind="stable")[:top].tolist() if values[j] != 0]
     named = [
         {
             "index": j,
@@ -81,6 +73,6 @@ def _voices(model: Model, values: Any, top: int) -> dict[str, Any]:
             "text": model.templates[j].title,
             "value": float(values[j]),
         }
-        for j in loudest
+        for j in largest
     ]
-    return {"templates": named, "others": float(values.sum() - values[loudest].sum())}
+    return {"templates": named, "others": float(values.sum() - values[largest].sum())}

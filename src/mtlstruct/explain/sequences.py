@@ -1,4 +1,4 @@
-"""Why a label and not another: the score of a path taken apart into what each template gives.
+"""Explain labels: the score of a path as a sum of the contributions of templates.
 
 A score is a sum over templates, so the difference of two paths is one too, and nothing here is an estimate. For
 each token the chosen path is compared with the runner-up, the best path that has another label at that token
@@ -7,8 +7,8 @@ edges give is listed by template; what the two paths differ in elsewhere is one 
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Items that stand alone are sequences of one token: all that speaks for a class is there. Sums are in double over the
-float32 weights of the model. Trees are explained by explain_trees.py; other structures are refused.
+Items that stand alone are sequences of one token. Sums are in double over the float32 weights of the model. Trees
+are explained by `explain.trees`; other structures raise IncompatibleError.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Explanation:
 
 
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
-    """An Explanation for each sentence, in order."""
+    """Yield an Explanation for each sentence, in order."""
     if of_arcs(model):
         from mtlstruct.explain.trees import explain_trees
 
@@ -65,11 +65,11 @@ def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     outputs = model.predict(corpus).astype(np.int64)
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
     for number, span in enumerate(corpus.sentences()):
-        yield _explain_sentence(_Sentence(model, encoded, span, number), outputs[span])
+        yield _explain_sentence(model, encoded, span, number, outputs[span])
 
 
 def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
-    """The part of the total score that each template gives: Σ|its contribution to the chosen paths| / Σ over all.
+    """Return the share of each template in the total score: Σ|its contribution to the chosen paths| / Σ over all.
 
     float64[m]; all 0 where nothing fires.
     """
@@ -77,25 +77,34 @@ def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
         _check(model)
     total = np.zeros(len(model.templates))
     for corpus in corpora:
-        total += _loudness(model, corpus)
+        total += _absolute_contributions(model, corpus)
     return total / (total.sum() or 1.0)
 
 
+def one_sentence(corpus: Corpus, span: slice) -> Corpus:
+    """Return the tokens of one sentence as a corpus."""
+    columns = tuple(column.take(np.arange(span.start, span.stop)) for column in corpus.columns)
+    return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
+
+
 def of_arcs(model: Model) -> bool:
-    """Whether the outputs of a model are trees."""
+    """Return whether the outputs of a model are trees."""
     return isinstance(model.index, ArcIndex)
 
 
-def contributions(model: Model, design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
-    """What each template gives to the one part of these rows. float64[rows, m]"""
-    site, template, value = _entries(design, weights, rows, np.zeros(len(rows), np.int64))
+def contributions(
+    model: Model, design: Design, weights: NDArray[np.float32], rows: Ints, parts: Ints | None = None
+) -> Floats:
+    """Return what each template gives to a part of each of these rows, the first by default. float64[rows, m]"""
+    parts = np.zeros(len(rows), np.int64) if parts is None else parts
+    site, template, value = _entries(design, weights, rows, parts)
     out = np.zeros((len(rows), len(model.templates)))
     np.add.at(out, (site, _numbers(model)[template]), value)
     return out
 
 
 def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> list[tuple[Ints, Ints]]:
-    """For each kind the rows and parts that the outputs use."""
+    """Return for each kind the rows and parts that the outputs use."""
     if of_arcs(model):
         return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
     chosen = [(np.arange(corpus.tokens), outputs)]
@@ -106,8 +115,8 @@ def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> li
     return chosen
 
 
-def _loudness(model: Model, corpus: Corpus) -> Floats:
-    """Σ|contribution to the chosen outputs| of each template. float64[m]"""
+def _absolute_contributions(model: Model, corpus: Corpus) -> Floats:
+    """Return Σ|contribution to the chosen outputs| of each template. float64[m]"""
     outputs = model.predict(corpus).astype(np.int64)
     encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
     total = np.zeros(len(model.templates))
@@ -132,67 +141,44 @@ def _check(model: Model) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    """A sentence of an encoded corpus: which row of each kind a token of it has."""
+def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, chosen: Ints) -> Explanation:
+    n, L = len(chosen), len(model.labels)
+    later, node_rows = np.arange(1, n), np.arange(span.start, span.stop)
 
-    model: Model
-    encoded: Encoded
-    span: slice
-    number: int
+    def given(kind: int, rows: Ints, parts: Ints) -> Floats:
+        return contributions(model, encoded.designs[kind], model.weights[kind], rows, parts)
 
-    def nodes(self, tokens: Ints) -> Ints:
-        """The node row of each token; tokens count from the sentence's first."""
-        rows: Ints = tokens + self.span.start
-        return rows
-
-    def edges(self, tokens: Ints) -> Ints:
-        """The row of the edge that enters each token; there is none at 0."""
-        rows: Ints = edge_rows(self.encoded.rows)[tokens + self.span.start - self.number - 1].astype(np.int64)
-        return rows
-
-    def say(self, kind: int, rows: Ints, part: Ints) -> Floats:
-        """What each template gives to the parts of these sites. float64[sites, m]"""
-        model, m = self.model, len(self.model.templates)
-        site, template, value = _entries(self.encoded.designs[kind], model.weights[kind], rows, part)
-        out = np.zeros((len(rows), m))
-        np.add.at(out, (site, _numbers(model)[template]), value)
-        return out
-
-    def table(self, kind: int, rows: Ints) -> Floats:
-        """The score of every part of these sites, in double. float64[sites, parts]"""
-        design, weights = self.encoded.designs[kind], self.model.weights[kind]
-        entry, site = _entry_numbers(design, rows)
-        out = np.zeros((len(rows), design.parts(weights)))
-        value = design.rows_of(weights, design.ids[entry]).astype(np.float64)
-        np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
-        return out
-
-
-def _explain_sentence(sentence: _Sentence, chosen: Ints) -> Explanation:
-    n, L = len(chosen), len(sentence.model.labels)
-    every, later = np.arange(n), np.arange(1, n)
-    nodes = sentence.table(0, sentence.nodes(every))
-    linked = n > 1 and len(sentence.encoded.designs) > 1
+    nodes = _part_scores(encoded.designs[0], model.weights[0], node_rows)
     edges = np.zeros((n, L, L))
-    if linked:
-        edges[1:] = sentence.table(1, sentence.edges(later)).reshape(-1, L, L)
+    linked = n > 1 and len(encoded.designs) > 1
+    if linked:  # row t − 1 is that of the edge that enters token t
+        rows = edge_rows(encoded.rows)[span.start - number : span.stop - number - 1].astype(np.int64)
+        edges[1:] = _part_scores(encoded.designs[1], model.weights[1], rows).reshape(-1, L, L)
     paths = runners_up(nodes, edges, chosen)
-    rivals = paths[every, every]
-    values = sentence.say(0, sentence.nodes(every), chosen) - sentence.say(0, sentence.nodes(every), rivals)
+    rivals = np.diagonal(paths).copy()
+    values = given(0, node_rows, chosen) - given(0, node_rows, rivals)
     if linked:
-        mine = sentence.say(1, sentence.edges(later), chosen[:-1] * L + chosen[1:])
+        mine = given(1, rows, chosen[:-1] * L + chosen[1:])
         entering = paths[later, later - 1] * L + paths[later, later]
         leaving = paths[later - 1, later - 1] * L + paths[later - 1, later]
-        values[1:] += mine - sentence.say(1, sentence.edges(later), entering)
-        values[:-1] += mine - sentence.say(1, sentence.edges(later), leaving)
+        values[1:] += mine - given(1, rows, entering)
+        values[:-1] += mine - given(1, rows, leaving)
     best = path_score(nodes, edges, chosen)
     margin = np.array([best - path_score(nodes, edges, path) for path in paths])
-    return Explanation(sentence.span, chosen, rivals, values, margin - values.sum(axis=1), margin)
+    return Explanation(span, chosen, rivals, values, margin - values.sum(axis=1), margin)
+
+
+def _part_scores(design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
+    """Return the score of every part of some sites, in double. float64[sites, parts]"""
+    entry, site = _entry_numbers(design, rows)
+    out = np.zeros((len(rows), design.parts(weights)))
+    value = design.rows_of(weights, design.ids[entry]).astype(np.float64)
+    np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
+    return out
 
 
 def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
-    """For each t the best path with a label other than chosen[t] at t. int64[n, n], a path a row.
+    """Return for each t the best path with a label other than chosen[t] at t. int64[n, n], a path per row.
 
     nodes float64[n, L]; edges float64[n, L, L] (previous, current), edges[t] enters t and edges[0] is not used.
     """
@@ -214,14 +200,14 @@ def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
 
 
 def path_score(nodes: Floats, edges: Floats, path: Ints) -> float:
-    """The score of one path."""
+    """Return the score of one path."""
     later = np.arange(1, len(path))
     total = nodes[np.arange(len(path)), path].sum() + edges[later, path[:-1], path[1:]].sum()
     return float(total)
 
 
 def _sweep(nodes: Floats, edges: Floats) -> tuple[Floats, Ints]:
-    """The best score of a path that ends at t in y, and the label before it. [n, L] each."""
+    """Return the best score of a path that ends at t in y, and the label before it. [n, L] each."""
     best, came = nodes.copy(), np.zeros(nodes.shape, np.int64)
     for t in range(1, len(nodes)):
         reach = best[t - 1][:, None] + edges[t]

@@ -1,7 +1,7 @@
-"""The features that say most: the largest weights of a template, with what they look at as text.
+"""The features of a template with the largest weights, as text.
 
 Where a feature is an observation and a label, the largest are listed for each label; where it is an observation and
-a pair of labels, or an arc, the largest of all. Only these are ever turned into text.
+a pair of labels, or an arc, the largest of all. No other feature is turned into text.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ NOTHING = "(always)"
 
 @dataclass(frozen=True)
 class Feature:
-    """An observation, the part it speaks of (a label, a pair, an arc), and its weight."""
+    """An observation, a part (a label, a pair of labels, an arc), and the weight of both together."""
 
     text: str
     part: str
     weight: float
 
 
-def telling(model: Model, j: int, count: int) -> list[Feature]:
-    """The strongest features of template j of the model, `count` for each label (or four times that in all).
+def top_features(model: Model, j: int, count: int) -> list[Feature]:
+    """Return the largest features of template j of the model, `count` per label (or four times that in all).
 
     Sorted by falling absolute weight; none for a template that was dropped.
     """
@@ -53,7 +53,7 @@ def telling(model: Model, j: int, count: int) -> list[Feature]:
 
 
 def part_names(labels: Sequence[str], width: int) -> list[str]:
-    """The parts of a site by name: labels, pairs of labels, or the one part that there is."""
+    """Return the names of the parts of a site: labels, pairs of labels, or the one part of an arc."""
     if width == len(labels):
         return list(labels)
     if width == len(labels) ** 2:
@@ -62,7 +62,7 @@ def part_names(labels: Sequence[str], width: int) -> list[str]:
 
 
 def spelled(index: FeatureIndex | ArcIndex, j: int, attributes: NDArray[np.int64]) -> list[str]:
-    """What some attributes of template j of the index stand for: its line with the cells put in, without its name."""
+    """Return the text of attributes of template j of the index: its line with the cells, without its name."""
     if isinstance(index, ArcIndex):
         return [line or NOTHING for line in spell_arcs(index, j, attributes)]
     found: dict[int, str] = {}
@@ -81,7 +81,7 @@ def spelled(index: FeatureIndex | ArcIndex, j: int, attributes: NDArray[np.int64
 
 
 def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray[np.int64]:
-    """(row, column) of the largest entries in absolute value that are not 0: of each column, or of all."""
+    """Return (row, column) of the largest entries in absolute value that are not 0: of each column, or of all."""
     if not each:
         flat = _largest(np.abs(block).ravel(), 4 * count)
         return np.stack(np.unravel_index(flat, block.shape), axis=1).astype(np.int64)
@@ -93,7 +93,7 @@ def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-    """Where the `count` largest positive values are; of equal ones those that stand first."""
+    """Return the positions of the `count` largest positive values, the first of equal ones."""
     if len(values) > 4 * count:  # what is smaller than the count-th need not be sorted
         least = np.partition(values, -count)[-count]
         near = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))

@@ -1,10 +1,10 @@
-"""Why a head and not another: the score of a tree taken apart into what each template gives.
+"""Explain heads: the score of a tree as a sum of the contributions of templates.
 
 For each token the chosen tree is compared with the runner-up, the best tree in which that token has another head:
-one more search for each token. What the templates say of the token's own arc, chosen against rival, is listed;
-what the two trees differ in elsewhere is one more number, as for sequences (see explain.py).
+one more search for each token. The contributions to the token's own arc, chosen less rival, are listed; the
+difference of the two trees elsewhere is one more number, as for sequences (`explain.sequences`).
 
-Labels of arcs come after the tree, each alone: theirs are explained as classes are, given the heads.
+Labels of arcs are chosen after the tree, each alone, and are explained as classes are, given the heads.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Column, Corpus
-from mtlstruct.explain.sequences import Explanation, contributions, explain, shares
+from mtlstruct.corpus import Corpus
+from mtlstruct.explain.sequences import Explanation, contributions, explain, one_sentence, shares
 from mtlstruct.model.model import Model
 
 FORBIDDEN = -1e9
@@ -23,22 +23,20 @@ FORBIDDEN = -1e9
 
 
 def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
-    """An Explanation for each sentence, in order: `chosen` and `rivals` are heads, −1 where there is no other."""
+    """Yield an Explanation for each sentence, in order: `chosen` and `rivals` are heads, −1 for no other."""
     for span in corpus.sentences():
-        columns = tuple(Column(column.ids[span], column.strings) for column in corpus.columns)
-        alone = Corpus(columns, np.array([0, span.stop - span.start]), names=corpus.names)
-        yield _explain_sentence(model, alone, span)
+        yield _explain_sentence(model, one_sentence(corpus, span), span)
 
 
 def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) -> Explanation:
-    """Why the arcs to these heads have their labels; a corpus of one sentence."""
+    """Explain the labels of the arcs to these heads; a corpus of one sentence."""
     assert model.relations is not None
     (items,) = explain(model.relations, model.arcs(sentence, heads.astype(np.int32)))
     return items
 
 
 def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
-    """The part of each template of the second stage in the scores of the labels of predicted arcs. float64[m]"""
+    """Return the share of each template of arc labels in the scores of predicted arcs. float64[m]"""
     assert model.relations is not None
     return shares(model.relations, (model.arcs(corpus, model.predict(corpus)) for corpus in corpora))
 

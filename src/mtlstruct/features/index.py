@@ -1,13 +1,13 @@
 """Templates × corpus × sites -> Encoded, and the FeatureIndex that does the same for text to come.
 
-What templates see is numbered in `observing`, for all of them together. Only the last arrow, from a join's value to
+What templates see is numbered in `extraction`, for all of them together. Only the last arrow, from a join's value to
 the attribute of template j, belongs to the template.
 
     column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
 
 A template that stands for several lines (TemplateSet.shared) has a *reading* for each: a value and a map of its own,
 into the same attributes. Elsewhere a reading is a template. Readings that find several values at a site, or
-numbers, are *open* (openings.py): their stream is a list of entries, and they take part in no join.
+numbers, are *open* (multi_valued.py): their stream is a list of entries, and they take part in no join.
 """
 
 from __future__ import annotations

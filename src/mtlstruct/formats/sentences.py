@@ -36,13 +36,13 @@ Grouping = str | Callable[[str], str | None] | None
 
 @dataclass(frozen=True)
 class Sentence:
-    """One of some Sentences."""
+    """An entry of Sentences."""
 
     whole: Sentences
     number: int
 
     def __len__(self) -> int:
-        return int(self.whole.lengths[self.number])
+        return int(self.whole.data.lengths[self.number])
 
 
 class Sentences(Sequence[Sentence]):
@@ -79,43 +79,18 @@ class Sentences(Sequence[Sentence]):
         alone: bool = False,
         task: str = "sequence",
     ) -> None:
-        self.groups: dict[str, str] | None = None
-        self.dicts = False
+        self.data = _gathered(X, columns, group_by, alone, task)
+        self.corpus = self.data.corpus
         self.encoded: tuple[Any, Any] | None = None  # what was encoded last, and its encoding
-        if isinstance(X, str | Path):
-            X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
-        if isinstance(X, Corpus):
-            self.corpus, self.kept = X, np.ones(len(X), np.bool_)
-            return
-        X = ([item] for item in _items(X)) if alone else _sentences(X)
-        if columns is None or columns is False:
-            found = gather.dicts(X, group=grouped(group_by))
-            self.dicts = True
-            self.groups = None if group_by is None else found.groups
-        else:
-            found = gather.rows(X, names=() if columns is True else tuple(columns))
-        self.corpus, self.kept = found.corpus, found.kept
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence. int64[S]"""
-        lengths = np.zeros(len(self.kept), np.int64)
-        lengths[self.kept] = np.diff(self.corpus.ptr)
-        return lengths
 
     @property
     def y(self) -> list[list[Any]] | None:
         """The labels or heads that came with a file."""
         corpus = self.corpus
-        if corpus.outputs is None:
-            return None
-        names = (
-            [corpus.labels[i] for i in corpus.outputs.tolist()] if corpus.labels else corpus.outputs.tolist()
-        )
-        return [names[span] for span in corpus.sentences()]
+        return None if corpus.outputs is None else self.data.spread(_named(corpus.outputs, corpus.labels))
 
     def __len__(self) -> int:
-        return len(self.kept)
+        return len(self.data.kept)
 
     @overload
     def __getitem__(self, index: int) -> Sentence: ...
@@ -134,7 +109,7 @@ class Sentences(Sequence[Sentence]):
 
 
 def grouped(group_by: Grouping) -> Callable[[str], str | None]:
-    """The group of a key."""
+    """Return the function from a key to its group."""
     if group_by is None:
         return lambda key: key
     if isinstance(group_by, str):
@@ -159,10 +134,10 @@ def grouped(group_by: Grouping) -> Callable[[str], str | None]:
 class Data:
     """X as a corpus.
 
-    kept     bool[S]: which of the sentences that came are in it; empty ones are not
+    kept     bool[S]: which of the sentences of X are in the corpus; empty ones are not
     dicts    whether tokens are dicts of features; `groups` of their keys, if there are any
     alone    whether each sentence is an item: outputs are then an array rather than lists
-    whole    the Sentences that X is a part of, and `chosen`, which sentences of its corpus; None if X is just data
+    whole    the Sentences that X is a part of, and `chosen`, which sentences of its corpus; None for other X
     """
 
     corpus: Corpus
@@ -181,7 +156,7 @@ class Data:
         return lengths
 
     def spread(self, cells: Sequence[Any]) -> list[list[Any]]:
-        """Token by token -> sentence by sentence, empty ones included."""
+        """Return values of all tokens sentence by sentence, empty sentences included."""
         lengths = self.lengths
         ends = np.cumsum(lengths).tolist()
         return [list(cells[end - n : end]) for end, n in zip(ends, lengths.tolist(), strict=True)]
@@ -193,8 +168,7 @@ class Data:
         """
         if self.alone:
             return np.asarray(labels)[outputs]
-        numbers = outputs.tolist()
-        return self.spread([labels[i] for i in numbers] if len(labels) else numbers)
+        return self.spread(_named(outputs, labels))
 
     def named_marginals(
         self, node: NDArray[np.float64], labels: Sequence[Any]
@@ -211,12 +185,24 @@ def data_of(
     alone: bool = False,
     task: str = "sequence",
 ) -> Data:
-    """Whatever an estimator is given for X; for the arguments see Sentences."""
+    """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
     part = _part_of(X)
-    if part is not None:
-        return _cut(*part)
-    found = Sentences(X, columns=columns, group_by=group_by, alone=alone, task=task)
-    return Data(found.corpus, found.kept, found.dicts, found.groups)
+    return _gathered(X, columns, group_by, alone, task) if part is None else _cut(*part)
+
+
+def _gathered(
+    X: Any, columns: Sequence[str] | bool | None, group_by: Grouping, alone: bool, task: str
+) -> Data:
+    if isinstance(X, str | Path):
+        X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
+    if isinstance(X, Corpus):
+        return Data(X, np.ones(len(X), np.bool_))
+    X = _sentences(X, alone)
+    if columns is None or columns is False:
+        found = gather.dicts(X, group=grouped(group_by))
+        return Data(found.corpus, found.kept, True, None if group_by is None else found.groups)
+    found = gather.rows(X, names=() if columns is True else tuple(columns))
+    return Data(found.corpus, found.kept)
 
 
 class Layout(Protocol):
@@ -251,12 +237,9 @@ def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
         X = _read_for(model, X, alone)
     if isinstance(X, Corpus):
         return Data(X, np.ones(len(X), np.bool_), alone=alone)
-    if alone:
-        X = ([item] for item in _items(X))
-    elif model.characters:
-        X = (segmented.rows(line) if isinstance(line, str) else line for line in _sentences(X))
-    else:
-        X = _sentences(X)
+    X = _sentences(X, alone)
+    if model.characters:
+        X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
     if model.takes_dicts:
         group = (lambda key: key) if model.groups is None else model.groups.get
         gathered = gather.dicts(X, group=group, names=model.names)
@@ -269,7 +252,7 @@ def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
 
 
 def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
-    """The corpus with the columns of these names, in this order; one that it lacks has no cells."""
+    """Return the corpus with the columns of these names, in this order; a missing one has no cells."""
     if corpus.names == tuple(names):
         return corpus
     known = dict(zip(corpus.names, corpus.columns, strict=True))
@@ -278,7 +261,7 @@ def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
 
 
 def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
-    """The whole that X is a part of, and which sentences of it."""
+    """Return the Sentences that X is a part of, and which of them; None for other X."""
     if isinstance(X, Sentences):
         return X, np.arange(len(X))
     first = X[0] if isinstance(X, list | tuple) and X else None
@@ -290,17 +273,17 @@ def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
 
 
 def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
-    """Some of the sentences; those without a token are in no corpus."""
-    kept = whole.kept[numbers]
-    chosen = (np.cumsum(whole.kept) - 1)[numbers[kept]]
-    corpus = whole.corpus if len(chosen) == len(whole.corpus) else whole.corpus.take(chosen)
-    if np.any(np.diff(chosen) <= 0):
-        corpus = whole.corpus.take(chosen)
-    return Data(corpus, kept, whole.dicts, whole.groups, whole=whole, chosen=chosen)
+    """Return some of the sentences; those without a token are in no corpus."""
+    data = whole.data
+    kept = data.kept[numbers]
+    chosen = (np.cumsum(data.kept) - 1)[numbers[kept]]
+    same = np.array_equal(chosen, np.arange(len(data.corpus)))
+    corpus = data.corpus if same else data.corpus.take(chosen)
+    return replace(data, corpus=corpus, kept=kept, whole=whole, chosen=chosen)
 
 
 def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
-    """A file for a model, with outputs or without."""
+    """Read a file for a model, with outputs or without."""
     if model.trees:
         return conll.read(path)
     if model.characters and not model.takes_dicts:
@@ -313,14 +296,21 @@ def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
     return column_files.read(path, alone=alone)
 
 
-def _sentences(X: Any) -> Iterable[Any]:
+def _named(outputs: NDArray[np.int32], labels: Sequence[Any]) -> list[Any]:
+    return [labels[i] for i in outputs.tolist()] if len(labels) else outputs.tolist()
+
+
+def _sentences(X: Any, alone: bool) -> Iterable[Any]:
+    """Return X as sentences; an item that stands alone is a sentence of one token."""
+    if alone:
+        return ([item] for item in _items(X))
     if not isinstance(X, Iterable):
         raise FormatError("X", None, f"expected a list of sentences, got {X!r}")
     return X
 
 
 def _items(X: Any) -> Iterable[Any]:
-    """Items; a row of a matrix is a vector of one group."""
+    """Return the items of X; a row of a matrix is a vector of one group."""
     if hasattr(X, "toarray"):
         X = X.toarray()
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":

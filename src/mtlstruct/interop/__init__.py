@@ -1,1 +1,5 @@
-"""Models of other programs: ours written in their formats, theirs read into ours. One file a format."""
+"""Models of CRF++ and Wapiti, read and written; one module per format.
+
+May import: `explain`, `model` and the layers below.
+Start reading at `crfpp` and `from_weights`.
+"""

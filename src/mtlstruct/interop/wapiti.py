@@ -1,4 +1,4 @@
-"""Wapiti's models: ours as Wapiti would hold them, and Wapiti's read into ours. wapiti_files.py has its two formats.
+"""Wapiti's models: ours as Wapiti would hold them, and Wapiti's read into ours. wapiti_io.py has its two formats.
 
 To Wapiti an *observation* is the text of a pattern with its cells put in, in small letter u, b or * first. It has a
 weight for each label (u), for each pair of labels (b), or both (*). Beyond the edge of a sentence it reads _x-1 to

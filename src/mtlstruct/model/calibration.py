@@ -9,14 +9,16 @@ Refused: held-out data without a sentence whose labels the model knows.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.lattice import TINY, Floats, Lattice, Outputs
+from mtlstruct.model.model import Model
 from mtlstruct.structures.base import IMPOSSIBLE
 
 BINS = 15
@@ -124,6 +126,15 @@ def fit_temperature(lattice: Lattice, gold: Outputs) -> float:
     bounds = (math.log(COLDEST), math.log(HOTTEST))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     return math.exp(found.x)
+
+
+def with_temperature(model: Model, corpus: Corpus) -> Model:
+    """Return a model with the temperature of labelled data, or as it is if it has one or has no probabilities."""
+    lattice = model.lattice(corpus)
+    if model.calibrated or not lattice.probable:
+        return model
+    temperature = fit_temperature(lattice, model.gold(corpus))
+    return replace(model, facts=model.facts | {"temperature": temperature})
 
 
 def _known(lattice: Lattice, gold: Outputs) -> NDArray[np.bool_]:

@@ -3,7 +3,8 @@
 With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,
 its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its conjugate, and the μ that
 belongs to given norms. A new one is a class here and a row in REGULARIZERS; the master that solves it is a row in
-`masters.MASTERS`. Norms are not checked: they are non-negative by construction. docs/math.md derives each.
+`solvers.cutting_plane.MASTERS`. Norms are not checked: they are non-negative by construction.
+docs/math.md derives each.
 """
 
 from __future__ import annotations

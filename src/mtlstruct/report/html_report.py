@@ -15,12 +15,12 @@ import numpy as np
 from mtlstruct import __version__
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.error_analysis import Assessment
-from mtlstruct.explain.top_features import telling
+from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report import web
 from mtlstruct.report.tables import dropped
-from mtlstruct.report.trace import Trace, read
 from mtlstruct.tasks import task_of
+from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -43,7 +43,7 @@ def report_of(
     model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
 ) -> web.Page:
     """Return the report of a model with its log and scores on data: see `Model.report`."""
-    trace = None if log is None else read(log)
+    trace = None if log is None else RunLog.read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
     assessment = None if data is None else task_of(model.task).assess(model, data, source)
@@ -55,7 +55,7 @@ def make_report(
     *,
     name: str = "model",
     size: int | None = None,
-    trace: Trace | None = None,
+    trace: RunLog | None = None,
     assessment: Assessment | None = None,
 ) -> web.Page:
     """Return the report of a model. `name` and `size` (in bytes) are those of its file."""
@@ -130,7 +130,7 @@ def _cells(model: Model, j: int) -> str:
     return {0: "one cell", 1: "one cell", 2: "two cells"}.get(count, "three or more")
 
 
-def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any]:
+def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, Any]:
     stages = [model] if model.relations is None else [model, model.relations]
     indexes = [stage.index for stage in stages]
     words = [index.words if isinstance(index, ArcIndex) else index for index in indexes]
@@ -149,7 +149,7 @@ def _sizes(model: Model, size: int | None, trace: Trace | None) -> dict[str, Any
     }
 
 
-def _run(trace: Trace) -> dict[str, Any]:
+def _run(trace: RunLog) -> dict[str, Any]:
     command = trace.run.get("command") or []
     return {
         "command": shlex.join(command) if len(command) > 1 else None,
@@ -197,7 +197,7 @@ def _features(model: Model) -> list[dict[str, Any]]:
     return [
         {
             "index": weight.index,
-            "list": [[f.text, f.part, f.weight] for f in telling(model, weight.index, count)],
+            "list": [[f.text, f.part, f.weight] for f in top_features(model, weight.index, count)],
         }
         for weight in heaviest
     ]

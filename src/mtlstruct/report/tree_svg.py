@@ -1,7 +1,7 @@
 """A dependency tree as a drawing: inline SVG, words in a row, arcs from head to modifier above them.
 
 Where the right tree is known, arcs that are wrong have another colour, and the right ones that were missed stand
-below the words. Colours are variables of the page (pages.py). Texts are escaped; how wide letters are is guessed,
+below the words. Colours are variables of the page (web/assets). Texts are escaped; how wide letters are is guessed,
 as no font is at hand.
 """
 

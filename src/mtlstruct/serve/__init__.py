@@ -1,5 +1,6 @@
 """A model behind a page and a JSON API, for one's own machine or, with a token, for a network.
 
-`requests` reads requests, `responses` makes answers, `app` has the routes and the access rules, `server` the
-process. May import: `report` and the layers below. Starlette and uvicorn (the extra `serve`) are imported here only.
+Starlette and uvicorn (the extra `serve`) are imported here only.
+May import: `report` and the layers below.
+Start reading at `app` (routes and access rules), `requests` and `responses`.
 """

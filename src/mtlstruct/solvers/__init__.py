@@ -1,4 +1,8 @@
-"""The table of learners."""
+"""Solvers of the training problem, a package per family, and the table of them.
+
+May import: `objective` and the layers below.
+Start reading at `base` (the interface), then `coordinate_ascent.solver`, the default.
+"""
 
 from collections.abc import Callable
 

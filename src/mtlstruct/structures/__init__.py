@@ -1,4 +1,8 @@
-"""The table of structures: how outputs of a task hang together."""
+"""Decoding, n-best, marginals and constraints on part scores, and the table of structures.
+
+May import: `errors`, `_numba` and `_system`; no weights, no text, no solver state.
+Start reading at `base.Structure` and `sequence`.
+"""
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.structures.base import Parts, Sites, Structure

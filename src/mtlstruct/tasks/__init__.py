@@ -1,6 +1,6 @@
 """Tasks: how each one reads, streams, formats and scores its data.
 
-May import: `training`, `evaluation`, `formats` and the layers below.
+May import: `evaluation`, `model` and the layers below; not `training`, so that `predict` stays light.
 Start reading at `base.Task`; `task_of` finds the object of a task by its name.
 """
 

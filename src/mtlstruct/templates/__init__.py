@@ -1,4 +1,8 @@
-"""Templates as data: the language they are written in, its dialects, and sets of them made by rule."""
+"""The template language, its dialects, functions of cells, generated sets, presets and lint.
+
+May import: `errors`, `_system` and `corpus`.
+Start reading at `terms.Template` and `template_set.TemplateSet`.
+"""
 
 from mtlstruct.templates.dialects import DIALECTS
 from mtlstruct.templates.functions import FUNCTIONS

@@ -1,7 +1,7 @@
 """Labels of arcs: the second stage of parsing, a classifier of the arcs of gold trees.
 
-It is learned as any classes are, by the same methods, so its templates weigh themselves too. What it sees of an arc
-is data, like all templates: the set `dependency-labels`, or the user's own. Refused: data without relations.
+It is trained as any classifier is, by the same methods, with weights of templates. Its templates are the preset
+`dependency-labels` or the user's own. Data with one relation only raise IncompatibleError.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.model.model import Model
 from mtlstruct.solvers import Watch as Callback
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -27,9 +26,9 @@ def train_labels(
     callback: Callback | None = None,
     **hooks: Any,
 ) -> Training:
-    """Learns to tell the relations of tokens to their gold heads, by templates of arcs.
+    """Train a classifier of the relations of tokens to their gold heads, by templates of arcs.
 
-    The options are those of the trees: method, p, c, solver, gap and the like; c is what one wrong label costs.
+    The options are those of the trees; c is the cost of one wrong label.
     """
     assert corpus.outputs is not None
     templates = check_labels(corpus, relations, templates)
@@ -41,7 +40,7 @@ def train_labels(
 
 
 def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> TemplateSet:
-    """The templates with columns by number, if they can look at the arcs of a corpus and there is what to learn."""
+    """Return the templates with columns by number; raise an error if they do not fit the corpus."""
     if len(relations.strings) < 2:
         raise IncompatibleError(
             f"the training data has one relation only ({relations.strings[0]!r}): there are no labels to learn"
@@ -51,13 +50,8 @@ def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> T
     return ArcItems(templates).arcs
 
 
-def with_labels(trees: Model, labels: Model) -> Model:
-    """The model of trees with its second stage."""
-    return replace(trees, relations=labels)
-
-
 def _of_items(options: Options) -> Options:
-    """The same options for classes. Cells are in their normal form already."""
+    """Return the options for the classifier. Cells are in their normal form already."""
     return replace(
         options,
         task="multiclass",

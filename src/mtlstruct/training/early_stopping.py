@@ -1,7 +1,7 @@
-"""Early stopping: after each pass the model so far is scored on data it was not trained on, and the best one is kept.
+"""Early stopping: score the model on held-out data after each pass, and keep the best one.
 
-What is kept is certified like any other result: its objective is computed for its weights, and the lower bound of the
-last pass is one for all weights.
+The best model is certified like any other: its objective is that of its weights, and the lower bound of the last
+pass holds for all weights.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from mtlstruct.solvers import Fit, Record
 from mtlstruct.solvers.base import relative
 
 Judge = Callable[[Fit], float]
-"""How good the weights of a fit are; more is better."""
+"""The score of the weights of a fit; larger is better."""
 
 
 @dataclass
 class EarlyStop:
-    """Asks for the end after `patience` passes without a better score (None: never), and keeps the best weights.
+    """Keep the best weights; ask for the end after `patience` passes without a better score (None: never).
 
     C    c·n, for the epsilon of what is kept
     """
@@ -35,7 +35,7 @@ class EarlyStop:
     since: int = 0
 
     def see(self, record: Record) -> bool:
-        """Scores a pass; True if it is time to stop."""
+        """Score a pass; return whether to stop."""
         if record.now is None:
             raise IncompatibleError("this learner does not show its weights: there is nothing to validate")
         now = record.now()
@@ -48,7 +48,7 @@ class EarlyStop:
         return self.patience is not None and self.since >= self.patience
 
     def result(self, last: Fit) -> Fit:
-        """The last fit if none was better; else the best, with the certificate that belongs to it."""
+        """Return the best fit with its certificate."""
         if self.kept is None or self.judge(last) >= self.best:
             return last
         distance = self.kept.objective - last.dual

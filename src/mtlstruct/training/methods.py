@@ -1,4 +1,4 @@
-"""The table of methods: a method of the paper is a row (learner, regularizer, loss), and what c means to each.
+"""The table of methods: a row has a regularizer, a loss, and the solvers that can minimise their sum.
 
 c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i ξ_i.
 """
@@ -15,12 +15,17 @@ from mtlstruct.solvers import LEARNERS, Coordinate, CuttingPlane, Learner, Mira,
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """A method: what it minimises, and the solvers that can, the first by default.
+class MethodSpec:
+    """What a method minimises, and the solvers that can, the first by default.
 
-    p        where -p has a meaning, its default
-    epochs   of an online method, how many passes it makes unless told otherwise
-    eta      where it stops by CRF++'s rule unless told otherwise, the share of it
+    Attributes
+    ----------
+    p : float or None
+        The default of -p; None for methods without p.
+    epochs : int or None
+        The default number of passes of an online method; None for others.
+    eta : float or None
+        The default threshold of CRF++'s stopping rule; None for methods that stop by the gap.
     """
 
     regularizer: Callable[..., Regularizer]
@@ -37,54 +42,54 @@ class Recipe:
 
 
 def _p_block(p: float) -> Regularizer:
-    """p = 1 is the limit that mtl is: a row of a table over p may begin there."""
+    """Return the p-block norm, whose limit p = 1 is the regularizer of mtl."""
     return BlockL1Squared() if p == 1 else PBlock(p)
 
 
 BOTH = ("coordinate", "cutting-plane")
 
-RECIPES: dict[str, Recipe] = {
-    "mtl": Recipe(BlockL1Squared, Hamming, BOTH),
-    "svm": Recipe(L2, Hamming, BOTH),
-    "pmtl": Recipe(_p_block, Hamming, BOTH, p=4 / 3),
-    "mixed": Recipe(Mixed, Hamming, BOTH, p=2.0),
-    "group-lasso": Recipe(GroupLasso, Hamming, BOTH),
-    "mira": Recipe(L2, Hamming, ("mira",), epochs=10),
-    "crf-l2": Recipe(L2, Free, ("lbfgs",)),
-    "crf-l1": Recipe(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
-    "irw-crf": Recipe(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
-    "online-mkl": Recipe(BlockL1Squared, Hamming, ("proximal",), epochs=20),
+METHODS: dict[str, MethodSpec] = {
+    "mtl": MethodSpec(BlockL1Squared, Hamming, BOTH),
+    "svm": MethodSpec(L2, Hamming, BOTH),
+    "pmtl": MethodSpec(_p_block, Hamming, BOTH, p=4 / 3),
+    "mixed": MethodSpec(Mixed, Hamming, BOTH, p=2.0),
+    "group-lasso": MethodSpec(GroupLasso, Hamming, BOTH),
+    "mira": MethodSpec(L2, Hamming, ("mira",), epochs=10),
+    "crf-l2": MethodSpec(L2, Free, ("lbfgs",)),
+    "crf-l1": MethodSpec(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
+    "irw-crf": MethodSpec(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
+    "online-mkl": MethodSpec(BlockL1Squared, Hamming, ("proximal",), epochs=20),
 }
 
 ONLINE = ("mira",)
-"""Solvers that make a number of epochs and prove nothing."""
+"""Solvers that make a fixed number of epochs and give no certificate."""
 
 
-def recipe(method: str) -> Recipe:
-    """The row of a method."""
-    if method not in RECIPES:
-        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(RECIPES)}")
-    return RECIPES[method]
+def method_spec(method: str) -> MethodSpec:
+    """Return the row of a method."""
+    if method not in METHODS:
+        raise IncompatibleError(f"unknown method {method!r}: expected one of {', '.join(METHODS)}")
+    return METHODS[method]
 
 
 def exponent(method: str, p: float | None) -> float | None:
-    """The p in force: the one given, or the method's own; refuses one that the method would not use."""
-    default = recipe(method).p
+    """Return p as given or the default; raise an error for a method without p."""
+    default = method_spec(method).p
     if p is not None and default is None:
-        having = ", ".join(name for name, row in RECIPES.items() if row.p is not None)
+        having = ", ".join(name for name, row in METHODS.items() if row.p is not None)
         raise IncompatibleError(f"method {method!r} has no p: expected p with one of {having}")
     return default if p is None else p
 
 
 def regularizer(method: str, p: float | None = None) -> Regularizer:
-    """The regularizer of a method."""
+    """Return the regularizer of a method."""
     p = exponent(method, p)
-    return recipe(method).regularizer() if p is None else recipe(method).regularizer(p)
+    return method_spec(method).regularizer() if p is None else method_spec(method).regularizer(p)
 
 
 def solver_of(method: str, solver: str | None) -> str:
-    """The solver in force: the one given, or the method's first; refuses one that cannot minimise its objective."""
-    known = recipe(method).solvers
+    """Return the solver as given or the first; raise an error for one that cannot minimise the objective."""
+    known = method_spec(method).solvers
     if solver is not None and solver not in known:
         raise IncompatibleError(
             f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
@@ -101,7 +106,7 @@ def learner(
     line_search: bool = False,
     dense: bool = False,
 ) -> Learner:
-    """The learner of a method."""
+    """Return the solver object of a method."""
     name = solver_of(method, solver)
     if name == "coordinate":
         return Coordinate(stop, seed)

@@ -79,15 +79,15 @@ def _labels(options: Options) -> bool:
 
 
 def _seen_labels(options: Options) -> bool:
-    from mtlstruct.training.methods import recipe
+    from mtlstruct.training.methods import method_spec
 
-    return _labels(options) and recipe(options.method).epochs is None
+    return _labels(options) and method_spec(options.method).epochs is None
 
 
 def _likelihood(options: Options) -> bool:
-    from mtlstruct.training.methods import recipe
+    from mtlstruct.training.methods import method_spec
 
-    return recipe(options.method).likelihood
+    return method_spec(options.method).likelihood
 
 
 def _cutting_plane(options: Options) -> bool:
@@ -229,9 +229,9 @@ class Options:
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
-        from mtlstruct.training.methods import recipe
+        from mtlstruct.training.methods import method_spec
 
-        if recipe(self.method).epochs is not None:
+        if method_spec(self.method).epochs is not None:
             raise IncompatibleError(
                 f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
@@ -261,9 +261,9 @@ class Options:
     def stop(self) -> Stop:
         """Return the stopping rule: by the gap if nothing is given, or the method's own."""
         from mtlstruct.solvers.base import Stop
-        from mtlstruct.training.methods import recipe
+        from mtlstruct.training.methods import method_spec
 
-        row = recipe(self.method)
+        row = method_spec(self.method)
         unsaid = self.gap is None and self.epsilon is None
         eta = row.eta if self.eta is None and unsaid else self.eta
         passes = self.max_iter or row.epochs or MAX_PASSES
@@ -283,7 +283,7 @@ def flag(name: str) -> str:
 
 def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
-    from mtlstruct.training.methods import RECIPES
+    from mtlstruct.training.methods import METHODS
 
     known, allowed = declaration(row), TYPES[row.name]
     kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
@@ -291,7 +291,7 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
         return
     if value is None and type(None) in get_args(allowed):
         return
-    words = tuple(RECIPES) if row.name == "method" else _words(allowed)
+    words = tuple(METHODS) if row.name == "method" else _words(allowed)
     if words:
         if not isinstance(value, str) or value not in words:
             raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")

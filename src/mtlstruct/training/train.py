@@ -1,4 +1,4 @@
-"""Corpus + templates + recipe -> Model."""
+"""Train: corpus, templates and options to a model."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, left_out, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of
 from mtlstruct.training.early_stopping import EarlyStop
-from mtlstruct.training.methods import learner, recipe, regularizer, solver_of
+from mtlstruct.training.methods import learner, method_spec, regularizer, solver_of
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
 
@@ -271,7 +271,7 @@ def learner_of(structure: Structure, options: Options) -> Learner:
 
 def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArray[np.float32]:
     """What a wrong choice costs: the loss of the method, weighted if so asked. float32[choices, choices]"""
-    loss = recipe(options.method).loss
+    loss = method_spec(options.method).loss
     if options.loss_weights and loss is not Hamming:
         raise IncompatibleError(
             f"loss weights are for methods with the Hamming loss, {options.method} has another"

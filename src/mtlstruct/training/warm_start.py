@@ -1,8 +1,8 @@
-"""A model as the start of another training: its weights, found again by template line and feature value.
+"""Warm start: the weights of a model, found again in new data by template line and feature value.
 
-The new index numbers values anew, so those of the model are translated along its chain of joins: strings by their
-text, pairs by what their two sides became, attributes by the map of the template with the same line. No Python object
-is made for a feature. What the new data do not have is left behind, and what the model did not have begins at zero.
+The new index numbers values anew. Those of the model are translated along its chain of joins: strings by their text,
+pairs by the translations of their two sides. No Python object is made per feature. Features that the new data do not
+have are dropped; features that the model does not have start at zero.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.model.model import Index, Model
@@ -25,28 +24,28 @@ Int32 = NDArray[np.int32]
 
 
 def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ...]) -> Start:
-    """The model's weights in the layout of the oracle, whose features are those of `index`."""
+    """Return the weights of a model in the layout of an oracle, whose features are those of `index`."""
     if not (isinstance(index, FeatureIndex) and isinstance(model.index, FeatureIndex)):
         raise IncompatibleError("trees cannot begin from a model yet")
     if model.structure.name != oracle.structure.name:
         raise IncompatibleError(
             f"the model to begin from is for {model.structure.name}, the data are for {oracle.structure.name}"
         )
-    number = dict(zip(_names(index.templates), range(len(index.templates)), strict=True))
-    names = _names(model.index.templates)
-    translated = _translated(model.index, index)
-    parts = _same_parts(model, labels, oracle)
+    number = {key: j for j, key in enumerate(_keys(index.templates))}
+    parts, translations = _common_parts(model, labels), _translations(model.index, index)
     weights, mu, carried = oracle.zeros(), np.zeros(oracle.templates), 0
-    for place, block in enumerate(blocks(model)):
-        j = number.get(names[place])
-        if j is None:
+    for place, key in enumerate(_keys(model.index.templates)):
+        if key not in number:
             continue
+        j = number[key]
+        old, new = _common_attributes(model.index, place, index, j, translations)
         kind = oracle.encoded.kinds.index(index.kinds[j])
-        old, new = _same_attributes(model.index, place, index, j, translated)
-        design, attributes = oracle.encoded.designs[kind], _first(oracle, kind, j) + new
-        target = np.zeros((len(new), oracle.structure.widths()[kind]), weights[kind].dtype)
-        target[:, parts[kind][1]] = block[old][:, parts[kind][0]]
-        design.put_rows(weights[kind], attributes, target)
+        design, width = oracle.encoded.designs[kind], oracle.structure.widths()[kind]
+        ours, theirs = parts[width]
+        rows = np.zeros((len(new), width), weights[kind].dtype)
+        rows[:, theirs] = model.block(place)[old][:, ours]
+        first = design.block_ptr[np.flatnonzero(design.templates == j)[0]]
+        design.put_rows(weights[kind], first + new, rows)
         mu[j] = model.mu[model.live[place]]
         carried += len(new)
     if carried == 0:
@@ -56,8 +55,8 @@ def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ..
     return Start(weights, mu)
 
 
-def _names(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
-    """The lines of each template, and which of several equal ones it is."""
+def _keys(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
+    """Return for each template its lines, and its number among those with the same lines."""
     seen: Counter[tuple[str, ...]] = Counter()
     out = []
     for template in templates:
@@ -67,66 +66,48 @@ def _names(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
     return out
 
 
-def _translated(old: FeatureIndex, new: FeatureIndex) -> list[Int32]:
-    """For each node of the old plan and each of its values, the value in the new index, or ABSENT."""
+def _translations(old: FeatureIndex, new: FeatureIndex) -> list[Int32]:
+    """Return for each node of the old plan the numbers of its values in the new index, ABSENT for none."""
     there = {new.plan.signature(node): node for node in range(new.plan.nodes)}
     out: list[Int32] = []
     for node in range(old.plan.nodes):
-        target = there.get(old.plan.signature(node), ABSENT)
-        out.append(_translate(old, node, new, target, out))
+        target, join = there.get(old.plan.signature(node)), node - len(old.plan.streams)
+        size = len(old.vocabularies[node] if join < 0 else old.tables[join])
+        if target is None:
+            found = np.full(size, ABSENT, np.int32)
+        elif join < 0:
+            found = new.vocabularies[target].lookup([old.vocabularies[node][i] for i in range(size)])
+        else:
+            table, sides = old.tables[join], old.plan.joins[join]
+            left, right = out[sides.left][table.left()], out[sides.stream][table.right()]
+            found = new.tables[target - len(new.plan.streams)].lookup(left, right)
+        out.append(found)
     return out
 
 
-def _translate(old: FeatureIndex, node: int, new: FeatureIndex, target: int, known: list[Int32]) -> Int32:
-    streams = len(old.plan.streams)
-    if node < streams:
-        strings = old.vocabularies[node]
-        if target == ABSENT:
-            return np.full(len(strings), ABSENT, np.int32)
-        return new.vocabularies[target].lookup([strings[i] for i in range(len(strings))])
-    join, table = old.plan.joins[node - streams], old.tables[node - streams]
-    if target == ABSENT:
-        return np.full(len(table), ABSENT, np.int32)
-    left, right = known[join.left][table.left()], known[join.stream][table.right()]
-    return new.tables[target - len(new.plan.streams)].lookup(left, right)
-
-
-def _same_attributes(
-    old: FeatureIndex, place: int, new: FeatureIndex, j: int, translated: list[Int32]
+def _common_attributes(
+    old: FeatureIndex, place: int, new: FeatureIndex, j: int, translations: list[Int32]
 ) -> tuple[Int32, Int32]:
-    """Attributes of the old template, and the attributes of the new one that stand for the same."""
+    """Return attributes of a template of the old index, and those of the new one for the same values."""
+    before, after = [], []
+    for r, s in zip(old.plan.readings(place), new.plan.readings(j), strict=True):
+        attributes, node = old.maps[r][:-1], old.plan.uses[r].node
+        values = np.flatnonzero(attributes != ABSENT)
+        became = np.zeros(len(values), np.int32) if node == ABSENT else translations[node][values]
+        found = new.maps[s][became]  # ABSENT = -1 is the last entry, which stands for unknown values
+        before.append(attributes[values[found != ABSENT]])
+        after.append(found[found != ABSENT])
+    return np.concatenate(before), np.concatenate(after)
+
+
+def _common_parts(model: Model, labels: tuple[str, ...]) -> dict[int, tuple[Int32, Int32]]:
+    """Return by the number of parts the parts of the model and those of the data for the same labels."""
+    common = [label for label in model.labels if label in labels]
+    ours, theirs = (
+        np.array([some.index(label) for label in common], np.int32) for some in (model.labels, labels)
+    )
     pairs = [
-        _same_readings(old, r, new, s, translated)
-        for r, s in zip(old.plan.readings(place), new.plan.readings(j), strict=True)
+        (some[:, None] * size + some).ravel()
+        for some, size in ((ours, len(model.labels)), (theirs, len(labels)))
     ]
-    before, after = (np.concatenate(some) for some in zip(*pairs, strict=True))
-    return before, after
-
-
-def _same_readings(
-    old: FeatureIndex, r: int, new: FeatureIndex, s: int, translated: list[Int32]
-) -> tuple[Int32, Int32]:
-    map_, node = old.maps[r][:-1], old.plan.uses[r].node
-    values = np.flatnonzero(map_ != ABSENT)
-    became = np.zeros(len(values), np.int32) if node == ABSENT else translated[node][values]
-    found = new.maps[s][became]  # ABSENT = -1 points at the last entry, which stands for the unknown
-    kept = found != ABSENT
-    return map_[values[kept]], found[kept]
-
-
-def _same_parts(model: Model, labels: tuple[str, ...], oracle: Oracle) -> list[tuple[Int32, Int32]]:
-    """For each kind the parts of the model, and the parts of the oracle that stand for the same labels."""
-    both = [(old, labels.index(label)) for old, label in enumerate(model.labels) if label in labels]
-    old, new = (np.array([pair[k] for pair in both], np.int32) for k in (0, 1))
-    every = {1: (np.zeros(1, np.int32), np.zeros(1, np.int32)), len(labels): (old, new)}
-    every[len(labels) ** 2] = (_pairs(old, len(model.labels)), _pairs(new, len(labels)))
-    return [every[width] for width in oracle.structure.widths()]
-
-
-def _pairs(some: Int32, size: int) -> Int32:
-    return (some[:, None] * np.int32(size) + some).ravel()
-
-
-def _first(oracle: Oracle, kind: int, j: int) -> int:
-    design = oracle.encoded.designs[kind]
-    return int(design.block_ptr[int(np.flatnonzero(design.templates == j)[0])])
+    return {len(labels): (ours, theirs), len(labels) ** 2: (pairs[0], pairs[1])}

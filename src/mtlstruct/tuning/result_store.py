@@ -1,48 +1,35 @@
-"""A grid of runs: each cell is run once and kept as one JSON file, so that a grid can be gone on with after a kill.
+"""Results of trainings in one JSON-lines file, so that an interrupted grid is resumed.
 
-A cell is named by its *facts*, a JSON object of everything that its result depends on: checksums of the data, the
-templates, the options. The file is called after the hash of the facts and holds them beside the result, so a
-folder of cells explains itself, and a changed input is another cell. What is done for a cell is none of this module's
-business; `tuning` trains and scores.
+A line holds the result of one training, its *facts* (a JSON object of everything that the result depends on:
+checksums of the data, the templates, the options) and their digest as the key. Changed inputs have another key.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from filelock import FileLock, Timeout
-
-from mtlstruct._system.atomic_write import cannot_write, replacing
+from mtlstruct._system.atomic_write import cannot_write
 from mtlstruct._system.digest import digest
-from mtlstruct._system.process_pool import Outcome, in_processes
 from mtlstruct.errors import MtlError
 
-FORMAT = "mtlstruct cell"
-VERSION = 1
+FILE = "results.jsonl"
 
 Options = TypeVar("Options")
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One run of a grid. `facts` is a JSON object: all that its result depends on, and nothing else."""
-
-    facts: Mapping[str, Any]
-
-    @property
-    def key(self) -> str:
-        """The name of its file: a hash of the facts."""
-        return digest(self.facts)[:20]
+Facts = Mapping[str, Any]
+Result = Mapping[str, Any]
 
 
 def combinations(base: Options, axes: Mapping[str, Sequence[Any]]) -> list[Options]:
-    """`base` (a dataclass) with every combination of the values of the named fields; the last axis runs fastest."""
+    """Return the dataclass `base` with every combination of the values of the named fields.
+
+    The last axis varies fastest.
+    """
     known = {field.name for field in fields(base)}  # type: ignore[arg-type]
     for name in axes:
         if name not in known:
@@ -51,80 +38,65 @@ def combinations(base: Options, axes: Mapping[str, Sequence[Any]]) -> list[Optio
     return [replace(base, **dict(zip(axes, row, strict=True))) for row in rows]  # type: ignore[type-var]
 
 
+def key_of(facts: Facts) -> str:
+    """Return the key of a result: a digest of its facts."""
+    return digest(facts)[:20]
+
+
 class Store:
-    """A folder of cells. A file is whole or not there; one that is not a cell of ours counts as not there."""
+    """The results in a folder, read once. Lines that are not complete are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.path = folder / FILE
+        self._lines = {line["key"]: line for line in _read(self.path)}
 
-    def path(self, cell: Cell) -> Path:
-        """Where a cell is kept."""
-        return self.folder / f"{cell.key}.json"
+    def load(self, key: str) -> Result | None:
+        """Return the result of a key, or None."""
+        line = self._lines.get(key)
+        return None if line is None else line["result"]
 
-    def load(self, cell: Cell) -> dict[str, Any] | None:
-        """The result of a cell that has been run."""
-        kept = _read(self.path(cell))
-        return None if kept is None or kept[0] != json.loads(json.dumps(cell.facts)) else kept[1]
-
-    def save(self, cell: Cell, result: Mapping[str, Any]) -> None:
-        """Keeps a result."""
-        content = {"format": FORMAT, "version": VERSION, "facts": cell.facts, "result": result}
-        with replacing(self.path(cell)) as out:
-            out.write(json.dumps(content, ensure_ascii=False, allow_nan=False, indent=1).encode() + b"\n")
-
-    def __iter__(self) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-        """Facts and result of every cell in the folder, in the order of their names."""
-        found = (_read(path) for path in sorted(self.folder.glob("*.json")))
-        return (kept for kept in found if kept is not None)
-
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Makes the folder if need be, and keeps other runs out of it for the time of the block."""
-        lock = FileLock(self.folder / ".lock", timeout=0)
+    def save(self, facts: Facts, result: Result) -> None:
+        """Append a result to the file and wait until it is on disk."""
+        line = {"key": key_of(facts), "facts": facts, "result": result}
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            held = lock.acquire()
-        except Timeout:
-            raise MtlError(f"{self.folder}: another run is at work in this folder") from None
+            with open(self.path, "a+b") as file:
+                if file.tell():  # a run that was killed may have left a part of a line
+                    file.seek(-1, os.SEEK_END)
+                    text = text if file.read(1) == b"\n" else b"\n" + text
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
-            raise cannot_write(self.folder, error) from None
-        with held:  # released by the end of the process, too, however it comes
-            yield
+            raise cannot_write(self.path, error) from None
+        self._lines[line["key"]] = json.loads(text)
+
+    def __iter__(self) -> Iterator[tuple[Facts, Result]]:
+        """Yield facts and result of every training, in the order of the file."""
+        return ((line["facts"], line["result"]) for line in self._lines.values())
 
 
-class HasCell(Protocol):
-    """What is run for a cell: whatever the work needs to know, and the cell."""
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the complete lines of a file; a file that does not exist has none.
 
-    @property
-    def cell(self) -> Cell:
-        """Under which the result is kept."""
-        ...
-
-
-Run = TypeVar("Run", bound=HasCell)
-
-
-def run(
-    runs: Sequence[Run],
-    store: Store,
-    prepare: Callable[[], Callable[[Any], dict[str, Any]]],
-    count: int,
-    started: Callable[[Run], None] = lambda run: None,
-    go_on: Callable[[], bool] = lambda: True,
-) -> Generator[Outcome[Run], None, None]:
-    """Does runs in `count` processes (see `processes.in_processes`) and keeps each result as soon as it is there."""
-    for outcome in in_processes(prepare, runs, count, started, go_on):
-        if outcome.failure is None:
-            store.save(outcome.item.cell, outcome.result)
-        yield outcome
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    Raise an error for a file that holds something else: results would be appended to it.
+    """
     try:
-        content = json.loads(path.read_bytes())
-        if (content["format"], content["version"]) != (FORMAT, VERSION):
-            return None
-        facts, result = content["facts"], content["result"]
-    except (OSError, ValueError, KeyError, TypeError):
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise MtlError(f"{path}: cannot be read: {error.strerror or error}") from None
+    found = [line for line in map(_line, lines) if line is not None]
+    if not found and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
+        raise MtlError(f"{path}: expected a new file or results of earlier trainings, got something else")
+    yield from found
+
+
+def _line(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
         return None
-    return (facts, result) if isinstance(facts, dict) and isinstance(result, dict) else None
+    return line if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys() else None

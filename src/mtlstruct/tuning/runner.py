@@ -10,47 +10,47 @@ import math
 import shutil
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Protocol
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system import memory, threads
-from mtlstruct._system.process_pool import Outcome
-from mtlstruct._system.shared_arrays import Shared, share
+from mtlstruct._system import memory
+from mtlstruct._system.atomic_write import cannot_write
+from mtlstruct._system.folder_lock import locked
+from mtlstruct._system.threads import set_threads
+from mtlstruct._system.worker_processes import unordered_results
 from mtlstruct.corpus import Corpus
+from mtlstruct.errors import MtlError
 from mtlstruct.features.encoded import subset
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.training.build_model import build_model
 from mtlstruct.training.train import EncodedDataset, encode, learn, learner_of, oracle_of
-from mtlstruct.tuning import result_store as grid
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.study import Study, Trial
 
 PROCESS = 250_000_000
 """Bytes that a worker takes before it does anything: the interpreter, numba, the kernels."""
 
-
-class Scores(Protocol):
-    """What a scorer returns."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """The figures by name."""
-        ...
+SHARED = ".mtlstruct-shared-"
+"""The first letters of the folder that holds the encoded data for the time of a run."""
 
 
 class Scorer(Protocol):
     """A task, which is pickled for worker processes."""
 
     @property
-    def score(self) -> Callable[[Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Scores]:
-        """Score predictions by gold, labels and known words."""
+    def score(self) -> Callable[[Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Any]:
+        """Score predictions by gold, labels and known words; the figures are in `as_dict()`."""
         ...
 
     @property
@@ -60,15 +60,24 @@ class Scorer(Protocol):
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """The result of a trial, or the reason why there is none; `trace` is the traceback of an unexpected error."""
+
+    trial: Trial
+    result: dict[str, Any]
+    failure: str | None = None
+    trace: str = ""
+
+
+@dataclass(frozen=True)
 class Runner:
-    """The encoded data of a study, in this process and shared with others."""
+    """The encoded data of a study, mapped from a file that worker processes map too."""
 
     study: Study
     material: EncodedDataset
-    shared: Shared
 
     def fitting(self, jobs: int) -> int:
-        """How many trials at a time fit into memory, at most `jobs`; refuses if not even one does."""
+        """Return how many trials fit into memory at a time, at most `jobs`; raise an error if none does."""
         free, needed = memory.available(), self.memory
         memory.ensure(needed, "a trial")
         return max(1, min(jobs, free // needed))
@@ -96,32 +105,54 @@ class Runner:
         *,
         jobs: int,
         threads: int,
-        started: Callable[[Trial], None] = lambda trial: None,
         go_on: Callable[[], bool] = lambda: True,
-    ) -> Generator[Outcome[Trial], None, None]:
-        """Runs trials in `jobs` processes and keeps each result as soon as it is there."""
-        return grid.run(
-            trials, store, partial(open_worker, self.shared, scorer, threads), jobs, started, go_on
-        )
+    ) -> Generator[Outcome, None, None]:
+        """Run trials in `jobs` processes (one job: in this process) and store each result at once.
+
+        A trial that raises an error is an outcome with a reason. A worker process that is killed ends
+        the run with an error. `go_on` is asked before a trial begins.
+        """
+        waiting = takewhile(lambda trial: go_on(), trials)
+        arguments = (self.study, self.material, scorer, threads)
+        tasks = (joblib.delayed(_attempt)(trial, *arguments) for trial in waiting)
+        by_key = {trial.key: trial for trial in trials}
+        with unordered_results(tasks, jobs) as outcomes:
+            for key, result, failure, trace in outcomes:
+                if failure is None:
+                    store.save(by_key[key].facts, result)
+                yield Outcome(by_key[key], result, failure, trace)
 
 
 @contextmanager
 def runner(study: Study, folder: Path) -> Iterator[Runner]:
-    """Encodes the data and shares them by files in a folder that nobody else is at work in."""
-    for left in folder.glob(".mtlstruct-shared-*"):  # by a run that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".mtlstruct-shared-", dir=folder) as place:
-        material = encode(study.corpus, study.templates, study.settings[0])
-        shared = share((study, material), Path(place))
-        del material  # from here on this process, too, uses the mapped one
-        yield Runner(study, shared.open()[1], shared)
+    """Lock a folder for this run, encode the data into a file inside it, and map that file."""
+    with locked(folder):
+        for left in folder.glob(f"{SHARED}*"):  # by a run that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=SHARED, dir=folder, ignore_cleanup_errors=True) as place:
+            material = encode(study.corpus, study.templates, study.settings[0])
+            file = Path(place) / "data"
+            try:
+                joblib.dump((study, material), file)
+            except OSError as error:
+                raise cannot_write(file, error) from None
+            del material  # so that the data are in memory once
+            yield Runner(*joblib.load(file, mmap_mode="c"))
 
 
-def open_worker(shared: Shared, scorer: Scorer, count: int) -> Callable[[Trial], dict[str, Any]]:
-    """What a worker process does with a trial."""
-    threads.set_threads(count)
-    study, material = shared.open()
-    return partial(run_trial, study, material, scorer)
+def _attempt(
+    trial: Trial, study: Study, material: EncodedDataset, scorer: Scorer, threads: int
+) -> tuple[str, dict[str, Any], str | None, str]:
+    """Run a trial; return its key, its result, and why and where it failed."""
+    set_threads(threads)
+    try:
+        return trial.key, run_trial(study, material, scorer, trial), None, ""
+    except MtlError as error:
+        return trial.key, {}, str(error), ""
+    except MemoryError:
+        return trial.key, {}, "there is not enough memory for it", ""
+    except Exception as error:
+        return trial.key, {}, f"{type(error).__name__}: {error}", traceback.format_exc()
 
 
 def run_trial(study: Study, material: EncodedDataset, scorer: Scorer, trial: Trial) -> dict[str, Any]:
@@ -144,7 +175,8 @@ def run_trial(study: Study, material: EncodedDataset, scorer: Scorer, trial: Tri
     known = scorer.known_words(corpus, study.words)
 
     def scores(text: Corpus) -> dict[str, Any]:
-        return scorer.score(text, model.predict(text), model.labels, known).as_dict()
+        found: dict[str, Any] = scorer.score(text, model.predict(text), model.labels, known).as_dict()
+        return found
 
     return {
         "scores": scores(gold),

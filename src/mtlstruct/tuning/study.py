@@ -1,8 +1,8 @@
 """What a grid of trainings is about: settings, splits of the data, and what came of each.
 
 A *setting* is a combination of options; a *split* says what is trained on and what is scored. A *trial* is one
-setting on one split, and a cell of a `grid`. A setting is scored by the mean over its trials: one for validation
-data or a held-out share, K for K folds. `tuning` runs them.
+setting on one split. A setting is scored by the mean over its trials: one for validation data or a held-out share,
+K for K folds. `runner` runs them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.methods import exponent, recipe
+from mtlstruct.training.methods import exponent, method_spec
 from mtlstruct.training.options import Options
-from mtlstruct.tuning.result_store import Cell, Store
+from mtlstruct.tuning.result_store import Store, key_of
 
 ENCODING = (
     *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
@@ -87,7 +87,7 @@ def settled(settings: Sequence[Options]) -> list[Options]:
 
 
 def _settle(options: Options) -> Options:
-    if recipe(options.method).p is None:
+    if method_spec(options.method).p is None:
         return replace(options, p=None)
     p = exponent(options.method, options.p)
     if options.method == "pmtl" and p == 1:
@@ -97,11 +97,16 @@ def _settle(options: Options) -> Options:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One setting on one split."""
+    """One setting on one split. `facts` is a JSON object of all that its result depends on."""
 
     options: Options
     split: Split
-    cell: Cell
+    facts: Mapping[str, Any]
+
+    @cached_property
+    def key(self) -> str:
+        """The key of its result in a store."""
+        return key_of(self.facts)
 
 
 @dataclass(frozen=True)
@@ -134,12 +139,11 @@ class Study:
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
         """Every setting on every split; those that take long come first, so that no process is left with one."""
-        found = [Trial(o, split, self.cell(o, split)) for o in self.settings for split in self.splits]
+        found = [Trial(o, split, self._facts(o, split)) for o in self.settings for split in self.splits]
         return tuple(sorted(found, key=lambda trial: -trial.options.c))
 
-    def cell(self, options: Options, split: Split) -> Cell:
-        """The cell of a trial."""
-        return Cell({**self._common, "options": _said(options), "split": dict(split.facts)})
+    def _facts(self, options: Options, split: Split) -> dict[str, Any]:
+        return {**self._common, "options": _said(options), "split": dict(split.facts)}
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -155,9 +159,9 @@ class Study:
 
 
 def _said(options: Options) -> dict[str, Any]:
-    """What a grid is about, and every other option that is not as it is by default.
+    """Return the options that a grid varies, and every other option that is not as it is by default.
 
-    An option that a later version brings leaves the cells of an earlier one as good as they were.
+    An option that a later version adds does not change the keys of earlier results.
     """
     usual = asdict(Options())
     given = asdict(options).items()
@@ -186,13 +190,12 @@ class Finding:
 
 
 def findings(study: Study, store: Store) -> list[Finding]:
-    """What is known of each setting that any trial has been run of, in the order of the settings."""
+    """Return what is known of each setting that has a result, in the order of the settings."""
     known: dict[Options, list[Mapping[str, Any]]] = {options: [] for options in study.settings}
-    for options in study.settings:
-        for split in study.splits:
-            result = store.load(study.cell(options, split))
-            if result is not None:
-                known[options].append(result)
+    for trial in study.trials:
+        result = store.load(trial.key)
+        if result is not None:
+            known[trial.options].append(result)
     splits = len(study.splits)
     return [Finding(options, tuple(r), len(r) == splits) for options, r in known.items() if r]
 

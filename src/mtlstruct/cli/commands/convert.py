@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from mtlstruct.cli.common import EncodingOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.formats.segmented import TAGS
+from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.interop import wapiti_io as wapiti_files
+from mtlstruct.model.model import Model
+from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Tags, Task
-
-if TYPE_CHECKING:
-    from mtlstruct.model.model import Model
-
 
 Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump"]
 
@@ -43,7 +44,6 @@ def export(
     `crf_learn -C OUT BINARY` makes a model for `crf_test` of crfpp-text; `wapiti label -m OUT` reads wapiti-text.
     What the other program cannot hold is refused.
     """
-    from mtlstruct.model.model import Model
 
     check_outputs([(out, WRITTEN[form])], inputs=[model], force=force)
     write = _write_crfpp if form == "crfpp-text" else _write_wapiti
@@ -51,8 +51,6 @@ def export(
 
 
 def _write_crfpp(model: Model, out: Path, form: Format, rename: bool) -> str:
-    from mtlstruct.interop import crfpp
-
     text = crfpp.write(model, out, rename=rename)
     return (
         f"{len(text.labels)} labels, {len(text.templates)} templates, "
@@ -61,9 +59,6 @@ def _write_crfpp(model: Model, out: Path, form: Format, rename: bool) -> str:
 
 
 def _write_wapiti(model: Model, out: Path, form: Format, rename: bool) -> str:
-    from mtlstruct.interop import wapiti
-    from mtlstruct.interop import wapiti_io as wapiti_files
-
     found = wapiti.observations(model, rename=rename)
     _warn(wapiti.differences(model.index.templates))
     if form == "wapiti-dump":
@@ -95,7 +90,7 @@ def import_(
         raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
     check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
     if form == "crfpp-text":
-        model = _read_crfpp(source, task, tags, encoding)
+        model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
     if model.characters:
@@ -108,17 +103,7 @@ def import_(
     )
 
 
-def _read_crfpp(source: Path, task: str, tags: str, encoding: str) -> Model:
-    from mtlstruct.interop import crfpp
-
-    return crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
-
-
 def _read_wapiti(source: Path, patterns: Path | None, task: str, tags: str, encoding: str) -> Model:
-    from mtlstruct.interop import wapiti
-    from mtlstruct.interop import wapiti_io as wapiti_files
-    from mtlstruct.templates import TemplateSet
-
     if patterns is not None:
         found = wapiti_files.read_dump(source, encoding)
         templates = TemplateSet.read(patterns, dialect="wapiti")
@@ -137,8 +122,6 @@ def _warn(sentences: list[str]) -> None:
 
 
 def _check_tags(labels: tuple[str, ...], tags: str, path: Path) -> None:
-    from mtlstruct.formats.segmented import TAGS
-
     foreign = sorted(set(labels) - set(TAGS[tags]))
     if foreign:
         raise IncompatibleError(

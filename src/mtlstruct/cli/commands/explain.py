@@ -100,8 +100,8 @@ def _numbered(
     model: Model, corpora: Iterator[Corpus], only: int | None
 ) -> Iterator[tuple[int, Corpus, Explanation]]:
     """Sentences with their numbers in the whole input."""
-    from mtlstruct.explain.records import one_sentence
     from mtlstruct.explain.sequences import explain as explained
+    from mtlstruct.explain.sequences import one_sentence
 
     before = 0
     for corpus in corpora:

@@ -40,6 +40,9 @@ class PredictCommand(TyperCommand):
         return super().parse_args(ctx, [*given, *args[end:]])
 
 
+COMMAND_CLASS = PredictCommand
+
+
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
     data: Annotated[

@@ -7,15 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import (
+    LOG_SUFFIX,
+    EncodingOption,
+    ThreadsOption,
+    log_beside,
+    use_threads,
+    warn_uncalibrated,
+)
 from mtlstruct.cli.errors import complain
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
-from mtlstruct.cli.training_run import LOG_SUFFIX, log_beside
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model
-    from mtlstruct.report.trace import Trace
 
 
 def report(
@@ -60,15 +66,13 @@ def report(
     print(f"wrote {out}")
 
 
-def _trace(model: Model, path: Path, log: Path | None) -> Trace | None:
+def _trace(model: Model, path: Path, log: Path | None) -> RunLog | None:
     """The log of the training; one that was not asked for may be missing, or another's."""
-    from mtlstruct.report.trace import read
-
     if log is None and not log_beside(path).is_file():
         complain(f"note: there is no {log_beside(path)}: the page will say nothing of the training")
         return None
     place = log or log_beside(path)
-    trace = read(place)
+    trace = RunLog.read(place)
     if trace.is_of(model):
         return trace
     problem = f"{place} is the log of another training than that of {path}"

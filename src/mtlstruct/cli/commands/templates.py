@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="templates",
     help="Make, check, convert and select template files.",
+    add_completion=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli.common import (
+    LOG_SUFFIX,
     EncodingOption,
     JsonOption,
     MemoryOption,
     QuietOption,
     ThreadsOption,
+    log_beside,
     print_json,
     use_memory,
     use_threads,
@@ -20,7 +22,6 @@ from mtlstruct.cli.common import (
 from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.training_run import LOG_SUFFIX, TrainingRun, log_beside
 from mtlstruct.training.options import Options
 
 
@@ -79,6 +80,8 @@ def train(
     summary to stdout. The same data, options and seed give the same model file, on any number of threads, and
     with --checkpoint and --resume however often it was interrupted.
     """
+    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
+
     run = TrainingRun(
         options,
         templates,

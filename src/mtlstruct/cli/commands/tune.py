@@ -8,11 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, print_json
+from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, log_beside, print_json
 from mtlstruct.cli.errors import NO, complain
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
-from mtlstruct.cli.training_run import TrainingRun, log_beside
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
 
@@ -75,9 +74,10 @@ def tune(
     """Try options on data that training has not seen, and say which are best.
 
     Every combination of -c, -p and --method is trained and scored, in parallel, on data encoded once. Each
-    result is a JSON file in DIR: the same command goes on where an earlier one was interrupted. Exit code 1 if
-    a training failed; the others are not lost.
+    result is a line of DIR/results.jsonl: the same command goes on where an earlier one was interrupted. Exit
+    code 1 if a training failed; the others are not lost.
     """
+    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
     from mtlstruct.cli.tuning_run import Trials
     from mtlstruct.tasks import task_of
     from mtlstruct.tuning.result_store import combinations

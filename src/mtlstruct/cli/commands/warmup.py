@@ -67,7 +67,7 @@ def _known(option: str, given: Sequence[str] | None, words: Sequence[str]) -> Se
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
     """Return command lines that use the kernels of a task, with their small files."""
     from mtlstruct.tasks import task_of
-    from mtlstruct.training.methods import RECIPES
+    from mtlstruct.training.methods import METHODS
 
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
@@ -75,7 +75,7 @@ def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[s
     trees = not task_of(task).divisible
     for method in methods:
         model = place / f"{task}-{method}.mtl"
-        for solver in reversed(RECIPES[method].solvers):  # the model of the default solver is used below
+        for solver in reversed(METHODS[method].solvers):  # the model of the default solver is used below
             kinds = [["--projective"], ["--labels"]] if trees else [[]]
             options = ["--task", task, "--method", method, "--solver", solver, "--quiet", "--no-log"]
             few = ["--max-iter", PASSES.get(solver, "3")]

@@ -1,4 +1,8 @@
-"""Features of arcs: what templates of kind A see, its index, and its encoding. One layer with `encoding`."""
+"""Features of arcs, for dependency trees: plan, index and encoding of templates of kind A.
+
+May import: what `features` may.
+Start reading at `plan`, `index.ArcIndex` and `build`.
+"""
 
 from mtlstruct.features.arcs.build import encode_trees
 from mtlstruct.features.arcs.index import ArcIndex, Merged

@@ -2,6 +2,9 @@
 
 Scripts draw everything from the data by DOM calls, never by markup made of text, so nothing of a user's data can
 become markup. A policy in the page allows exactly these styles and scripts, and no connection to anywhere.
+
+May import: what `report` may.
+Start reading at `Page`.
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlstruct._system.atomic_write import replacing
+from mtlstruct._system.digest import finite
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,8 @@ def embedded(data: Any) -> str:
 
     Numbers that are not finite become null. Nothing is rounded: the page rounds what it prints.
     """
-    text = json.dumps(_finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _hash(content: str) -> str:

@@ -12,7 +12,7 @@ Osokin et al.: Minding the gaps for block Frank–Wolfe optimization of structur
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ class CachedDual(Kept):
     room            weights that are zero between steps
     Spans are (start, stop, sentence, search): whole sentences, with or without decoding.
     """
+
+    shares_singletons: ClassVar[bool] = False
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem

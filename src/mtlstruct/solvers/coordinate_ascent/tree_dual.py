@@ -1,4 +1,4 @@
-"""The dual of a tree, kept as a few trees with mass on them; tree_visit.py has the kernels.
+"""The dual of a tree, kept as a few trees with mass on them; tree_kernels.py has the kernels.
 
 The dual variables of a sentence are a distribution over its trees. Trees have no trellis to make it a flow on, but
 few of them ever carry mass, so those are kept: gold to begin with, then what the search found to be violated. A

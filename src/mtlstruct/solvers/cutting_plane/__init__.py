@@ -1,4 +1,9 @@
-"""Masters solve the cutting-plane subproblem over the cuts collected so far; one row a regularizer."""
+"""Cutting planes, the paper's Algorithm 1, and the table of masters, a row per regularizer.
+
+A master solves the problem over the cuts collected so far.
+May import: `objective` and the layers below.
+Start reading at `solver.CuttingPlane`, `bundle.Bundle` and `qcqp`.
+"""
 
 from __future__ import annotations
 

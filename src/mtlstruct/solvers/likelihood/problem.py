@@ -1,7 +1,7 @@
-"""What the learners of conditional random fields share: a small problem, its coordinates, and the certificate.
+"""What the solvers of conditional random fields share: a small problem, its coordinates, and the certificate.
 
 ξ_i is −log p(y_i). L-BFGS (lbfgs.py) and OWL-QN (owlqn.py) minimise Ω + c·Σξ_i by quasi-Newton steps on the columns
-of A that differ (merging.py), a fraction of all: merged attribute f stands for its members.
+of A that differ (features.duplicate_columns), a fraction of all: merged attribute f stands for its members.
 
 Coordinates. h_f is the variable in which Ω is ½‖h‖² or ‖h‖₁; the weight that scores is share_f·h_f. Curvature grows
 with how often an attribute fires, so steps are taken in x = h/stretch, where it is about the same for all.

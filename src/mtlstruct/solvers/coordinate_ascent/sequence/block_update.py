@@ -1,11 +1,11 @@
 """Block updates of the coordinate solver on spans of a sequence: gather scores, pairwise steps, scatter to V.
 
 A block update gathers the part scores of the span's tokens, takes pairwise Frank–Wolfe steps on the edge marginals
-(sequence_steps.py), and adds the change of the token marginals to V; N_j = ‖v_j‖² is kept exact. Templates whose
+(pairwise_step.py), and adds the change of the token marginals to V; N_j = ‖v_j‖² is kept exact. Templates whose
 weight has all but vanished are not gathered, but V and N include them, so they can come back.
 
-Where attributes have features with some labels only (support.py), V is a list of features. What a corpus has nothing
-of (`values`, `support`, `mark`) is None: numba drops the code for an argument that is None.
+Where attributes have features with some labels only (linear.label_support), V is a list of features.
+Arguments that a corpus does not need (`values`, `support`, `mark`) are None: numba drops their code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The dual of a sequence, kept as a flow over edges; sequence_visit.py has the visit that improves it.
+"""The dual variables of sequences, kept as edge marginals; block_update.py improves them.
 
 The dual variables of a sentence are a distribution over its labelings. Only its edge marginals matter, the mass of
 labelings with label z at t-1 and y at t. They form a unit flow through the trellis, gold to begin with, and
-sequence_flow.py keeps them.
+edge_marginals.py keeps them.
 
 Where a span does not begin or end with its sentence, the label outside is held: paths run between the labels
 that carry most mass there. So a sentence of any length is visited in spans of bounded size, and a span of tokens

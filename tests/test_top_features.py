@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from naive import random_corpus
 from test_arcs import LINES, NAMES, corpora, naive_features
 
-from mtlstruct.explain.top_features import NOTHING, part_names, spelled, telling
+from mtlstruct.explain.top_features import NOTHING, part_names, spelled, top_features
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.pruning import compact
 from mtlstruct.interop.attribute_cells import cells_of
@@ -41,7 +41,7 @@ def test_the_strongest_are_the_largest_weights_of_each_label(model, j):
         for a, line in enumerate(lines)
         for p, part in enumerate(parts)
     }
-    found = telling(model, j, 3)
+    found = top_features(model, j, 3)
     assert all(every[f.text, f.part] == f.weight != 0 for f in found)
     sizes = [abs(f.weight) for f in found]
     assert sizes == sorted(sizes, reverse=True)
@@ -55,7 +55,7 @@ def test_a_dropped_template_has_nothing_to_tell():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
     sparse = train(data, TEMPLATES, Options(c=0.05), lambda record: False).model
     gone = next(j for j in range(len(TEMPLATES)) if j not in sparse.live)
-    assert telling(sparse, gone, 5) == []
+    assert top_features(sparse, gone, 5) == []
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,27 @@
+"""A lock on a folder, so that two runs do not write their results into it at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from mtlstruct._system.atomic_write import cannot_write
+from mtlstruct.errors import MtlError
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create the folder if it does not exist, and raise an error if another run has locked it."""
+    lock = FileLock(folder / ".lock", timeout=0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        held = lock.acquire()
+    except Timeout:
+        raise MtlError(f"{folder}: another run is at work in this folder") from None
+    except OSError as error:
+        raise cannot_write(folder, error) from None
+    with held:  # released by the end of the process, too, however it comes
+        yield
