@@ -15,8 +15,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
 from mtlstruct.templates.functions import bound
-from mtlstruct.templates.template_set import expand
-from mtlstruct.templates.terms import MAX_ROW
+from mtlstruct.templates.terms import MAX_ROW, expand
 
 
 def column(cells):

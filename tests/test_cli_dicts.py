@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mtlstruct import SequenceLabeler, StructuredClassifier, cli
-from mtlstruct.errors import FormatError
+from mtlstruct import SequenceLabeler, StructuredClassifier, load
+from mtlstruct.errors import FormatError, ModelFileError
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.samples import recipes as demo
 
@@ -27,9 +27,7 @@ X = [[features(line.tokens, t) for t in range(len(line.tokens))] for line in LIN
 
 
 def as_json(sentence):
-    return [
-        {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in token.items()} for token in sentence
-    ]
+    return json.loads(json.dumps(sentence, default=np.ndarray.tolist))
 
 
 @pytest.fixture(scope="module")
@@ -38,66 +36,49 @@ def place(tmp_path_factory):
     tagger = SequenceLabeler(c=0.5, group_by=lambda key: key[0]).fit(X, Y)
     tagger.save(folder / "m.mtl")
     pairs = [{"tokens": as_json(x), "labels": y} for x, y in zip(X, Y, strict=True)]
-    (folder / "gold.jsonl").write_text(
-        "\n".join(json.dumps(pair, ensure_ascii=False) for pair in pairs) + "\n"
-    )
+    lines = [json.dumps(pair, ensure_ascii=False) for pair in pairs]
+    (folder / "gold.jsonl").write_text("\n".join(lines) + "\n")
     (folder / "plain.jsonl").write_text("\n\n".join(json.dumps(as_json(x)) for x in X) + "\n")
     return folder, tagger
 
 
-@pytest.fixture
-def run(capsys, monkeypatch):
-    def call(*arguments, stdin=b""):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capsys.readouterr()
-        code = cli.run([str(argument) for argument in arguments])
-        return code, *capsys.readouterr()
+def succeeds(got):
+    assert got.code == 0, got.err
+    return got
 
-    return call
+
+def fails(got, problem):
+    assert got.code == 2
+    assert problem in got.err
 
 
 @pytest.mark.parametrize("name", ["plain.jsonl", "gold.jsonl"])
 def test_predict_reads_json_lines(place, run, name):
     folder, tagger = place
-    code, out, err = run("predict", folder / "m.mtl", folder / name)
-    assert code == 0, err
+    out = succeeds(run("predict", folder / "m.mtl", folder / name)).out
     blocks = [block.split("\n") for block in out.strip().split("\n\n")]
     assert [[line.rpartition("\t")[2] for line in block] for block in blocks] == tagger.predict(X)
     assert json.loads(blocks[0][0].rpartition("\t")[0]) == as_json(X[0])[0]
 
 
-def test_scores_and_n_best(place, run):
-    folder, _ = place
-    code, out, _ = run("predict", folder / "m.mtl", folder / "plain.jsonl", "--nbest", 2)
-    assert code == 0
-    assert out.startswith("# 0 ")
-
-
-def test_evaluate_weights_explain(place, run):
+def test_n_best_evaluate_weights_explain_and_calibrate(place, run):
     folder, tagger = place
-    code, out, err = run("evaluate", folder / "m.mtl", folder / "gold.jsonl", "--json")
-    assert code == 0, err
-    assert json.loads(out)["f1"] == pytest.approx(100 * tagger.score(X, Y))
-    code, out, err = run("weights", folder / "m.mtl", "--json")
-    assert {row["text"] for row in json.loads(out)} == {
-        *(f'U{n:03}:%x[0,"{name}"]' for n, name in enumerate(tagger.model_.names)),
-        "B",
-    }
-    code, out, err = run("weights", folder / "m.mtl", "--data", folder / "plain.jsonl", "--json")
-    assert code == 0, err
-    code, out, err = run("explain", folder / "m.mtl", folder / "plain.jsonl", "--sentence", 2)
-    assert code == 0, err
-    assert out.startswith("sentence 2\n")
-    code, out, err = run("calibrate", folder / "m.mtl", folder / "gold.jsonl", "-o", folder / "c.mtl")
-    assert code == 0, err
+    model, gold, plain = (folder / name for name in ("m.mtl", "gold.jsonl", "plain.jsonl"))
+    assert succeeds(run("predict", model, plain, "--nbest", 2)).out.startswith("# 0 ")
+    found = succeeds(run("evaluate", model, gold, "--json")).json
+    assert found["f1"] == pytest.approx(100 * tagger.score(X, Y))
+    lines = {f'U{n:03}:%x[0,"{name}"]' for n, name in enumerate(tagger.model_.names)}
+    assert {row["text"] for row in succeeds(run("weights", model, "--json")).json} == lines | {"B"}
+    succeeds(run("weights", model, "--data", plain, "--json"))
+    assert succeeds(run("explain", model, plain, "--sentence", 2)).out.startswith("sentence 2\n")
+    succeeds(run("calibrate", model, gold, "-o", folder / "c.mtl"))
 
 
 @pytest.mark.parametrize("form", ["crfpp-text", "wapiti-text"])
 def test_others_have_no_feature_dicts(place, run, form):
     folder, _ = place
-    code, _, err = run("export", folder / "m.mtl", folder / "out", "--format", form)
-    assert code == 2
-    assert "the model was trained on feature dicts" in err
+    got = run("export", folder / "m.mtl", folder / "out", "--format", form)
+    fails(got, "the model was trained on feature dicts")
 
 
 @pytest.mark.parametrize(
@@ -110,36 +91,27 @@ def test_others_have_no_feature_dicts(place, run, form):
     ],
 )
 def test_bad_lines_are_told(place, run, line, problem):
-    folder, _ = place
-    code, _, err = run("predict", folder / "m.mtl", "-", stdin=line)
-    assert code == 2
-    assert problem in err
+    fails(run("predict", place[0] / "m.mtl", "-", stdin=line), problem)
 
 
 def test_a_page_cannot_make_dicts_but_a_report_needs_none(place, run, tmp_path):
     folder, _ = place
-    code, _, err = run("serve", folder / "m.mtl")
-    assert code == 2
-    assert "learned from feature dicts" in err
-    code, _, err = run("report", folder / "m.mtl", tmp_path / "r.html", "--data", folder / "gold.jsonl")
-    assert code == 0, err
+    fails(run("serve", folder / "m.mtl"), "learned from feature dicts")
+    succeeds(run("report", folder / "m.mtl", tmp_path / "r.html", "--data", folder / "gold.jsonl"))
     assert "w" in (tmp_path / "r.html").read_text()
 
 
 def test_gold_must_have_labels(place, run, tmp_path):
-    folder, _ = place
-    code, _, err = run("evaluate", folder / "m.mtl", folder / "plain.jsonl")
-    assert code == 2
-    assert 'line 1: expected {"tokens": [...], "labels": [...]}' in err
-    (tmp_path / "empty.jsonl").write_text("\n\n")
-    with pytest.raises(FormatError, match="no sentences"):
-        dicts.read(tmp_path / "empty.jsonl")
-    (tmp_path / "odd.jsonl").write_text('{"tokens": [{}], "labels": [3]}')
-    with pytest.raises(FormatError, match="expected labels that are strings"):
-        dicts.read(tmp_path / "odd.jsonl")
-    code, _, err = run("predict", folder / "m.mtl", folder / "plain.jsonl", "--partial")
-    assert code == 2
-    assert "--partial is for columns and text" in err
+    model, plain = place[0] / "m.mtl", place[0] / "plain.jsonl"
+    fails(run("evaluate", model, plain), 'line 1: expected {"tokens": [...], "labels": [...]}')
+    fails(run("predict", model, plain, "--partial"), "--partial is for columns and text")
+    for text, problem in (
+        ("\n\n", "no sentences"),
+        ('{"tokens": [{}], "labels": [3]}', "expected labels that are strings"),
+    ):
+        (tmp_path / "odd.jsonl").write_text(text)
+        with pytest.raises(FormatError, match=problem):
+            dicts.read(tmp_path / "odd.jsonl")
 
 
 def test_items_are_one_a_line(run, tmp_path: Path):
@@ -148,24 +120,15 @@ def test_items_are_one_a_line(run, tmp_path: Path):
     model = StructuredClassifier(c=0.1).fit(items, classes)
     model.save(tmp_path / "c.mtl")
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
-    code, out, err = run("predict", tmp_path / "c.mtl", tmp_path / "items.jsonl")
-    assert code == 0, err
+    out = succeeds(run("predict", tmp_path / "c.mtl", tmp_path / "items.jsonl")).out
     assert [line.rpartition("\t")[2] for line in out.strip().split("\n")] == model.predict(items).tolist()
 
 
-def test_a_file_of_other_groups_is_refused(place, tmp_path):
-    from zipfile import ZipFile
-
-    from mtlstruct import load
-    from mtlstruct.errors import ModelFileError
-
+def test_a_file_of_other_groups_is_rejected(place, tmp_path):
     folder, tagger = place
-    assert load(folder / "m.mtl").groups == {"w": "w", "len": "l", "v": "v", "is": "i", "prev:w": "p"}
-    with ZipFile(folder / "m.mtl") as old:
-        header = json.loads(old.read("model.json"))
-    assert header["facts"]["dicts"] is True
-    from dataclasses import replace
-
+    loaded = load(folder / "m.mtl")
+    assert loaded.groups == {"w": "w", "len": "l", "v": "v", "is": "i", "prev:w": "p"}
+    assert loaded.facts["dicts"] is True
     model = replace(tagger.model_, facts=tagger.model_.facts | {"groups": {"w": 3}})
     model.save(tmp_path / "odd.mtl")
     with pytest.raises(ModelFileError, match="groups of keys must be strings"):

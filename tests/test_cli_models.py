@@ -38,23 +38,23 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, content in contents.items():
         (folder / name).write_text(content, encoding="utf-8")
-    names = [str(folder / name) for name in ("a.tpl", "train.txt", "m.mtl", "c.tpl", "w.txt", "s.mtl")]
-    assert cli.run(["train", *names[:3], "-q"]) == 0
-    assert cli.run(["train", *names[:2], str(folder / "svm.mtl"), "-q", "--method", "svm"]) == 0
-    assert cli.run(["train", *names[3:], "-q", "--task", "segmentation"]) == 0
+    for templates, data, model, *options in (
+        ("a.tpl", "train.txt", "m.mtl"),
+        ("a.tpl", "train.txt", "svm.mtl", "--method", "svm"),
+        ("c.tpl", "w.txt", "s.mtl", "--task", "segmentation"),
+    ):
+        files = [str(folder / name) for name in (templates, data, model)]
+        assert cli.run(["train", *files, "-q", *options]) == 0
     return folder
 
 
-@pytest.fixture
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of that folder, which is the current one."""
-    folder = tmp_path / "here"
-    shutil.copytree(made, folder)
-    monkeypatch.chdir(folder)
-    return folder
+@pytest.fixture(autouse=True)
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a copy of that folder."""
+    monkeypatch.chdir(shutil.copytree(made, tmp_path / "here"))
 
 
-def refused(got: Ran, *words: str) -> None:
+def rejected(got: Ran, *words: str) -> None:
     """Code 2, nothing on stdout, one sentence that has these words."""
     assert (got.code, got.out) == (2, "")
     assert got.err.startswith("mtlstruct: ")
@@ -63,13 +63,18 @@ def refused(got: Ran, *words: str) -> None:
         assert word in got.err
 
 
+def succeeds(got: Ran) -> str:
+    """Code 0; give stdout."""
+    assert got.code == 0
+    return got.out
+
+
 # explain ----------------------------------------------------------------------------------------------------
 
 
-def test_explain_sums_to_the_margin(run: Run, place: Path) -> None:
-    got = run("explain", "m.mtl", "train.txt", "--json", "--top", 2)
-    assert got.code == 0
-    records = [json.loads(line) for line in got.out.splitlines()]
+def test_explain_sums_to_the_margin(run: Run) -> None:
+    out = succeeds(run("explain", "m.mtl", "train.txt", "--json", "--top", 2))
+    records = [json.loads(line) for line in out.splitlines()]
     assert [record["sentence"] for record in records] == [1, 2, 3, 4]
     labels = [token["label"] for record in records for token in record["tokens"]]
     assert labels == [line.split()[-1] for line in TRAIN.splitlines() if line]
@@ -82,56 +87,47 @@ def test_explain_sums_to_the_margin(run: Run, place: Path) -> None:
             assert token["runner_up"] != token["label"]
 
 
-def test_explain_one_sentence_as_text(run: Run, place: Path) -> None:
-    got = run("explain", "m.mtl", "train.txt", "--sentence", 3)
-    assert got.code == 0
-    assert got.out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
-    every = run("explain", "m.mtl", "train.txt")
-    assert got.out in every.out
+def test_explain_one_sentence_as_text(run: Run) -> None:
+    out = succeeds(run("explain", "m.mtl", "train.txt", "--sentence", 3))
+    assert out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
+    assert out in run("explain", "m.mtl", "train.txt").out
     one, whole = (run("explain", "m.mtl", "train.txt", "--json", *more) for more in (["--sentence", "3"], []))
-    assert json.loads(one.out) == json.loads(whole.out.splitlines()[2])
+    assert one.json == json.loads(whole.out.splitlines()[2])
+    assert "  1 今   B, not " in succeeds(run("explain", "s.mtl", "w.txt", "--sentence", 1))
 
 
-def test_explain_takes_characters_too(run: Run, place: Path) -> None:
-    got = run("explain", "s.mtl", "w.txt", "--sentence", 1)
-    assert got.code == 0
-    assert "  1 今   B, not " in got.out
-
-
-def test_explain_refuses_in_a_sentence(run: Run, place: Path) -> None:
-    refused(run("explain", "m.mtl", "train.txt", "--sentence", 9), "--sentence 9", "fewer sentences")
-    refused(run("explain", "no.mtl", "train.txt"), "no such model file")
-    refused(run("explain", "m.mtl", "no.txt"), "cannot be read")
+def test_explain_rejects_in_a_sentence(run: Run) -> None:
+    rejected(run("explain", "m.mtl", "train.txt", "--sentence", 9), "--sentence 9", "fewer sentences")
+    rejected(run("explain", "no.mtl", "train.txt"), "no such model file")
+    rejected(run("explain", "m.mtl", "no.txt"), "cannot be read")
 
 
 # templates select -------------------------------------------------------------------------------------------
 
 
 def ranked(run: Run, model: str = "m.mtl") -> list[str]:
-    return [w["text"] for w in json.loads(run("weights", model, "--json").out) if w["features"]]
+    return [w["text"] for w in run("weights", model, "--json").json if w["features"]]
 
 
-def test_select_writes_the_heaviest_lines_in_their_order(run: Run, place: Path) -> None:
+def test_select_writes_the_heaviest_lines_in_their_order(run: Run) -> None:
     heavy = ranked(run)[:2]
     got = run("templates", "select", "m.mtl", "--top", 2)
-    assert got.code == 0
     assert got.out.splitlines() == [line for line in TEMPLATES.splitlines() if line in heavy]
     assert re.fullmatch(r"mtlstruct: kept 2 of 6 templates, \d+ of \d+ features\n", got.err)
 
 
-def test_select_keeps_the_users_comments(run: Run, place: Path) -> None:
+def test_select_keeps_the_users_comments(run: Run) -> None:
     heavy = ranked(run)[:2]
     got = run("templates", "select", "m.mtl", "--top", 2, "--templates", "a.tpl", "-o", "b.tpl")
     assert (got.code, got.out) == (0, "")
     expected = [line for line in TEMPLATES.splitlines() if line in heavy or line[:1] in ("", "#")]
     assert Path("b.tpl").read_text().rstrip().splitlines() == "\n".join(expected).rstrip().splitlines()
     Path("c.tpl").write_text(TEMPLATES.replace("U0:", "U7:"))
-    refused(
-        run("templates", "select", "m.mtl", "--top", 2, "--templates", "c.tpl"), "c.tpl", "not the templates"
-    )
+    got = run("templates", "select", "m.mtl", "--top", 2, "--templates", "c.tpl")
+    rejected(got, "c.tpl", "not the templates")
 
 
-def test_select_writes_other_languages(run: Run, place: Path) -> None:
+def test_select_writes_other_languages(run: Run) -> None:
     ours = run("templates", "select", "m.mtl", "--top", 3).out
     assert run("templates", "select", "m.mtl", "--top", 3, "--format", "crfpp").out == ours
     got = run("templates", "select", "m.mtl", "--top", 3, "--format", "wapiti")
@@ -139,52 +135,45 @@ def test_select_writes_other_languages(run: Run, place: Path) -> None:
     Path("a.wap").write_text("".join(line[:1].lower() + line[1:] + "\n" for line in TEMPLATES.splitlines()))
     names = ["--templates", "a.wap", "--dialect", "wapiti"]
     got = run("templates", "select", "m.mtl", "--top", 3, *names, "--format", "wapiti")
-    assert got.code == 0
-    assert "# words" in got.out
+    assert "# words" in succeeds(got)
 
 
-def test_select_above(run: Run, place: Path) -> None:
-    weights = json.loads(run("weights", "m.mtl", "--json").out)
+def test_select_above(run: Run) -> None:
+    weights = run("weights", "m.mtl", "--json").json
     least = weights[2]["mu"]
     got = run("templates", "select", "m.mtl", "--above", least)
     assert set(got.out.splitlines()) == {w["text"] for w in weights if w["mu"] > least}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ([], ["one of --top and --above"]),
-        (["--top", 2, "--above", 0.1], ["one of"]),
-        (["--above", 5], ["the heaviest has"]),
-        (["--top", 2, "-o", "m.mtl"], ["needs that file"]),
-    ],
-)
-def test_select_refuses_in_a_sentence(run: Run, place: Path, options: list[object], words: list[str]) -> None:
-    refused(run("templates", "select", "m.mtl", *options), *words)
+def test_select_rejects_in_a_sentence(run: Run) -> None:
+    rejected(run("templates", "select", "m.mtl"), "one of --top and --above")
+    rejected(run("templates", "select", "m.mtl", "--top", 2, "--above", 0.1), "one of")
+    rejected(run("templates", "select", "m.mtl", "--above", 5), "the heaviest has")
+    rejected(run("templates", "select", "m.mtl", "--top", 2, "-o", "m.mtl"), "needs that file")
 
 
 # export and import ------------------------------------------------------------------------------------------
 
 
-def test_export_and_import_predict_the_same(run: Run, place: Path) -> None:
+def test_export_and_import_predict_the_same(run: Run) -> None:
     got = run("export", "m.mtl", "m.txt", "--format", "crfpp-text")
     assert (got.code, got.out) == (0, "")
     assert got.err.startswith("wrote m.txt: 4 labels")
     assert run("import", "m.txt", "back.mtl").code == 0
     assert run("predict", "back.mtl", "train.txt").out == run("predict", "m.mtl", "train.txt").out
-    assert len(json.loads(run("weights", "back.mtl", "--json").out)) == len(ranked(run))
+    assert len(run("weights", "back.mtl", "--json").json) == len(ranked(run))
     assert run("explain", "back.mtl", "train.txt").code == 0
 
 
-def test_import_for_segmentation(run: Run, place: Path) -> None:
+def test_import_for_segmentation(run: Run) -> None:
     assert run("export", "s.mtl", "s.txt").code == 0
     assert run("import", "s.txt", "back.mtl", "--task", "segmentation").code == 0
     assert run("predict", "back.mtl", "w.txt").out == run("predict", "s.mtl", "w.txt").out
     run("export", "m.mtl", "m.txt")
-    refused(run("import", "m.txt", "b.mtl", "--task", "segmentation"), "--tags bie", "'B-LOC'")
+    rejected(run("import", "m.txt", "b.mtl", "--task", "segmentation"), "--tags bie", "'B-LOC'")
 
 
-def test_wapiti_formats_predict_the_same(run: Run, place: Path) -> None:
+def test_wapiti_formats_predict_the_same(run: Run) -> None:
     same = run("predict", "m.mtl", "train.txt").out
     got = run("export", "m.mtl", "m.txt", "--format", "wapiti-text")
     assert (got.code, got.out) == (0, "")
@@ -196,11 +185,11 @@ def test_wapiti_formats_predict_the_same(run: Run, place: Path) -> None:
     got = run("import", "m.dump", "back.mtl", "--format", "wapiti-dump", "--templates", "a.pat")
     assert (got.code, got.err.count("warning")) == (0, 0)
     assert run("predict", "back.mtl", "train.txt").out == same
-    refused(run("import", "m.dump", "b.mtl", "--format", "wapiti-dump"), "--templates")
-    refused(run("import", "m.txt", "b.mtl", "--format", "wapiti-text", "--templates", "a.pat"), "no other")
+    rejected(run("import", "m.dump", "b.mtl", "--format", "wapiti-dump"), "--templates")
+    rejected(run("import", "m.txt", "b.mtl", "--format", "wapiti-text", "--templates", "a.pat"), "no other")
 
 
-def test_letters_that_wapiti_reads_otherwise_are_said(run: Run, place: Path) -> None:
+def test_letters_that_wapiti_reads_otherwise_are_said(run: Run) -> None:
     Path("l.tpl").write_text("U0:%lower[0,0]\nB\n")
     assert run("train", "l.tpl", "train.txt", "l.mtl").code == 0
     got = run("export", "l.mtl", "l.txt", "--format", "wapiti-text")
@@ -210,19 +199,19 @@ def test_letters_that_wapiti_reads_otherwise_are_said(run: Run, place: Path) -> 
     assert "warning: l.txt, line 1: Wapiti's %X sees bytes" in got.err
 
 
-def test_exchange_refuses_in_a_sentence(run: Run, place: Path) -> None:
-    refused(run("export", "m.mtl", "m.mtl"), "needs that file")
-    refused(run("export", "m.mtl", "no/m.txt"), "does not exist")
-    refused(run("import", "a.tpl", "b.mtl"), "a.tpl, line 1", "header")
-    refused(run("import", "no.txt", "b.mtl"), "cannot be read")
+def test_exchange_rejects_in_a_sentence(run: Run) -> None:
+    rejected(run("export", "m.mtl", "m.mtl"), "needs that file")
+    rejected(run("export", "m.mtl", "no/m.txt"), "does not exist")
+    rejected(run("import", "a.tpl", "b.mtl"), "a.tpl, line 1", "header")
+    rejected(run("import", "no.txt", "b.mtl"), "cannot be read")
     assert not Path("b.mtl").exists()
 
 
-def test_lines_that_expand_alike_share_parameters(run: Run, place: Path) -> None:
+def test_lines_that_expand_alike_share_parameters(run: Run) -> None:
     Path("bag.tpl").write_text("# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\nB\n")
     got = run("train", "bag.tpl", "train.txt", "bag.mtl", "--share-identical", "--json")
     assert json.loads(got.out)["templates"] == 3
-    texts = [row["text"] for row in json.loads(run("weights", "bag.mtl", "--json").out)]
+    texts = [row["text"] for row in run("weights", "bag.mtl", "--json").json]
     assert "U:%x[-1,0] + U:%x[1,0]" in texts
     assert run("explain", "bag.mtl", "train.txt").code == 0
     kept = run("templates", "select", "bag.mtl", "--top", 2, "--templates", "bag.tpl").out
@@ -237,21 +226,21 @@ def test_lines_that_expand_alike_share_parameters(run: Run, place: Path) -> None
 CONTRACT = ["rank", "index", "name", "text", "mu", "relative", "norm", "features"]
 
 
-def test_weights_count_what_was_dropped(run: Run, place: Path) -> None:
-    rows = json.loads(run("weights", "svm.mtl", "--json").out)
+def test_weights_count_what_was_dropped(run: Run) -> None:
+    rows = run("weights", "svm.mtl", "--json").json
     assert [list(row) for row in rows] == [[*CONTRACT, "dropped"]] * 6
     seen = {row["text"]: row["features"] + row["dropped"] for row in rows}
     assert seen["B"] == 4 * 4
     assert seen["U3:%x[0,1]"] == 3 * 4
     run("export", "svm.mtl", "m.txt")
     run("import", "m.txt", "back.mtl")
-    assert all(row["dropped"] is None for row in json.loads(run("weights", "back.mtl", "--json").out))
+    assert all(row["dropped"] is None for row in run("weights", "back.mtl", "--json").json)
     assert "dropped" not in run("weights", "back.mtl").out.splitlines()[0]
 
 
-def test_weights_on_data_give_shares(run: Run, place: Path) -> None:
-    rows = json.loads(run("weights", "m.mtl", "--json", "--data", "train.txt").out)
+def test_weights_on_data_give_shares(run: Run) -> None:
+    rows = run("weights", "m.mtl", "--json", "--data", "train.txt").json
     assert [list(row) for row in rows] == [[*CONTRACT, "dropped", "share"]] * 6
     assert sum(row["share"] for row in rows) == pytest.approx(1)
     assert "share" in run("weights", "m.mtl", "--data", "train.txt").out.splitlines()[0]
-    refused(run("weights", "m.mtl", "--data", "no.txt"), "no.txt", "cannot be read")
+    rejected(run("weights", "m.mtl", "--data", "no.txt"), "no.txt", "cannot be read")

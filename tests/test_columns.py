@@ -1,4 +1,4 @@
-"""Column files: what is a cell, what is a sentence, what is refused and where."""
+"""Column files: what is a cell, what is a sentence, what is rejected and where."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def put(folder: Path, raw: bytes | str) -> Path:
     return path
 
 
-def refusal(path: Path, **options: object) -> FormatError:
+def rejects(path: Path, line: int | None, problem: str, **options: object) -> None:
     with pytest.raises(FormatError) as caught:
         columns.read(path, **options)  # type: ignore[arg-type]
-    assert caught.value.path == str(path)
+    assert (caught.value.path, caught.value.line) == (str(path), line)
     assert str(path) in str(caught.value)
-    return caught.value
+    assert problem in str(caught.value)
 
 
 def table(corpus: Corpus) -> list[list[list[str]]]:
@@ -55,18 +55,13 @@ def table(corpus: Corpus) -> list[list[list[str]]]:
 
 def test_reads_cells_sentences_and_labels(tmp_path: Path) -> None:
     corpus = columns.read(put(tmp_path, "the DT B\ncat NN I\n\nsat VB O\nthe DT B\n\n"))
-    assert [column.cells() for column in corpus.columns] == [
-        ["the", "cat", "sat", "the"],
-        ["DT", "NN", "VB", "DT"],
-    ]
-    assert corpus.columns[0].ids.tolist() == [0, 1, 2, 0]
-    assert corpus.columns[0].ids.dtype == np.int32
-    assert corpus.ptr.tolist() == [0, 2, 4]
-    assert corpus.ptr.dtype == np.int64
+    words, tags = corpus.columns
+    assert (words.cells(), tags.cells()) == (["the", "cat", "sat", "the"], ["DT", "NN", "VB", "DT"])
     assert corpus.labels == ("B", "I", "O")
     assert corpus.outputs is not None
-    assert corpus.outputs.tolist() == [0, 1, 2, 0]
-    assert corpus.outputs.dtype == np.int32
+    assert words.ids.tolist() == corpus.outputs.tolist() == [0, 1, 2, 0]
+    assert corpus.ptr.tolist() == [0, 2, 4]
+    assert (words.ids.dtype, corpus.outputs.dtype, corpus.ptr.dtype) == (np.int32, np.int32, np.int64)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +99,8 @@ def test_without_labels_all_columns_are_observed(tmp_path: Path) -> None:
     assert columns.read(put(tmp_path, "a\nb\n"), labelled=False).tokens == 2
 
 
-def test_labels_may_be_numbers(tmp_path: Path) -> None:
+def test_labels_may_be_numbers_and_encodings_other(tmp_path: Path) -> None:
     assert columns.read(put(tmp_path, "a 10\nb 9\n")).labels == ("10", "9")
-
-
-def test_other_encodings(tmp_path: Path) -> None:
     corpus = columns.read(put(tmp_path, "é O\n".encode("latin-1")), encoding="latin-1")
     assert corpus.columns[0].strings == ["é"]
 
@@ -123,90 +115,48 @@ def test_column_numbers_strings_by_first_appearance(cells: list[str]) -> None:
     assert got.cells() == cells
 
 
-# Refusing --------------------------------------------------------------------------------------------------
+# Rejecting -------------------------------------------------------------------------------------------------
+
+EMPTY = "no sentences: expected rows of columns, got only blank lines"
+BAD_BYTE = "expected utf-8 text, got byte 0xe9 at offset 1"
 
 
-def test_refuses_uneven_rows(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, "\na b X\n\nc Y\n"))
-    assert error.line == 4
-    assert "expected 3 columns as on line 2, got 2" in str(error)
+@pytest.mark.parametrize(
+    ("raw", "line", "problem"),
+    [
+        ("\na b X\n\nc Y\n", 4, "expected 3 columns as on line 2, got 2"),
+        ("\ufeff\r\n \r\na b X\r\n\r\n\r\nc d e Y\r\n", 6, "expected 3 columns as on line 3, got 4"),
+        ("a\nb\n", 1, "expected at least 2 columns, got 1"),
+        *((raw, None, EMPTY) for raw in ("", "\n", "\n \t\n\r\n", "\ufeff")),
+        *((raw, 2, BAD_BYTE)
+          for raw in (b"a X\nb\xe9c Y\n", b"a X\r\nb\xe9c Y", b"\xef\xbb\xbfa X\nb\xe9c Y\n")),
+        (b"a X\n\xe8\xaa\nb Y\n", 2, "got byte 0xe8 at offset 0"),  # a character cut off at the line end
+        (b"a X\n\nb\0 Y\n", 3, "expected text, got a NUL byte"),
+    ],
+)  # fmt: skip
+def test_rejects_with_the_line(tmp_path: Path, raw: bytes | str, line: int | None, problem: str) -> None:
+    rejects(put(tmp_path, raw), line, problem)
 
 
-def test_counts_lines_over_crlf_and_blank_runs(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, "\ufeff\r\n \r\na b X\r\n\r\n\r\nc d e Y\r\n"))
-    assert error.line == 6
-    assert "expected 3 columns as on line 3, got 4" in str(error)
-
-
-def test_refuses_a_labelled_file_of_one_column(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, "a\nb\n"))
-    assert error.line == 1
-    assert "expected at least 2 columns, got 1" in str(error)
-
-
-def test_refuses_names_that_do_not_fit(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, "a b X\n"), names=["word"])
-    assert error.line == 1
-    assert "expected 2 columns, got 3" in str(error)
-    assert "expected 1 column, got 3" in str(
-        refusal(put(tmp_path, "a b X\n"), names=["word"], labelled=False)
-    )
-
-
-@pytest.mark.parametrize("raw", ["", "\n", "\n \t\n\r\n", "\ufeff"])
-def test_refuses_a_file_without_sentences(tmp_path: Path, raw: str) -> None:
-    error = refusal(put(tmp_path, raw))
-    assert error.line is None
-    assert "no sentences: expected rows of columns, got only blank lines" in str(error)
-
-
-@pytest.mark.parametrize("raw", [b"a X\nb\xe9c Y\n", b"a X\r\nb\xe9c Y", b"\xef\xbb\xbfa X\nb\xe9c Y\n"])
-def test_refuses_bad_bytes(tmp_path: Path, raw: bytes) -> None:
-    error = refusal(put(tmp_path, raw))
-    assert error.line == 2
-    assert "expected utf-8 text, got byte 0xe9 at offset 1" in str(error)
-
-
-def test_refuses_a_character_cut_off_at_the_line_end(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, b"a X\n\xe8\xaa\nb Y\n"))
-    assert error.line == 2
-    assert "got byte 0xe8 at offset 0" in str(error)
-
-
-def test_refuses_nul(tmp_path: Path) -> None:
-    error = refusal(put(tmp_path, b"a X\n\nb\0 Y\n"))
-    assert error.line == 3
-    assert "expected text, got a NUL byte" in str(error)
-
-
-def test_refuses_what_it_cannot_open(tmp_path: Path) -> None:
-    assert "cannot be read: No such file" in str(refusal(tmp_path / "missing"))
-    assert "cannot be read: Is a directory" in str(refusal(tmp_path))
-
-
-def test_refuses_encodings(tmp_path: Path) -> None:
-    path = put(tmp_path, "a X\n")
-    assert "expected the name of a text encoding, got 'klingon'" in str(refusal(path, encoding="klingon"))
-    assert "expected the name of a text encoding, got 'hex'" in str(refusal(path, encoding="hex"))
+def test_rejects_names_that_do_not_fit_files_and_encodings(tmp_path: Path) -> None:
+    path = put(tmp_path, "a b X\n")
+    rejects(path, 1, "expected 2 columns, got 3", names=["word"])
+    rejects(path, 1, "expected 1 column, got 3", names=["word"], labelled=False)
+    rejects(tmp_path / "missing", None, "cannot be read: No such file")
+    rejects(tmp_path, None, "cannot be read: Is a directory")
+    for name in ("klingon", "hex"):
+        rejects(path, None, f"expected the name of a text encoding, got '{name}'", encoding=name)
     for wide in ("utf-16", "utf-32-le", "cp500"):
-        assert f"expected an encoding with one-byte line ends, got '{wide}'" in str(
-            refusal(path, encoding=wide)
-        )
+        rejects(path, None, f"expected an encoding with one-byte line ends, got '{wide}'", encoding=wide)
 
 
 # Streaming -------------------------------------------------------------------------------------------------
 
 
-def batches(raw: str | bytes, width: int = 2, batch_tokens: int = 20000) -> list[Corpus]:
+def batches(raw: str | bytes, width: int = 2, batch_tokens: int = 20000, **options: object) -> list[Corpus]:
     source = io.BytesIO(raw if isinstance(raw, bytes) else raw.encode())
-    return list(columns.stream(source, columns=width, source="<stdin>", batch_tokens=batch_tokens))
-
-
-def streaming_refusal(raw: str | bytes, batch_tokens: int = 20000) -> FormatError:
-    with pytest.raises(FormatError) as caught:
-        batches(raw, 2, batch_tokens)
-    assert caught.value.path == "<stdin>"
-    return caught.value
+    found = columns.stream(source, columns=width, source="<stdin>", batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    return list(found)
 
 
 @given(sentences(), st.integers(1, 4), st.sampled_from(["\n", "\r\n"]), st.booleans())
@@ -229,36 +179,30 @@ def test_stream_with_and_without_labels() -> None:
 
 def test_stream_ends_without_a_blank_line() -> None:
     assert [table(batch) for batch in batches("a b X\n\nc d Y")] == [[[["a", "b", "X"]]], [[["c", "d", "Y"]]]]
-
-
-@pytest.mark.parametrize("raw", ["", "\n\n", " \n\t\n"])
-def test_stream_of_nothing(raw: str) -> None:
-    assert batches(raw) == []
+    assert [batches(raw) for raw in ("", "\n\n", " \n\t\n")] == [[], [], []]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20000])
-def test_stream_refuses_with_the_line(batch_tokens: int) -> None:
-    good = "a b X\n\n" * 50
-    error = streaming_refusal(good + "a b\n", batch_tokens)
-    assert error.line == 101
-    assert "expected 3 columns as on line 1, got 2" in str(error)
-    error = streaming_refusal(good.encode() + b"a \xff X\n", batch_tokens)
-    assert error.line == 101
-    assert "expected utf-8 text, got byte 0xff at offset 2" in str(error)
-    error = streaming_refusal(good + "a \0 X\n", batch_tokens)
-    assert error.line == 101
-    assert "got a NUL byte" in str(error)
+@pytest.mark.parametrize(
+    ("raw", "line", "problem"),
+    [
+        (b"a b X\n\n" * 50 + b"a b\n", 101, "expected 3 columns as on line 1, got 2"),
+        (b"a b X\n\n" * 50 + b"a \xff X\n", 101, "expected utf-8 text, got byte 0xff at offset 2"),
+        (b"a b X\n\n" * 50 + b"a \0 X\n", 101, "got a NUL byte"),
+        (b"\na b c d\n", 2, "expected 2 columns (or 3 with a label), got 4"),
+        (b"x " * 500_000 + b"x", 1, "got 500001"),
+    ],
+)
+def test_stream_rejects_with_the_line(raw: bytes, line: int, problem: str, batch_tokens: int) -> None:
+    with pytest.raises(FormatError) as caught:
+        batches(raw, 2, batch_tokens)
+    assert (caught.value.path, caught.value.line) == ("<stdin>", line)
+    assert problem in str(caught.value)
 
 
-def test_stream_refuses_a_width_that_is_not_the_model_s() -> None:
-    error = streaming_refusal("\na b c d\n")
-    assert error.line == 2
-    assert "expected 2 columns (or 3 with a label), got 4" in str(error)
-
-
-def test_stream_refuses_encodings() -> None:
+def test_stream_rejects_encodings() -> None:
     with pytest.raises(FormatError, match="one-byte line ends, got 'utf-16'"):
-        next(columns.stream(io.BytesIO(b"a\n"), columns=1, source="<stdin>", encoding="utf-16"))
+        batches(b"a\n", 1, encoding="utf-16")
 
 
 def test_a_sentence_comes_as_soon_as_its_blank_line() -> None:
@@ -279,21 +223,9 @@ def test_one_very_long_sentence(batch_tokens: int) -> None:
     assert len(batch) == 1
 
 
-def test_one_very_long_line() -> None:
-    with pytest.raises(FormatError, match="got 500001"):
-        batches("x " * 500_000 + "x", 2, 10)
-
-
 def test_streams_without_read1() -> None:
-    class Plain(io.RawIOBase):
-        def __init__(self) -> None:
-            self.source = io.BytesIO(b"a\n\nb\n\n")
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-            return self.source.readinto(buffer)
+    class Plain:
+        read = io.BytesIO(b"a\n\nb\n\n").read
 
     found = list(columns.stream(Plain(), columns=1, source="raw"))  # type: ignore[arg-type]
     assert [batch.columns[0].cells() for batch in found] == [["a", "b"]]
@@ -328,12 +260,11 @@ def test_what_is_written_can_be_read(found: list[list[list[str]]]) -> None:
     assert table(again) == [[[*row, row[-1]] for row in rows] for rows in found]
 
 
-def test_refuses_ids_without_a_label() -> None:
+def test_rejects_ids_without_a_label() -> None:
     (corpus,) = batches("a b\nc d\n")
-    with pytest.raises(IncompatibleError, match="expected label ids from 0 to 0, got -1 to 0"):
-        written(corpus, ["O"], [0, UNKNOWN])
-    with pytest.raises(IncompatibleError, match="expected label ids from 0 to 0, got 0 to 1"):
-        written(corpus, ["O"], [0, 1])
+    for last, got in ((UNKNOWN, "-1 to 0"), (1, "0 to 1")):
+        with pytest.raises(IncompatibleError, match=f"expected label ids from 0 to 0, got {got}"):
+            written(corpus, ["O"], [0, last])
 
 
 def test_formats_by_name() -> None:
@@ -346,50 +277,39 @@ def test_sentences_know_their_lines(
     found: list[list[list[str]]], batch_tokens: int, gap: int, leading: bool
 ) -> None:
     raw = "\n" * leading + ("\n" * (gap + 1)).join("\n".join(" ".join(row) for row in rows) for rows in found)
-    lines = raw.split("\n")
-    expected = [
-        number for number, line in enumerate(lines, 1) if line and (number == 1 or not lines[number - 2])
-    ]
-    got: list[int] = []
-    for batch in batches(raw, 2, batch_tokens):
-        assert batch.lines is not None
-        got += batch.lines.tolist()
-    assert got == expected
+    lines = ["", *raw.split("\n")]
+    expected = [number for number, line in enumerate(lines) if line and not lines[number - 1]]
+    assert [n for batch in batches(raw, 2, batch_tokens) for n in batch.lines.tolist()] == expected  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20000])
 def test_stream_of_partly_labelled_rows(batch_tokens: int) -> None:
-    def partly(raw: bytes) -> list[Corpus]:
-        return list(
-            columns.stream(
-                io.BytesIO(raw), columns=1, source="<stdin>", batch_tokens=batch_tokens, known={"X", "_"}
-            )
-        )
+    def partly(raw: str) -> list[Corpus]:
+        return batches(raw, 1, batch_tokens, known={"X", "_"})
 
-    labels = [batch.labels[i] for batch in partly(b"a X\nb _\n\nc X\n") for i in batch.outputs.tolist()]  # type: ignore[union-attr]
+    labels = [batch.labels[i] for batch in partly("a X\nb _\n\nc X\n") for i in batch.outputs.tolist()]  # type: ignore[union-attr]
     assert labels == ["X", "_", "X"]
     for raw, problem in (
-        (b"a X\nb _\n\nc Y\n", "<stdin>, line 4: expected a label in the last column (X, _), got 'Y'"),
-        (b"\na\n", "<stdin>, line 2: expected 2 columns, got 1"),
+        ("a X\nb _\n\nc Y\n", "<stdin>, line 4: expected a label in the last column (X, _), got 'Y'"),
+        ("\na\n", "<stdin>, line 2: expected 2 columns, got 1"),
     ):
         with pytest.raises(FormatError) as caught:
             partly(raw)
         assert str(caught.value) == problem
 
 
+SEGMENTED = "segmented text, a sentence a line, is for --task segmentation"
+
+
 @pytest.mark.parametrize(
     ("raw", "hint"),
     [
-        (
-            "a b c\nd e\nf g h i\nj\nk l m n o\n",
-            "; segmented text, a sentence a line, is for --task segmentation",
-        ),
-        ("# text = a b\n1\ta\n", "; trees with comments (CoNLL-U) are for --task dependency"),
+        ("a b c\nd e\nf g h i\nj\nk l m n o\n", SEGMENTED),
+        ("# text = a b\n1\ta\n", "trees with comments (CoNLL-U) are for --task dependency"),
         ("a N\nb N\n\nc N\nd\ne N\n", ""),  # a column file with one bad row
     ],
 )
 def test_says_what_lines_that_are_no_rows_may_be(tmp_path: Path, raw: str, hint: str) -> None:
-    (tmp_path / "data").write_text(raw)
     with pytest.raises(FormatError) as caught:
-        columns.read(tmp_path / "data")
-    assert caught.value.problem.partition("; ")[2] == hint.removeprefix("; ")
+        columns.read(put(tmp_path, raw))
+    assert caught.value.problem.partition("; ")[2] == hint

@@ -1,4 +1,4 @@
-"""CoNLL-X and CoNLL-U: what is a token, what is kept untouched, what is refused and where."""
+"""CoNLL-X and CoNLL-U: what is a token, what is kept untouched, what is rejected and where."""
 
 from __future__ import annotations
 
@@ -48,19 +48,17 @@ def heads(draw: st.DrawFn, size: int) -> list[int]:
 @st.composite
 def files(draw: st.DrawFn) -> str:
     """Sentences with all that CoNLL-U allows between tokens."""
+
+    def row(*first: str, rest: int = 9) -> str:
+        return "\t".join([*first, *draw(st.lists(CELLS, min_size=rest, max_size=rest))])
+
     lines = []
     for _ in range(draw(st.integers(1, 4))):
         lines += draw(st.lists(CELLS.map(lambda c: "# " + c), max_size=2))
-        tree = draw(heads(draw(st.integers(1, 5))))
-        for token, head in enumerate(tree, 1):
-            if draw(st.booleans()):
-                lines.append(
-                    "\t".join([f"{token}-{token + 1}", *draw(st.lists(CELLS, min_size=9, max_size=9))])
-                )
-            cells = draw(st.lists(CELLS, min_size=8, max_size=8))
-            lines.append("\t".join([str(token), *cells[:5], str(head), *cells[5:]]))
-            if draw(st.booleans()):
-                lines.append("\t".join([f"{token}.1", *draw(st.lists(CELLS, min_size=9, max_size=9))]))
+        for token, head in enumerate(draw(heads(draw(st.integers(1, 5)))), 1):
+            lines += [row(f"{token}-{token + 1}")] * draw(st.booleans())
+            lines.append(row(row(str(token), rest=5), str(head), rest=3))
+            lines += [row(f"{token}.1")] * draw(st.booleans())
         lines += [""] * draw(st.integers(1, 2))
     return "".join(line + "\n" for line in lines)
 
@@ -86,11 +84,22 @@ def rows(*changes: tuple[int, int, str], tokens: int = 3) -> str:
     return "".join("\t".join(row) + "\n" for row in table) + "\n"
 
 
-def refusal(path: Path, **options: bool) -> FormatError:
+def rejects(path: Path, line: int | None, problem: str, **options: bool) -> None:
     with pytest.raises(FormatError) as caught:
         conll.read(path, **options)  # type: ignore[arg-type]
     assert str(path) in str(caught.value)
-    return caught.value
+    assert caught.value.line == line
+    assert problem in str(caught.value)
+
+
+def stream(text: str, size: int = 1 << 20) -> list[Corpus]:
+    """Read what comes in pieces of `size` bytes."""
+
+    class Slow(io.BytesIO):
+        def read1(self, _size: int | None = -1) -> bytes:
+            return self.read(size)
+
+    return list(conll.stream(Slow(text.encode()), source="pipe"))
 
 
 # Reading and writing ---------------------------------------------------------------------------------------
@@ -111,37 +120,27 @@ def test_reads_tokens_by_name_and_leaves_the_rest(tmp_path: Path) -> None:
 
 @settings(max_examples=25)
 @given(files())
-def test_what_is_read_is_written_back(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    path = put(tmp_path_factory.mktemp("conll"), text)
-    assert written(conll.read(path)) == text
-
-
-@settings(max_examples=25)
-@given(files(), st.integers(1, 300))
-def test_streams_give_the_same_lines_however_they_come(text: str, size: int) -> None:
-    class Slow(io.BytesIO):
-        def read1(self, _size: int | None = -1) -> bytes:
-            return self.read(size)
-
-    batches = list(conll.stream(Slow(text.encode()), source="pipe"))
-    heads = [[int(cell) for cell in batch.extra.cells(6)] for batch in batches]
-    assert "".join(written(*pair) for pair in zip(batches, heads, strict=True)) == text
-    assert all(batch.outputs is None for batch in batches)
-
-
-@settings(max_examples=25)
-@given(files())
-def test_only_heads_and_relations_change(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_what_is_read_is_written_back_and_only_heads_and_relations_change(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
     corpus = conll.read(put(tmp_path_factory.mktemp("conll"), text))
-    wrong = np.zeros(corpus.tokens, np.int32)
-    after = conll.read(
-        put(tmp_path_factory.mktemp("conll"), written(corpus, wrong, relations=["R"] * len(wrong)))
-    )
+    assert written(corpus) == text
+    wrong = written(corpus, np.zeros(corpus.tokens, np.int32), relations=["R"] * corpus.tokens)
+    after = conll.read(put(tmp_path_factory.mktemp("conll"), wrong))
     assert not after.outputs.any()  # type: ignore[union-attr]
     assert set(conll.relations(after).strings) == {"R"}
     for a, b in zip(corpus.columns, after.columns, strict=True):
         assert a.cells() == b.cells()
     assert written(after, corpus.outputs, relations=conll.relations(corpus).cells()) == text
+
+
+@settings(max_examples=25)
+@given(files(), st.integers(1, 300))
+def test_streams_give_the_same_lines_however_they_come(text: str, size: int) -> None:
+    batches = stream(text, size)
+    heads = [[int(cell) for cell in batch.extra.cells(6)] for batch in batches]
+    assert "".join(written(*pair) for pair in zip(batches, heads, strict=True)) == text
+    assert all(batch.outputs is None for batch in batches)
 
 
 def test_a_missing_last_line_end_is_supplied(tmp_path: Path) -> None:
@@ -152,27 +151,26 @@ def test_a_missing_last_line_end_is_supplied(tmp_path: Path) -> None:
 
 def test_text_to_be_parsed_needs_six_columns(tmp_path: Path) -> None:
     blind = "1\tGo\tgo\tV\tVB\t_\n2\thome\thome\tN\tNN\t_\n\n"
-    (batch,) = conll.stream(io.BytesIO(blind.encode()), source="pipe")
+    (batch,) = stream(blind)
     assert written(batch, [0, 1]) == "1\tGo\tgo\tV\tVB\t_\t0\t_\n2\thome\thome\tN\tNN\t_\t1\t_\n\n"
     assert conll.relations(batch).cells() == ["_", "_"]
-    assert "expected 8 to 10 columns" in str(refusal(put(tmp_path, blind)))
-    unknown = rows((1, 6, "_"), (2, 6, "7"))
-    (batch,) = conll.stream(io.BytesIO(unknown.encode()), source="pipe")
+    rejects(put(tmp_path, blind), 1, "expected 8 to 10 columns")
+    (batch,) = stream(rows((1, 6, "_"), (2, 6, "7")))
     assert batch.tokens == 3
 
 
 def test_comments_alone_are_kept() -> None:
-    batches = list(conll.stream(io.BytesIO(b"# nothing here\n\n# nor here\n"), source="pipe"))
+    batches = stream("# nothing here\n\n# nor here\n")
     assert [batch.tokens for batch in batches] == [0, 0]
     assert "".join(written(batch, []) for batch in batches) == "# nothing here\n\n# nor here\n\n"
 
 
-def test_another_number_of_heads_is_refused(tmp_path: Path) -> None:
+def test_another_number_of_heads_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(IncompatibleError, match="expected 3 heads, got 2"):
         written(conll.read(put(tmp_path, rows())), [0, 1])
 
 
-# Refusals --------------------------------------------------------------------------------------------------
+# Rejections ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -193,28 +191,24 @@ def test_another_number_of_heads_is_refused(tmp_path: Path) -> None:
         ((1, 9, "_\t_"), 1, "expected 8 to 10 columns separated by tabs, got 11"),
     ],
 )
-def test_refusals_name_the_line(
+def test_rejections_name_the_line(
     tmp_path: Path, change: tuple[int, int, str], line: int, problem: str
 ) -> None:
-    error = (
-        refusal(put(tmp_path, rows() + rows(change))) if line > 1 else refusal(put(tmp_path, rows(change)))
-    )
-    assert error.line == (line + 4 if line > 1 else 1)
-    assert problem in str(error)
+    """Put an untouched sentence before it, unless the first line is the wrong one."""
+    before = rows() if line > 1 else ""
+    rejects(put(tmp_path, before + rows(change)), before.count("\n") + line, problem)
 
 
-def test_files_without_tokens_are_refused(tmp_path: Path) -> None:
+def test_files_without_tokens_are_rejected(tmp_path: Path) -> None:
     for text in ("", "\n\n", "# a comment\n"):
-        assert "no sentences" in str(refusal(put(tmp_path, text)))
-    assert "expected 8 to 10 columns separated by tabs, got 1" in str(refusal(put(tmp_path, "1 Go _ V\n")))
+        rejects(put(tmp_path, text), None, "no sentences")
+    rejects(put(tmp_path, "1 Go _ V\n"), 1, "expected 8 to 10 columns separated by tabs, got 1")
 
 
 def test_several_roots_are_kept_unless_one_is_asked_for(tmp_path: Path) -> None:
     path = put(tmp_path, rows((3, 6, "0")))
     assert conll.read(path).outputs.tolist() == [0, 1, 0]  # type: ignore[union-attr]
-    error = refusal(path, single_root=True)
-    assert error.line == 3
-    assert "expected one token with head 0, got 2 (1, 3)" in str(error)
+    rejects(path, 3, "expected one token with head 0, got 2 (1, 3)", single_root=True)
 
 
 def test_heads_may_be_anything_if_no_trees_are_asked_for(tmp_path: Path) -> None:
@@ -223,10 +217,5 @@ def test_heads_may_be_anything_if_no_trees_are_asked_for(tmp_path: Path) -> None
 
 
 def test_lines_are_counted_over_batches() -> None:
-    class Slow(io.BytesIO):
-        def read1(self, _size: int | None = -1) -> bytes:
-            return self.read(20)
-
-    text = rows() + rows() + rows((3, 0, "9"))
     with pytest.raises(FormatError, match="line 11: expected token 3"):
-        list(conll.stream(Slow(text.encode()), source="pipe"))
+        stream(rows() + rows() + rows((3, 0, "9")), 20)

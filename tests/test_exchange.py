@@ -1,4 +1,4 @@
-"""CRF++'s text model: a hand-written one with a known best path, round trips, and what is refused."""
+"""CRF++'s text model: a hand-written one with a known best path, round trips, and what is rejected."""
 
 from dataclasses import replace
 
@@ -38,27 +38,17 @@ B1:%x[0,1]
 10 U0:run
 12 U1:_B-1/run
 
-0.5000000000000000
-0.0000000000000000
-0.2500000000000000
--1.0000000000000000
-0.0000000000000000
-0.7500000000000000
-0.0000000000000000
-0.0000000000000000
-1.0000000000000000
--0.5000000000000000
--0.2500000000000000
-0.2500000000000000
-0.0000000000000000
-2.0000000000000000
-"""
+0.5000000000000000 0.0000000000000000 0.2500000000000000 -1.0000000000000000
+0.0000000000000000 0.7500000000000000 0.0000000000000000 0.0000000000000000
+1.0000000000000000 -0.5000000000000000 -0.2500000000000000 0.2500000000000000
+0.0000000000000000 2.0000000000000000
+""".replace("000 ", "000\n")
 NAMED = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[2,0]\nU3:%x[2,1]\nU\nB\nB1:%x[0,1]\n"
 
 
-def model_of(text, seed=0, **options):
-    data = random_corpus(np.random.default_rng(seed), 40, 8, 12)
-    return train(data, TemplateSet.parse(text), Options(**options), lambda record: False).model
+def model_of(text, **options):
+    data = random_corpus(np.random.default_rng(0), 40, 8, 12)
+    return train(data, TemplateSet.parse(text), Options(**options)).model
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +84,7 @@ def crfpp_best(text: crfpp.TextModel, data):
     return out
 
 
-def test_a_handmade_model_labels_as_worked_out_by_hand(handmade):
+def test_a_handmade_model_labels_as_worked_out_by_hand_and_is_written_back(handmade, tmp_path):
     text = crfpp.read(handmade)
     model = crfpp.to_model(text, handmade)
     data = corpus([[("dogs", "x"), ("run", "p")], [("run", "x")], [("dogs", "x"), ("dogs", "x")]],
@@ -103,10 +93,7 @@ def test_a_handmade_model_labels_as_worked_out_by_hand(handmade):
     assert [model.labels[y] for y in model.predict(data)] == ["N", "V", "V", "N", "N"]
     assert model.features.tolist() == [4, 1, 3, 1]
     assert [w.name for w in model.template_weights()] == ["U1", "U0", "B", "B1"]
-
-
-def test_the_handmade_model_is_written_back_byte_for_byte(handmade, tmp_path):
-    crfpp.write(crfpp.to_model(crfpp.read(handmade), handmade), tmp_path / "b.txt")
+    crfpp.write(model, tmp_path / "b.txt")
     assert (tmp_path / "b.txt").read_text() == TEXT
 
 
@@ -165,7 +152,7 @@ BAGS = ["U:%x[0,0]\nU:%x[-1,0]\nB\n", "U1:%x[0,0]/%x[1,0]\nU1:%x[0,0]\nB\n"]
 
 
 @pytest.mark.parametrize("lines", BAGS)
-def test_templates_that_could_be_mistaken_are_refused_or_renamed(lines, tmp_path):
+def test_templates_that_could_be_mistaken_are_rejected_or_renamed(lines, tmp_path):
     model = model_of(lines, method="svm")
     with pytest.raises(IncompatibleError, match=r"cannot tell .* from .*--rename"):
         crfpp.text_model(model)
@@ -179,9 +166,8 @@ def test_templates_that_could_be_mistaken_are_refused_or_renamed(lines, tmp_path
 
 def test_a_feature_of_several_templates_goes_to_all_of_them(tmp_path):
     """CRF++'s bag of words: one feature, found by two templates; and one cut into cells in two ways."""
-    text = TEXT.replace("U1:%x[-1,1]/%x[0,0]", "U0:%x[-1,0]\nU1:%x[0,0]/%x[1,0]").replace(
-        "U1:_B-1/run", "U1:a/b/c"
-    )
+    templates = "U0:%x[-1,0]\nU1:%x[0,0]/%x[1,0]"
+    text = TEXT.replace("U1:%x[-1,1]/%x[0,0]", templates).replace("U1:_B-1/run", "U1:a/b/c")
     (tmp_path / "m.txt").write_text(text)
     rng = np.random.default_rng(0)
     read = replace(crfpp.read(tmp_path / "m.txt"), alpha=rng.normal(size=14))  # without ties
@@ -192,31 +178,25 @@ def test_a_feature_of_several_templates_goes_to_all_of_them(tmp_path):
     assert model.predict(data).tolist() == crfpp_best(read, data)
 
 
-def test_divisions():
+def test_divisions_of_lines_without_cells_and_with_a_term_twice():
     def ways(line, feature):
         return divisions(TemplateSet.parse(line)[0], feature)
 
-    assert ways("U:%x[0,0]", "U:a") == [("a",)]
-    assert ways("U:%x[0,0]", "U:") == []
-    assert ways("U:%x[0,0]", "V:a") == []
-    assert ways("U", "U") == [()]
-    assert ways("U", "Ua") == []
+    assert (ways("U", "U"), ways("U", "Ua"), ways("U:%x[0,0]", "V:a")) == ([()], [], [])
     assert ways("U:%x[0,0]/%x[1,0]", "U:a/b/c") == [("a", "b/c"), ("a/b", "c")]
-    assert ways("U:%x[0,0]%x[1,0]", "U:abc") == [("a", "bc"), ("ab", "c")]
     assert ways("U:%x[0,0]/%x[0,0]", "U:a/a/a/a") == [("a/a", "a/a")]
-    assert ways("U:%x[0,0]!", "U:a!!") == [("a!",)]
 
 
 @pytest.mark.parametrize(
     ("line", "problem"),
     [("U:%x[-9,0]", "within ±8"), ("U:%x[0,0] %x[1,0]", "blank"), ("U\t:%x[0,0]", "blank")],
 )
-def test_what_crfpp_cannot_hold_is_refused(line, problem):
+def test_what_crfpp_cannot_hold_is_rejected(line, problem):
     with pytest.raises(TemplateError, match=problem):
         crfpp.text_model(model_of(line + "\nB\n", method="svm"))
 
 
-def test_normalisation_is_refused():
+def test_normalisation_is_rejected():
     with pytest.raises(IncompatibleError, match="--normalize nfkc"):
         crfpp.text_model(model_of(NAMED, normalize="nfkc"))
 
@@ -238,17 +218,17 @@ def test_normalisation_is_refused():
         (TEXT, "\n", "expected header"),
     ],
 )
-def test_a_damaged_file_is_refused_in_a_sentence(tmp_path, old, new, problem):
+def test_a_damaged_file_is_rejected_in_a_sentence(handmade, old, new, problem):
     assert old in TEXT
-    (tmp_path / "m.txt").write_text(TEXT.replace(old, new))
+    handmade.write_text(TEXT.replace(old, new))
     with pytest.raises(FormatError, match=problem):
-        crfpp.read(tmp_path / "m.txt")
+        crfpp.read(handmade)
 
 
-def test_a_template_beyond_the_columns_is_refused(tmp_path):
-    (tmp_path / "m.txt").write_text(TEXT.replace("xsize: 2", "xsize: 1"))
+def test_a_template_beyond_the_columns_is_rejected(handmade):
+    handmade.write_text(TEXT.replace("xsize: 2", "xsize: 1"))
     with pytest.raises(TemplateError, match="column 1"):
-        crfpp.to_model(crfpp.read(tmp_path / "m.txt"), tmp_path / "m.txt")
+        crfpp.to_model(crfpp.read(handmade), handmade)
 
 
 def naive_divisions(template, feature):
@@ -284,23 +264,23 @@ def test_cells_with_blanks_are_no_reading():
     assert not spelling.can_give(template, "U x:a/b c")
 
 
-def test_a_feature_that_reads_in_too_many_ways_is_refused(tmp_path):
+HEAD = "version: 100\nmaxid: {maxid}\nxsize: 1\n\n{labels}\n\n{line}\n\n0 {feature}\n\n"
+
+
+def test_a_feature_that_reads_in_too_many_ways_is_rejected(handmade):
     line = "U:" + "".join(f"%x[{k},0]" for k in range(-8, 9))
-    path = tmp_path / "a.txt"
-    path.write_text(f"version: 100\nmaxid: 2\nxsize: 1\n\nN\nV\n\n{line}\n\n0 U:{'a' * 400}\n\n1\n2\n")
+    handmade.write_text(HEAD.format(maxid=2, labels="N\nV", line=line, feature=f"U:{'a' * 400}") + "1\n2\n")
     with pytest.raises(FormatError, match="in too many ways"):
-        crfpp.to_model(crfpp.read(path), path)
+        crfpp.to_model(crfpp.read(handmade), handmade)
 
 
-def test_weights_that_do_not_fit_are_refused(tmp_path):
-    path = tmp_path / "a.txt"
+def test_weights_that_do_not_fit_are_rejected(handmade):
     labels = "\n".join(f"L{k}" for k in range(20_000))
-    path.write_text(
-        f"version: 100\nmaxid: 20000\nxsize: 1\n\n{labels}\n\nU:%x[0,0]\n\n0 U:a\n\n" + "1\n" * 20_000
-    )
+    head = HEAD.format(maxid=20_000, labels=labels, line="U:%x[0,0]", feature="U:a")
+    handmade.write_text(head + "1\n" * 20_000)
     memory.set_limit(memory.resident() + 10**9)
     try:
         with pytest.raises(ResourceError, match=r"every pair of labels needs about 6\.40 GB"):
-            crfpp.to_model(crfpp.read(path), path)
+            crfpp.to_model(crfpp.read(handmade), handmade)
     finally:
         memory.set_limit(None)

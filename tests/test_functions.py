@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, random_corpus
 
+from mtlstruct._system import archive
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import ModelFileError, MtlError, TemplateError
 from mtlstruct.features.index import encode_training
@@ -38,63 +38,46 @@ def value(macro: str, cell: str, **lists: tuple[str, ...]) -> str:
     return bound(term.function, term.arguments, lists)(cell)
 
 
-@pytest.mark.parametrize(
-    ("macro", "cell", "expected"),
-    [
-        ("prefix(3)", "Straße", "Str"),
-        ("prefix(3)", "im", "im"),
-        ("suffix(2)", "Straße", "ße"),
-        ("suffix(9)", "Straße", "Straße"),
-        ("lprefix(2)", "ÄRA", "är"),
-        ("lsuffix(2)", "HAUS", "us"),
-        ("lower()", "ΆΛΦΑ", "άλφα"),
-        ("X()", "AbC", "abc"),
-        ("mask()", "B-52 ٣", "B-00 0"),
-        ("root()", "U.S.-1990", "us0000"),
-        ("shape()", "O'Neil-98漢", "X'Xxxx-00o"),
-        ("short()", "Neill-1998", "Xx-0"),
-        ("case()", "haus", "lower"),
-        ("case()", "Haus", "capital"),
-        ("case()", "HAUS", "upper"),
-        ("case()", "A.", "initial"),
-        ("case()", "McNeil", "mixed"),
-        ("case()", "漢12", "none"),
-        ("type()", "A4-漢字かな", "upper+digit+punct+cjk+hiragana"),
-        ("type()", "三", "numeral"),
-        ("type()", "€", "symbol"),
-        ("len()", "Straße", "6"),
-        ("len()", "x" * 99, "20"),
-        ("digits()", "ab", "none"),
-        ("digits()", "1998", "all"),
-        ("digits()", "3,5%", "number"),
-        ("digits()", "4th", "some"),
-        ("punct()", "--", "all"),
-        ("punct()", "a-b", "some"),
-        ("punct()", "ab", "none"),
-        ('test("^\\u\\l+$")', "Haus", "true"),
-        ('test("^\\u\\l+$")', "HAus", "false"),
-        ('match("[0-9]+")', "ab123c45", "123"),
-        ('match("z|b.")', "abcz", "bc"),
-        ('match("\\"")', 'a"b', '"'),
-        ('match("q")', "abc", ""),
-        ('m("\\d*$")', "ab12", "12"),
-        ('m("\\d*")', "12", ""),
-        ('M("\\u\\u?")', "xABC", "ab"),
-        ('t("[")', "a[", "true"),
-        ('T("é")', "café", "true"),
-    ],
-)
-def test_values(macro: str, cell: str, expected: str) -> None:
-    assert value(macro, cell) == expected
+VALUES = {
+    "prefix(3)": "Straße→Str im→im",
+    "suffix(2)": "Straße→ße",
+    "suffix(9)": "Straße→Straße",
+    "lprefix(2)": "ÄRA→är",
+    "lsuffix(2)": "HAUS→us",
+    "lower()": "ΆΛΦΑ→άλφα",
+    "X()": "AbC→abc",
+    "mask()": "B-52٣→B-000",
+    "root()": "U.S.-1990→us0000",
+    "shape()": "O'Neil-98漢→X'Xxxx-00o",
+    "short()": "Neill-1998→Xx-0",
+    "case()": "haus→lower Haus→capital HAUS→upper A.→initial McNeil→mixed 漢12→none",
+    "type()": "A4-漢字かな→upper+digit+punct+cjk+hiragana 三→numeral €→symbol",
+    "len()": f"Straße→6 {'x' * 99}→20",
+    "digits()": "ab→none 1998→all 3,5%→number 4th→some",
+    "punct()": "--→all a-b→some ab→none",
+    'test("^\\u\\l+$")': "Haus→true HAus→false",
+    'match("[0-9]+")': "ab123c45→123",
+    'match("z|b.")': "abcz→bc",
+    'match("\\"")': 'a"b→"',
+    'match("q")': "abc→",
+    'm("\\d*$")': "ab12→12",
+    'm("\\d*")': "12→",
+    'M("\\u\\u?")': "xABC→ab",
+    't("[")': "a[→true",
+    'T("é")': "café→true",
+}
+
+
+@pytest.mark.parametrize("macro", VALUES)
+def test_values(macro: str) -> None:
+    for pair in VALUES[macro].split(" "):
+        cell, _, expected = pair.partition("→")
+        assert value(macro, cell) == expected
 
 
 def test_lists_hold_whole_cells() -> None:
-    lists = {"towns.txt": ("Oslo", "New York")}
-    assert [value('in("towns.txt")', cell, **lists) for cell in ("Oslo", "oslo", "York")] == [
-        "true",
-        "false",
-        "false",
-    ]
+    given = [value('in("towns")', cell, towns=("Oslo", "New York")) for cell in ("Oslo", "oslo", "York")]
+    assert given == ["true", "false", "false"]
 
 
 def test_boundary_marks_are_not_passed_through() -> None:
@@ -118,10 +101,8 @@ def test_our_expressions_are_those_of_python(parts: list[str], start: bool, end:
     assert compiled(text).search(cell) == (expected and expected[0])
 
 
-wapiti = st.lists(
-    st.tuples(st.sampled_from(["a", "b", ".", r"\d", r"\."]), st.sampled_from(["", "*", "?"])).map("".join),
-    max_size=5,
-).map("".join)
+wapiti_atoms = st.tuples(st.sampled_from(["a", "b", ".", r"\d", r"\."]), st.sampled_from(["", "*", "?"]))
+wapiti = st.lists(wapiti_atoms.map("".join), max_size=5).map("".join)
 
 
 @given(wapiti, st.booleans(), st.booleans(), cells)
@@ -140,17 +121,10 @@ def test_any_text_is_an_expression_or_an_error(text: str, cell: str, wapiti: boo
     assert result is None or result in cell
 
 
-def test_no_expression_takes_long() -> None:
-    began = time.perf_counter()
-    for text in ("a*" * 30 + "b", "a?" * 30 + "a" * 30 + "b", ".*" * 30 + "$b"[1:]):
-        assert compiled(text).search("a" * 100_000) is None
-    assert time.perf_counter() - began < 5
-
-
 def test_steps_are_bounded_by_atoms_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a backtracking engine would need ages for takes a step for each atom and place, and no more."""
     steps = 0
-    step = regex._next
+    steps, step = 0, regex._next
 
     def counted(*arguments: object) -> object:
         nonlocal steps
@@ -159,16 +133,9 @@ def test_steps_are_bounded_by_atoms_and_characters(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(regex, "_next", counted)
     for text in ("a*" * 30 + "b", "a?" * 32 + "a" * 32, ".*.*.*.*=.*", "a+" * 16 + "$|" + "a*" * 20 + "c"):
-        found, cell = compiled(text), "a" * LONGEST
-        steps = 0
-        found.search(cell)
+        found, steps = compiled(text), 0
+        found.search("a" * LONGEST)
         assert steps <= (LONGEST + 1) * sum(len(branch.atoms) for branch in found.branches)
-
-
-@pytest.mark.parametrize("text", ["$|" * 501, "[" + "a" * 1000 + "]"])
-def test_long_expressions_are_refused(text: str) -> None:
-    with pytest.raises(RegexError, match="1,000 characters"):
-        compiled(text)
 
 
 def test_long_cells_are_cut() -> None:
@@ -176,11 +143,14 @@ def test_long_cells_are_cut() -> None:
     assert compiled("b").search("a" * LONGEST + "b") is None
 
 
-@pytest.mark.parametrize(
-    "text", ["(a)", "a{2}", "a**", "*a", "[a", "[]", "[b-a]", "\\", "a^", "a)", "a" * 65]
-)
-def test_refused_expressions(text: str) -> None:
-    with pytest.raises(TemplateError, match=r"regular expression|got"):
+BAD = ["(a)", "a{2}", "a**", "*a", "[a", "[]", "[b-a]", "\\", "a^", "a)", "a" * 65]
+
+
+@pytest.mark.parametrize("text", [*BAD, "$|" * 501, "[" + "a" * 1000 + "]"])
+def test_rejected_expressions(text: str) -> None:
+    with pytest.raises(
+        TemplateError, match="1,000 characters" if len(text) > 1000 else "regular expression|got"
+    ):
         TemplateSet.parse(f'U:%match[0,0,"{text}"]')
 
 
@@ -203,7 +173,7 @@ def test_refused_expressions(text: str) -> None:
         ("%x[0,0,1]", "expected %x[row,column]"),
     ],
 )
-def test_refused_macros(macro: str, problem: str) -> None:
+def test_rejected_macros(macro: str, problem: str) -> None:
     with pytest.raises(TemplateError) as caught:
         TemplateSet.parse(f"U:{macro}")
     assert problem in str(caught.value)
@@ -244,24 +214,19 @@ RICH = TemplateSet.parse(
 )
 
 
-def cell(data: Corpus, sentence: slice, t: int, term: Term) -> str:
-    """The cell of a term seen from token t of a sentence, boundary marks included."""
-    n = sentence.stop - sentence.start
-    at = place(term, t, n)
-    if at < 0 or at >= n:
-        return boundary(at if at < 0 else at - n + 1)
-    column = data.columns[term.column]
-    return column.strings[column.ids[sentence.start + at]]
-
-
 def expansions(data: Corpus, templates: TemplateSet) -> list[list[str]]:
-    """For each template the expanded line at each token, cell by cell."""
-    places = [(s, t) for s in data.sentences() for t in range(s.stop - s.start)]
+    """Expand every template at each token, cell by cell, boundary marks included."""
+    columns = [column.cells() for column in data.columns]
 
     def at(s: slice, t: int) -> Callable[..., str]:
-        return lambda row, column, absolute=False: cell(data, s, t, Term(row, column, absolute=absolute))
+        def cell(row: int, column: int, absolute: bool = False) -> str:
+            n, k = s.stop - s.start, place(Term(row, column, absolute=absolute), t, s.stop - s.start)
+            return columns[column][s.start + k] if 0 <= k < n else boundary(k if k < 0 else k - n + 1)
 
-    return [[expand(template, at(s, t), templates.lists) for s, t in places] for template in templates]
+        return cell
+
+    places = [at(s, t) for s in data.sentences() for t in range(s.stop - s.start)]
+    return [[expand(template, cell, templates.lists) for cell in places] for template in templates]
 
 
 @settings(max_examples=40)
@@ -321,34 +286,27 @@ def test_functions_see_the_normal_form_and_so_do_lists() -> None:
 # --- lists
 
 
-def test_lists_are_read_beside_the_template_file(tmp_path: Path) -> None:
+def test_lists_are_read_beside_the_template_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tpl"
+    path.write_text('B\nU:%in[0,0,"sub/towns.txt"]\n')
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "towns.txt").write_bytes("\ufeffOslo\r\n\r\n Bergen \r\nOslo\r\n".encode())
-    (tmp_path / "a.tpl").write_text('U:%in[0,0,"sub/towns.txt"]\nB\n')
-    assert TemplateSet.read(tmp_path / "a.tpl").lists == {"sub/towns.txt": ("Oslo", "Bergen")}
-
-
-def test_a_list_that_is_not_there_names_the_line(tmp_path: Path) -> None:
-    (tmp_path / "a.tpl").write_text('B\nU:%in[0,0,"towns.txt"]\n')
     with pytest.raises(TemplateError, match=r"a\.tpl, line 2: .*towns\.txt: expected a readable list file"):
-        TemplateSet.read(tmp_path / "a.tpl")
-    (tmp_path / "towns.txt").write_bytes(b"a\n\xff\n")
+        TemplateSet.read(path)
+    towns = tmp_path / "sub" / "towns.txt"
+    towns.write_bytes(b"a\n\xff\n")
     with pytest.raises(TemplateError, match=r"a\.tpl, line 2: .*towns\.txt, line 2: expected UTF-8"):
-        TemplateSet.read(tmp_path / "a.tpl")
-
-
-def test_too_long_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        TemplateSet.read(path)
+    towns.write_bytes("\ufeffOslo\r\n\r\n Bergen \r\nOslo\r\n".encode())
+    assert TemplateSet.read(path).lists == {"sub/towns.txt": ("Oslo", "Bergen")}
     monkeypatch.setattr("mtlstruct.templates.template_set.MOST_ENTRIES", 1)
-    (tmp_path / "l").write_text("a\nb\n")
-    (tmp_path / "a.tpl").write_text('U:%in[0,0,"l"]\n')
     with pytest.raises(MtlError, match="at most 1 entries in a list, got 2"):
-        TemplateSet.read(tmp_path / "a.tpl")
+        TemplateSet.read(path)
 
 
 def trained(lists: dict[str, tuple[str, ...]]) -> Model:
     data = random_corpus(np.random.default_rng(3), 40, 8, 12)
     templates = TemplateSet.parse('U:%in[0,0,"l"]\nU:%suffix[0,0,1]\nU:%x[@1,0]/%lower[0,0]\nB', lists=lists)
-    return train(data, templates, Options(), lambda record: False).model
+    return train(data, templates, Options()).model
 
 
 def test_a_model_is_one_file(tmp_path: Path) -> None:
@@ -363,9 +321,7 @@ def test_a_model_is_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lists", [7, {"l": 7}, {"l": [7]}, {}, None])
-def test_damaged_lists_are_refused(tmp_path: Path, lists: object) -> None:
-    from mtlstruct._system import archive
-
+def test_damaged_lists_are_rejected(tmp_path: Path, lists: object) -> None:
     trained({"l": ("w1",)}).save(tmp_path / "a.mtl")
     header, arrays = archive.read(tmp_path / "a.mtl")
     archive.write(tmp_path / "b.mtl", {**header, "lists": lists}, arrays)

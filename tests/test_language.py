@@ -1,4 +1,4 @@
-"""The template language: what is read, what is refused and how, and that text and templates are inverse."""
+"""The template language: what is read, what is rejected and how, and that text and templates are inverse."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.functions import FUNCTIONS
-from mtlstruct.templates.template_set import Template, TemplateSet, Term, boundary, expand, skeleton
-from mtlstruct.templates.terms import written
+from mtlstruct.templates.template_set import TemplateSet
+from mtlstruct.templates.terms import Template, Term, boundary, expand, written
 
 SENTENCE = [("Das", "ART"), ("Haus", "NN"), ("brennt", "VVFIN")]
 
@@ -50,42 +50,16 @@ def cell(position: int, row: int, column: int) -> str:
 
 
 def test_a_template_in_parts() -> None:
-    expected = Template(
-        text="U01:%x[-1,0]/%x[0,1].",
-        name="U01",
-        kind="U",
-        pieces=("U01:", "/", "."),
-        terms=(Term(-1, 0), Term(0, 1)),
-        line=1,
-    )
-    assert one("U01:%x[-1,0]/%x[0,1].") == expected
-
-
-def test_bare_transition() -> None:
+    text, terms = "U01:%x[-1,0]/%x[0,1].", (Term(-1, 0), Term(0, 1))
+    assert one(text) == Template(text, "U01", "U", ("U01:", "/", "."), terms, line=1)
     assert one("B\n") == Template("B", "B", "B", ("B",), (), 1)
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("U01:%x[0,0]", "U01"),
-        ("U01%x[0,0]:", "U01"),
-        ("U%x[0,0]", "U"),
-        ("U:%x[0,0]", "U"),
-        ("U02:a:%x[0,0]", "U02"),
-        ("Ubias", "Ubias"),
-        ("B01:bias", "B01"),
-    ],
-)
-def test_names(text: str, name: str) -> None:
-    assert one(text).name == name
-
-
-@pytest.mark.parametrize(
-    ("macro", "row"), [("%x[-0,0]", 0), ("%x[007,0]", 7), ("%x[-255,0]", -255), ("%x[255,0]", 255)]
-)
-def test_rows(macro: str, row: int) -> None:
-    assert one("U" + macro).terms == (Term(row, 0),)
+def test_names_and_rows() -> None:
+    texts = ["U01:%x[0,0]", "U01%x[0,0]:", "U%x[0,0]", "U:%x[0,0]", "U02:a:%x[0,0]", "Ubias", "B01:bias"]
+    assert [one(text).name for text in texts] == ["U01", "U01", "U", "U", "U02", "Ubias", "B01"]
+    macros = ["%x[-0,0]", "%x[007,0]", "%x[-255,0]", "%x[255,0]"]
+    assert [one("U" + macro).terms for macro in macros] == [(Term(row, 0),) for row in (0, 7, -255, 255)]
 
 
 def test_skipped_lines_and_line_numbers() -> None:
@@ -150,13 +124,10 @@ def test_expansion_replaces_macros_in_the_line(line: tuple[str, tuple[str, ...],
     assert expand(one(line[0]), lambda row, column: f"<{row};{column}>") == naive
 
 
-@pytest.mark.parametrize(
-    ("position", "expected"),
-    [(0, "U5:_B-2/_B-1/ART/Haus"), (1, "U5:_B-1/Das/NN/brennt"), (2, "U5:Das/Haus/VVFIN/_B+1")],
-)
-def test_expansion_at_the_edges(position: int, expected: str) -> None:
+def test_expansion_at_the_edges() -> None:
     template = one("U5:%x[-2,0]/%x[-1,0]/%x[0,1]/%x[1,0]")
-    assert expand(template, lambda row, column: cell(position, row, column)) == expected
+    got = [expand(template, lambda row, column, t=t: cell(t, row, column)) for t in range(3)]
+    assert got == ["U5:_B-2/_B-1/ART/Haus", "U5:_B-1/Das/NN/brennt", "U5:Das/Haus/VVFIN/_B+1"]
 
 
 def test_boundary() -> None:
@@ -165,16 +136,11 @@ def test_boundary() -> None:
         boundary(0)
 
 
-def test_skeletons_ignore_where_the_cells_are() -> None:
-    assert skeleton(one("U:%x[-1,0]/%x[0,0]")) == skeleton(one("U:%x[1,0]/%x[2,1]")) == ("U:", "/", "")
-    assert skeleton(one("U:%x[0,0]")) != skeleton(one("B:%x[0,0]"))
-
-
 # --- the set
 
 
-def test_a_sequence() -> None:
-    templates = TemplateSet.parse("U0:%x[-2,3]\n# c\nU1:%x[1,1]\nB")
+def test_a_set_is_a_sequence_and_selections_keep_the_order_given_and_lines() -> None:
+    templates = TemplateSet.parse("U0:%x[-2,3]\n# c\nU1:%x[1,1]\nB", path="my.tpl")
     assert len(templates) == 3
     assert templates[1].name == "U1"
     assert templates[-1] is list(templates)[2]
@@ -182,10 +148,6 @@ def test_a_sequence() -> None:
     assert templates[0] in templates
     with pytest.raises(IndexError):
         templates[3]
-
-
-def test_selection_keeps_order_given_and_lines() -> None:
-    templates = TemplateSet.parse("U0:%x[-2,3]\n# c\nU1:%x[1,1]\nB", path="my.tpl")
     chosen = templates.select([2, 0])
     assert chosen.text() == "B\nU0:%x[-2,3]\n"
     assert [t.line for t in chosen] == [4, 1]
@@ -203,66 +165,46 @@ def test_columns_and_reach() -> None:
 
 @pytest.mark.parametrize(
     ("count", "has"),
-    [
-        (2, "2 observation columns (0..1)"),
-        (1, "1 observation column (0)"),
-        (0, "no observation columns"),
-    ],
+    [(2, "2 observation columns (0..1)"), (1, "1 observation column (0)"), (0, "no observation columns")],
 )
 def test_columns_the_data_lacks(count: int, has: str) -> None:
     templates = TemplateSet.parse("B\nU:%x[0,3]", path="my.tpl")
     with pytest.raises(TemplateError) as caught:
         templates.check_columns(count)
     message = f"my.tpl, line 2: template names column 3, but the data has {has} in 'U:%x[0,3]'"
-    assert str(caught.value) == message
-    assert caught.value.line == 2
-
-
-def test_columns_the_data_has() -> None:
-    TemplateSet.parse("B\nU:%x[0,3]").check_columns(4)
+    assert (str(caught.value), caught.value.line) == (message, 2)
+    templates.check_columns(4)
     TemplateSet.parse("B").check_columns(0)
 
 
-# --- what is refused
+# --- what is rejected
 
 
+FIRST = "expected U, B or A as the first character, got"
 MACRO = "expected %x[row,column] with a row like -1, 0 or 1 and a column like 0, without blanks or '+'"
 KNOWN = "expected %x[row,column] or one of " + ", ".join(f"%{name}" for name in FUNCTIONS)
+BAD_MACROS = ["%x[0,0", "%x[+1,0]", "%x[0, 0]", "%x [0,0]", "%x[--1,0]", "%x[0,-1]", "%x[0]", "%x[,]",
+              "%x[0,0,0]", "%x[٣,0]"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("line", "column", "problem"),
     [
-        ("X01:%x[0,0]", 1, "expected U, B or A as the first character, got 'X'"),
-        ("u:%x[0,0]", 1, "expected U, B or A as the first character, got 'u'"),
-        ("\0", 1, "expected U, B or A as the first character, got '\\x00'"),
-        (" U:%x[0,0]", 1, "expected U, B or A as the first character, got a blank before the template"),
-        ("\tB", 1, "expected U, B or A as the first character, got a blank before the template"),
-        (" # comment", 1, "expected U, B or A as the first character, got a blank before the template"),
-        ("U:%y[0,0]", 3, f"unknown macro '%y': {KNOWN}"),
-        ("U:%%", 3, f"unknown macro '%%': {KNOWN}"),
-        ("U:%sufix[0,0,3]", 3, f"unknown macro '%sufix': {KNOWN}"),
+        *((text, 1, f"{FIRST} {text[0]!r}") for text in ("X01:%x[0,0]", "u:%x[0,0]", "\0")),
+        *((text, 1, f"{FIRST} a blank before the template") for text in (" U:%x[0,0]", "\tB", " # comment")),
+        *((f"U:{text}", 3, f"unknown macro {text[:end]!r}: {KNOWN}")
+          for text, end in (("%y[0,0]", 2), ("%%", 2), ("%sufix[0,0,3]", 6))),
         ("U:100%", 6, f"unknown macro '%': {KNOWN}"),
         ("U:%x[0,0]/%x", 11, f"{MACRO}, got '%x'"),
-        ("U:%x[0,0", 3, f"{MACRO}, got '%x[0,0'"),
-        ("U:%x[+1,0]/", 3, f"{MACRO}, got '%x[+1,0]'"),
-        ("U:%x[0, 0]", 3, f"{MACRO}, got '%x[0, 0]'"),
-        ("U:%x [0,0]", 3, f"{MACRO}, got '%x [0,0]'"),
-        ("U:%x[--1,0]", 3, f"{MACRO}, got '%x[--1,0]'"),
-        ("U:%x[0,-1]", 3, f"{MACRO}, got '%x[0,-1]'"),
-        ("U:%x[0]", 3, f"{MACRO}, got '%x[0]'"),
-        ("U:%x[,]", 3, f"{MACRO}, got '%x[,]'"),
-        ("U:%x[0,0,0]", 3, f"{MACRO}, got '%x[0,0,0]'"),
-        ("U:%x[٣,0]", 3, f"{MACRO}, got '%x[٣,0]'"),
-        ("U:%x[256,0]", 3, "row offset beyond ±255, got %x[256,0]"),
-        ("U:%x[-256,0]", 3, "row offset beyond ±255, got %x[-256,0]"),
+        *((f"U:{macro}", 3, f"{MACRO}, got {macro!r}") for macro in BAD_MACROS),
+        *((f"U:%x[{row},0]", 3, f"row offset beyond ±255, got %x[{row},0]") for row in (256, -256)),
         ("U:%x[0,1000000]", 3, "column beyond 999999, got %x[0,1000000]"),
         ("U\0:%x[0,0]", 2, "expected text, got a NUL character"),
         ("U:a\rU:b", 4, "expected text, got a carriage return inside the line"),
         ("U:\ud83d", 3, "expected text, got half of a surrogate pair"),
     ],
-)
-def test_refused_lines(line: str, column: int, problem: str) -> None:
+)  # fmt: skip
+def test_rejected_lines(line: str, column: int, problem: str) -> None:
     with pytest.raises(TemplateError) as caught:
         TemplateSet.parse(f"# first\n{line}\nB\n", path="my.tpl")
     error = caught.value
@@ -314,10 +256,7 @@ def test_read_without_a_file(tmp_path: Path, name: str, reason: str) -> None:
 
 
 ARCS = """A00:%x[h,pos]/%x[m-1,pos]/%direction[h,m]/%distance[h,m]
-A01:%x[l-1,0]/%x[r+2,form]
-A02:%lower[b,form]/%position[b]
-A03:%x[l,pos]/%x[b@-2,pos]
-A04
+A01:%x[l-1,0]/%x[r+2,form]\nA02:%lower[b,form]/%position[b]\nA03:%x[l,pos]/%x[b@-2,pos]\nA04
 """
 
 
@@ -341,10 +280,7 @@ def test_columns_by_name_are_found_whatever_they_are_called() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("A:%x[0,0]", "with a place like h, m-1"),
-        ("A:%x[h1,0]", "with a place like h, m-1"),
-        ("A:%x[h@1,0]", "with a place like h, m-1"),
-        ("A:%x[b@+1,0]", "with a place like h, m-1"),
+        *((f"A:%x[{place},0]", "with a place like h, m-1") for place in ("0", "h1", "h@1", "b@+1")),
         ("A:%x[b@0,0]", "from @1"),
         ("A:%x[h+300,0]", "beyond ±255"),
         ("A:%x[h,0]/%x[l,0]", "counted from h and m, or from l and r"),
@@ -354,7 +290,7 @@ def test_columns_by_name_are_found_whatever_they_are_called() -> None:
         ("U:%x[h,0]", "expected %x"),
     ],
 )
-def test_templates_of_arcs_that_mean_nothing_are_refused(line: str, problem: str) -> None:
+def test_templates_of_arcs_that_mean_nothing_are_rejected(line: str, problem: str) -> None:
     with pytest.raises(TemplateError, match=problem):
         TemplateSet.parse(line)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from mtlstruct.templates import PRESETS, TemplateSet, preset
@@ -14,17 +16,11 @@ def found(text: str, **options: object) -> list[tuple[int, str, str]]:
 
 def header_templates() -> str:
     """In the style of GROBID's header model: 27 columns, windows of single columns, pairs of layout features."""
-    lines = ["# Features of the header of a paper", "", "# the words themselves"]
-    number = 0
+    lines, number = ["# Features of the header of a paper", "", "# the words themselves"], count()
     for column, rows in [(0, range(-4, 5)), (1, range(-2, 3)), *((c, range(-1, 2)) for c in range(2, 27))]:
-        lines.append(f"# column {column}")
-        for row in rows:
-            lines.append(f"U{number:02}:%x[{row},{column}]")
-            number += 1
+        lines += [f"# column {column}", *(f"U{next(number):02}:%x[{row},{column}]" for row in rows)]
     lines.append("# layout of the line together")
-    for column in range(20, 26):
-        lines.append(f"U{number:02}:%x[0,{column}]/%x[0,{column + 1}]")
-        number += 1
+    lines += [f"U{next(number):02}:%x[0,{column}]/%x[0,{column + 1}]" for column in range(20, 26)]
     return "\n".join([*lines, "", "# the plain transition", "B", ""])
 
 
@@ -56,13 +52,8 @@ def test_slips_in_such_files_are_found_where_they_are() -> None:
     lines[40] = lines[40].replace("%x", "%y")
     lines[50] = lines[50].replace("]", "")
     lines.insert(60, "U99x:%x[0,27]")
-    expected = [
-        (6, WARNING, "duplicate"),
-        (41, ERROR, "syntax"),
-        (51, ERROR, "syntax"),
-        (61, ERROR, "column"),
-    ]
-    assert found("\n".join(lines), columns=27) == expected
+    slips = [(41, ERROR, "syntax"), (51, ERROR, "syntax"), (61, ERROR, "column")]
+    assert found("\n".join(lines), columns=27) == [(6, WARNING, "duplicate"), *slips]
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if name != "dependency"])
@@ -88,10 +79,7 @@ def test_the_papers_set_for_trees_repeats_itself_and_nothing_worse() -> None:
         ("U1:%x[0,0]\nU1:%x[1,0]", [(2, WARNING, "merged")]),
         ("U:%x[0,0]\nU:%x[1,0]\nU:%x[0,0]/%x[1,0]", [(2, WARNING, "merged")]),
         ("U%lower[0,0]\nU%x[0,0]", [(2, WARNING, "merged")]),
-        (
-            "X\n\nU:%x[0 ,0]\nU:%x[0,0]\n B",
-            [(1, ERROR, "syntax"), (3, ERROR, "syntax"), (5, ERROR, "syntax")],
-        ),
+        ("X\n\nU:%x[0 ,0]\nU:%x[0,0]\n B", [(line, ERROR, "syntax") for line in (1, 3, 5)]),
         ("# nothing\n", [(1, ERROR, "empty")]),
         ("U:%x[0,2]/%x[0,3]", [(1, ERROR, "column"), (1, ERROR, "column")]),
     ],
@@ -112,15 +100,13 @@ def test_lists_that_are_not_there(tmp_path: object) -> None:
 
 
 def test_a_finding_says_what_and_what_to_do() -> None:
-    (finding,) = check("B\nU:%y[0,0]")
-    assert str(finding).startswith(
-        "line 2: error: at character 3 unknown macro '%y': expected %x[row,column] or"
-    )
-    assert str(finding).endswith(": correct it or make it a comment with # (U:%y[0,0])")
-    (finding,) = check("U1:%x[0,0]\nU2:%x[0,0]")
-    assert finding == Finding(
-        2, WARNING, "duplicate", "U2:%x[0,0]", "looks at the same cells as line 1", "leave one of them out"
-    )
+    text = str(*check("B\nU:%y[0,0]"))
+    assert text.startswith("line 2: error: at character 3 unknown macro '%y': expected %x[row,column] or")
+    assert text.endswith(": correct it or make it a comment with # (U:%y[0,0])")
+    problem, advice = "looks at the same cells as line 1", "leave one of them out"
+    assert check("U1:%x[0,0]\nU2:%x[0,0]") == [
+        Finding(2, WARNING, "duplicate", "U2:%x[0,0]", problem, advice)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from commands import TRAIN, WORDS
 
 from mtlstruct.corpus import joined
 from mtlstruct.errors import FormatError, MtlError
-from mtlstruct.formats import columns, segmented
+from mtlstruct.formats import columns
 from mtlstruct.formats import partition as pieces
 from mtlstruct.tasks import TASKS, Form
 
@@ -34,10 +34,8 @@ def test_pieces_are_the_file(tmp_path, monkeypatch, count, task, text, look):
     path.write_text(text.replace("\n\n", "\n \n\n") + "\n\n")
     parts = cut([path], count, task)
     assert 1 <= len(parts) <= count
-    assert "".join(part.read_bytes().decode() for piece in parts for part in piece) == path.read_text()
-    read = [read_piece(piece, task) for piece in parts]
-    whole = read_piece(cut([path], 1, task)[0], task)
-    assert cells(joined(read)) == cells(whole)
+    whole = TASKS[task].read_file(path, Form())
+    assert cells(joined([read_piece(piece, task) for piece in parts])) == cells(whole)
 
 
 def test_a_folder_is_its_files_in_order(tmp_path):
@@ -70,10 +68,3 @@ def test_what_cannot_be_read_is_a_sentence(tmp_path):
         cut([tmp_path / "missing"], 2, "sequence")
     with pytest.raises(FormatError, match="expected a folder with data files"):
         pieces.files_of(tmp_path)
-
-
-def test_words_of_pieces(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text(WORDS)
-    read = [read_piece(piece, "segmentation") for piece in cut([path], 3, "segmentation")]
-    assert cells(joined(read)) == cells(segmented.read(path))

@@ -27,7 +27,7 @@ from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import FUNCTIONS, LIST, NUMBER, REGEX, VALUE, WAPITI
-from mtlstruct.templates.template_set import expand
+from mtlstruct.templates.terms import expand
 from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
 

@@ -42,27 +42,27 @@ def written(corpus: Corpus, predictions: list[int] | None = None, labels: list[s
     return out.getvalue()
 
 
-def streamed(raw: str, *, spaced: bool = False, batch_tokens: int = 20000) -> list[Corpus]:
-    source = io.BytesIO(raw.encode())
+def streamed(raw: str | bytes, *, spaced: bool = False, batch_tokens: int = 20000) -> list[Corpus]:
+    source = io.BytesIO(raw if isinstance(raw, bytes) else raw.encode())
     return list(segmented.stream(source, raw=spaced, source="<stdin>", batch_tokens=batch_tokens))
+
+
+def predicted(raw: str, label: str, **options: int) -> str:
+    """Write what comes of a stream whose characters all get one label."""
+    return "".join(written(batch, [0] * batch.tokens, [label]) for batch in streamed(raw, **options))  # type: ignore[arg-type]
 
 
 # Reading ---------------------------------------------------------------------------------------------------
 
 
 def test_reads_characters_and_labels(tmp_path: Path) -> None:
-    corpus = segmented.read(put(tmp_path, "我  喜欢  计算机\n好 是的\n"))
+    path = put(tmp_path, "我  喜欢  计算机\n好 是的\n")
+    corpus, four = segmented.read(path), segmented.read(path, tags="bmes")
     assert "".join(corpus.columns[0].cells()) == "我喜欢计算机好是的"
-    assert spell(corpus) == ["BBEBIE", "BBE"]
-    assert corpus.labels == ("B", "E", "I")
+    assert (spell(corpus), corpus.labels) == (["BBEBIE", "BBE"], ("B", "E", "I"))
+    assert (spell(four), four.labels) == (["SBEBME", "SBE"], ("B", "E", "M", "S"))
     assert corpus.ptr.tolist() == [0, 6, 9]
     assert corpus.columns[0].ids.dtype == np.int32
-
-
-def test_four_labels(tmp_path: Path) -> None:
-    corpus = segmented.read(put(tmp_path, "我  喜欢  计算机\n"), tags="bmes")
-    assert spell(corpus) == ["SBEBME"]
-    assert corpus.labels == ("B", "E", "M", "S")
 
 
 @pytest.mark.parametrize(
@@ -81,14 +81,11 @@ def test_one_corpus_many_spellings(tmp_path: Path, raw: str) -> None:
     assert spell(corpus) == ["BEB", "B"]
 
 
-def test_words_keep_their_line(tmp_path: Path) -> None:
+def test_words_keep_their_line_and_make_a_vocabulary(tmp_path: Path) -> None:
     path = put(tmp_path, "\ufeffab  c\r\n\r\n \u3000\r\nd\u3000e\r\n")
     assert list(segmented.words(path)) == [["ab", "c"], [], [], ["d", "e"]]
-
-
-def test_vocabulary_of_a_list_and_of_a_text(tmp_path: Path) -> None:
-    assert segmented.vocabulary(put(tmp_path, "ab\nc\nab\n")) == {"ab", "c"}
-    assert segmented.vocabulary(put(tmp_path, "ab  c  ab\n")) == {"ab", "c"}
+    for raw in ("ab\nc\nab\n", "ab  c  ab\n"):  # a list, and a text
+        assert segmented.vocabulary(put(tmp_path, raw)) == {"ab", "c"}
 
 
 @given(st.text(st.sampled_from("a語é𠀀\u00a0"), max_size=20))
@@ -99,11 +96,11 @@ def test_column_is_the_general_one(characters: str) -> None:
     assert got.ids.dtype == expected.ids.dtype
 
 
-# Refusing --------------------------------------------------------------------------------------------------
+# Rejecting -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("raw", ["", "\n", " \n\u3000\r\n"])
-def test_refuses_a_file_without_words(tmp_path: Path, raw: str) -> None:
+def test_rejects_a_file_without_words(tmp_path: Path, raw: str) -> None:
     path = put(tmp_path, raw)
     for reader in (segmented.read, segmented.vocabulary, lambda path: list(segmented.words(path))):
         with pytest.raises(FormatError, match="no sentences: expected words, got only blank lines") as caught:
@@ -169,21 +166,15 @@ def test_says_once_where_blanks_are_dropped() -> None:
         assert seen == expected
 
 
-def test_refuses_bad_bytes_and_nul(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="expected utf-8 text, got byte 0xff at offset 2") as caught:
-        segmented.read(put(tmp_path, b"a b\n\nc \xff\n"))
-    assert caught.value.line == 3
-    with pytest.raises(FormatError, match="expected text, got a NUL byte") as caught:
-        segmented.read(put(tmp_path, b"a b\nc\0\n"))
-    assert caught.value.line == 2
-
-
-def test_stream_refuses_bad_bytes() -> None:
-    with pytest.raises(FormatError, match="<stdin>, line 3: expected utf-8 text, got byte 0xff at offset 1"):
-        list(segmented.stream(io.BytesIO(b"a\nb\nc\xff\n"), raw=True, source="<stdin>", batch_tokens=1))
-
-
-def test_refuses_unknown_tags(tmp_path: Path) -> None:
+def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path: Path) -> None:
+    for raw, line, problem in (
+        (b"a b\n\nc \xff\n", 3, "expected utf-8 text, got byte 0xff at offset 2"),
+        (b"a b\nc\0\n", 2, "expected text, got a NUL byte"),
+    ):
+        with pytest.raises(FormatError, match=f"line {line}: {problem}"):
+            segmented.read(put(tmp_path, raw))
+        with pytest.raises(FormatError, match=f"<stdin>, line {line}: {problem}"):
+            streamed(raw, spaced=True, batch_tokens=1)
     with pytest.raises(IncompatibleError, match="expected tags bie or bmes, got 'bio'"):
         segmented.read(put(tmp_path, "a b\n"), tags="bio")
 
@@ -200,19 +191,19 @@ def test_labels_of() -> None:
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ("BEBIE", ["ab", "cde"]),
-        ("BBBBB", ["a", "b", "c", "d", "e"]),
-        ("SBMES", ["a", "bcd", "e"]),
-        ("IIEIE", ["abc", "de"]),  # no B: the first character starts a word, and so does what follows an E
-        ("EEEEE", ["a", "b", "c", "d", "e"]),
-        ("BIIII", ["abcde"]),  # never ends
-        ("BEIIB", ["ab", "cd", "e"]),
-        ("OOOOO", ["abcde"]),  # a label from elsewhere continues
-        ("SISIB", ["a", "b", "c", "d", "e"]),
+        ("BEBIE", "ab cde"),
+        ("BBBBB", "a b c d e"),
+        ("SBMES", "a bcd e"),
+        ("IIEIE", "abc de"),  # no B: the first character starts a word, and so does what follows an E
+        ("EEEEE", "a b c d e"),
+        ("BIIII", "abcde"),  # never ends
+        ("BEIIB", "ab cd e"),
+        ("OOOOO", "abcde"),  # a label from elsewhere continues
+        ("SISIB", "a b c d e"),
     ],
 )
-def test_cut(labels: str, words: list[str]) -> None:
-    assert segmented.cut("abcde", list(labels)) == words
+def test_cut(labels: str, words: str) -> None:
+    assert segmented.cut("abcde", list(labels)) == words.split()
 
 
 @given(st.lists(WORDS), st.sampled_from(["bie", "bmes"]))
@@ -235,10 +226,7 @@ def test_cut_loses_nothing(labels: list[str]) -> None:
 def test_a_line_for_a_line(lines: list[list[str]], gap: str, batch_tokens: int, spaced: bool) -> None:
     """If every character is predicted B, then words are characters; empty lines stay."""
     raw = "".join(gap.join(words) + "\n" for words in lines)
-    got = "".join(
-        written(batch, [0] * batch.tokens, ["B"])
-        for batch in streamed(raw, spaced=spaced, batch_tokens=batch_tokens)
-    )
+    got = predicted(raw, "B", spaced=spaced, batch_tokens=batch_tokens)
     assert got == "".join("  ".join("".join(words)) + "\n" for words in lines)
 
 
@@ -246,10 +234,8 @@ def test_a_line_for_a_line(lines: list[list[str]], gap: str, batch_tokens: int, 
 def test_raw_keeps_blanks_as_boundaries(lines: list[list[str]]) -> None:
     """Nothing but I predicted: the blanks of the input are the only boundaries, or there are none."""
     raw = "".join(" ".join(words) + "\n" for words in lines)
-    kept = "".join(written(batch, [0] * batch.tokens, ["I"]) for batch in streamed(raw, spaced=True))
-    dropped = "".join(written(batch, [0] * batch.tokens, ["I"]) for batch in streamed(raw))
-    assert kept == "".join("  ".join(words) + "\n" for words in lines)
-    assert dropped == "".join("".join(words) + "\n" for words in lines)
+    assert predicted(raw, "I", spaced=True) == "".join("  ".join(words) + "\n" for words in lines)
+    assert predicted(raw, "I") == "".join("".join(words) + "\n" for words in lines)
 
 
 @given(LINES.filter(any))
@@ -294,22 +280,16 @@ def test_one_very_long_line() -> None:
 
 def test_lines_of_sentences_stretches_and_reaches() -> None:
     first, second = streamed("ab c\n\n", spaced=True), streamed("\nab  c\n\nd\n", spaced=True)
-    assert [batch.lines.tolist() for batch in first if batch.lines is not None] == [[1]]
+    assert [batch.lines.tolist() for batch in (*first, *second)] == [[1], [2, 4]]  # type: ignore[union-attr]
     (batch,) = second
-    assert batch.lines is not None
-    assert batch.lines.tolist() == [2, 4]
     assert segmented.stretches(batch).tolist() == [0, 2, 3]
     labels = ["B", "B", "B", "S"]
     words = segmented.words_of(batch, labels)
     assert words == ([0, 1, 2, 3], [1, 2, 3, 4], [0, 0, 3, 3, 4])
     # "a" is a word because "b" begins one; "b" and "c" end where their stretches do; S ends by itself
     assert segmented.reaches(batch, words, labels) == [2, 2, 3, 4]
-    assert segmented.blocks(batch, words, ["/1", "/2", "/3", "/4"]) == [
-        "\n",
-        "a/1  b/2  c/3\n",
-        "\n",
-        "d/4\n",
-    ]
+    blocks = segmented.blocks(batch, words, ["/1", "/2", "/3", "/4"])
+    assert blocks == ["\n", "a/1  b/2  c/3\n", "\n", "d/4\n"]
 
 
 def test_a_word_that_ends_by_its_label_reaches_no_further() -> None:

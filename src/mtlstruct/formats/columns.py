@@ -1,7 +1,7 @@
 """Column files, as CRF++ and CoNLL have them: a token a line, a blank line after each sentence.
 
 Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
-space or a form feed, belongs to its cell. The last column is the label. Refused: rows of different widths, or of
+space or a form feed, belongs to its cell. The last column is the label. Rejected: rows of different widths, or of
 more than MOST_COLUMNS, a labelled file of one column, a file without sentences, labels that a partly labelled file
 cannot have.
 
@@ -70,7 +70,7 @@ def stream(
         ruler.check(fresh, first)
         if known is not None:
             _check_labels(fresh, first, source, known)
-        end = len(fresh) if alone else _end_of_sentences(fresh)
+        end = len(fresh) if alone else text.end_of_sentences(fresh)
         unfinished += fresh[:end]
         if end:
             if any(unfinished):
@@ -150,11 +150,6 @@ def _check_labels(lines: list[str], first: int, source: str | Path, known: Colle
             raise FormatError(source, number, f"expected a label in the last column ({some}), got {label!r}")
 
 
-def _end_of_sentences(lines: list[str]) -> int:
-    """How many lines there are up to the last blank one, which is included; 0 if there is none."""
-    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i]), 0)
-
-
 class _Ruler:
     """Holds the rows of one input to the width of its first row, and that to least..most (None: no limit)."""
 
@@ -163,7 +158,7 @@ class _Ruler:
         self.width = self.line = 0
 
     def check(self, lines: list[str], first: int) -> None:
-        """Measures tidy lines, of which the first has number `first`."""
+        """Measure tidy lines, of which the first has number `first`."""
         gaps = self.width - 1
         for number, line in enumerate(lines, first):
             if line and line.count(" ") != gaps:

@@ -5,7 +5,7 @@ name of that relation. Comment lines, multiword ranges (`3-4`) and empty nodes (
 for writing and seen by nobody else. The last columns may be missing, from the ninth on in trees and from the
 seventh on in text to be parsed.
 
-Refused: lines of another width than the first, cells without text, numbers that do not count up, heads outside the
+Rejected: lines of another width than the first, cells without text, numbers that do not count up, heads outside the
 sentence, a token under itself, cycles. Several tokens under the root are legal in CoNLL-X and kept, unless the
 reader asks for one.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -62,7 +63,7 @@ def read(
     reader.take(lines, 1)
     if not reader.rows:
         raise FormatError(path, None, "no sentences: expected rows of columns, got none")
-    return reader.corpus(_Heads(path, single_root, trees))
+    return reader.corpus(_heads(reader, single_root, trees))
 
 
 def stream(
@@ -77,7 +78,7 @@ def stream(
     begins = 1
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_ROW):
         fresh = block.split("\n")
-        end = _end_of_sentences(fresh)
+        end = text.end_of_sentences(fresh)
         if end:
             reader.take(unfinished + fresh[:end], begins)
             yield reader.corpus()
@@ -164,7 +165,7 @@ class _Reader:
         self.ends: list[int] = []
 
     def take(self, lines: list[str], first: int) -> None:
-        """Splits whole sentences into rows; `first` is the number of the first line."""
+        """Split whole sentences into rows; `first` is the number of the first line."""
         self.first, self.lines = first, lines
         self.rows, self.at, self.ends = [], [], [0]
         for index, line in enumerate(lines):
@@ -174,16 +175,15 @@ class _Reader:
                 self._row(line, index)
         self._end_sentence()
 
-    def corpus(self, heads: _Heads | None = None) -> Corpus:
-        """What was taken, as a corpus; with heads, if somebody checks them."""
+    def corpus(self, outputs: NDArray[np.int32] | None = None) -> Corpus:
+        """Return what was taken as a corpus with these heads."""
         columns = tuple(text.column([row[field] for row in self.rows]) for field in range(1, HEAD))
-        outputs = None if heads is None else heads.numbers(self)
         sheet = Sheet(self.lines, np.array(self.at, np.int64))
         return Corpus(columns, np.array(self.ends, np.int64), outputs, names=OBSERVED, extra=sheet)
 
-    def number(self, row: int) -> int:
-        """The line of a row in its file."""
-        return self.first + self.at[row]
+    def error(self, row: int, problem: str) -> FormatError:
+        """Return the error for a row, with its line in the file."""
+        return FormatError(self.source, self.first + self.at[row], problem)
 
     def _end_sentence(self) -> None:
         if len(self.rows) > self.ends[-1]:
@@ -195,9 +195,8 @@ class _Reader:
             self._meet(len(cells), self.first + index)
         if not all(cells):
             name = FIELDS[cells.index("")]
-            raise FormatError(
-                self.source, self.first + index, f"expected a value or _ in {name}, got nothing"
-            )
+            problem = f"expected a value or _ in {name}, got nothing"
+            raise FormatError(self.source, self.first + index, problem)
         expected = len(self.rows) - self.ends[-1] + 1
         if cells[0] == str(expected):
             self.rows.append(cells)
@@ -217,38 +216,24 @@ class _Reader:
         self.width, self.line = width, line
 
 
-@dataclass(frozen=True)
-class _Heads:
-    """Checks that heads are numbers and, if asked to, that they make trees."""
-
-    source: str | Path
-    single_root: bool
-    trees: bool
-
-    def numbers(self, reader: _Reader) -> NDArray[np.int32]:
-        """The heads of all rows. int32[T]"""
-        found: list[int] = []
-        for start, stop in zip(reader.ends[:-1], reader.ends[1:], strict=True):
-            heads = [self._head(reader, row, stop - start) for row in range(start, stop)]
-            if self.trees:
-                self._check_tree(reader, heads, start)
-            found += heads
-        return np.array(found, np.int32)
-
-    def _head(self, reader: _Reader, row: int, size: int) -> int:
-        cells = reader.rows[row]
-        cell = cells[HEAD]
-        if not _NUMBER.fullmatch(cell) or len(cell) > 9:
-            raise FormatError(self.source, reader.number(row), f"expected the number of a head, got {cell!r}")
-        if self.trees and (int(cell) > size or cell == cells[0]):
-            problem = f"expected a head from 0 to {size} other than the token itself, got {cell!r}"
-            raise FormatError(self.source, reader.number(row), problem)
-        return int(cell)
-
-    def _check_tree(self, reader: _Reader, heads: list[int], start: int) -> None:
-        wrong = tree_problem(heads, self.single_root)
+def _heads(reader: _Reader, single_root: bool, trees: bool) -> NDArray[np.int32]:
+    """Return the heads of all rows, int32[T]; check that they are numbers and, with `trees`, make trees."""
+    found: list[int] = []
+    for start, stop in pairwise(reader.ends):
+        for row in range(start, stop):
+            token, cell = reader.rows[row][0], reader.rows[row][HEAD]
+            if not _NUMBER.fullmatch(cell) or len(cell) > 9:
+                raise reader.error(row, f"expected the number of a head, got {cell!r}")
+            if trees and (int(cell) > stop - start or cell == token):
+                problem = (
+                    f"expected a head from 0 to {stop - start} other than the token itself, got {cell!r}"
+                )
+                raise reader.error(row, problem)
+            found.append(int(cell))
+        wrong = tree_problem(found[start:], single_root) if trees else None
         if wrong is not None:
-            raise FormatError(self.source, reader.number(start + wrong[0] - 1), wrong[1])
+            raise reader.error(start + wrong[0] - 1, wrong[1])
+    return np.array(found, np.int32)
 
 
 def tree_problem(heads: Sequence[int], single_root: bool = False) -> tuple[int, str] | None:
@@ -273,8 +258,3 @@ def tree_problem(heads: Sequence[int], single_root: bool = False) -> tuple[int, 
 
 def _blank(line: str) -> bool:
     return not line.strip(" \t")
-
-
-def _end_of_sentences(lines: list[str]) -> int:
-    """How many lines there are up to the last blank one, which is included; 0 if there is none."""
-    return next((i + 1 for i in reversed(range(len(lines))) if _blank(lines[i])), 0)

@@ -13,7 +13,7 @@ A token is a dict of features, or a list or set of strings:
 A *key* ("word", "next:word"; of a plain string what stands before its first "=") makes a column, and so a template,
 unless keys are put into groups. Occurrences of features are held as numbers in arrays, not as Python objects.
 
-Refused: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
+Rejected: other types, keys that are no strings or longer than LONGEST_KEY, dicts nested deeper than DEEPEST, numbers
 that are not finite (values are float32), more than MOST_KEYS columns, vectors of different lengths or together with
 something else in one column.
 """
@@ -232,9 +232,8 @@ class _Column:
     def put_vector(self, key: str, token: int, vector: NDArray[Any]) -> None:
         """Add the vector of one token."""
         if self.key not in ("", key):
-            raise FeatureError(
-                f"expected one vector in the group {self.name!r}, got {self.key!r} and {key!r}"
-            )
+            problem = f"expected one vector in the group {self.name!r}, got {self.key!r} and {key!r}"
+            raise FeatureError(problem)
         self.key, self.width = key, self.width or len(vector)
         if len(vector) != self.width:
             raise FeatureError(f"expected {self.width} numbers in {key!r} as before, got {len(vector)}")
@@ -242,9 +241,8 @@ class _Column:
             with np.errstate(over="ignore"):  # what is too large is seen below
                 numbers = vector.astype(np.float32)
         except (TypeError, ValueError):
-            raise FeatureError(
-                f"expected a vector of numbers for {key!r}, got one of {vector.dtype}"
-            ) from None
+            problem = f"expected a vector of numbers for {key!r}, got one of {vector.dtype}"
+            raise FeatureError(problem) from None
         if not np.isfinite(numbers).all():
             raise FeatureError(f"expected finite numbers in {key!r}, got {numbers[~np.isfinite(numbers)][0]}")
         self.tokens.append(token)

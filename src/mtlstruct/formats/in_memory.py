@@ -87,50 +87,27 @@ def _gathered(
 
 
 def labels(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Column:
-    """The labels of sentences with so many tokens, all in one column."""
-    found, own = _Labels(), iter(y)
-    for number, length in enumerate(lengths.tolist(), 1):
-        sentence = next(own, None)
-        if sentence is None:
-            problem = f"expected labels for every sentence, got none for sentence {number}"
+    """Return the labels of sentences with so many tokens, all in one column."""
+    numbers: dict[str, int] = {}
+    ids, own = array("i"), iter(y)
+    for sentence, length in enumerate(lengths.tolist(), 1):
+        given = next(own, None)
+        if given is None:
+            problem = f"expected labels for every sentence, got none for sentence {sentence}"
             raise FormatError("y", None, problem)
-        found.add(sentence, length, number)
+        before = len(ids)
+        for label in given:
+            if label not in numbers and not isinstance(label, str):
+                got = f"{label!r} ({type(label).__name__})"
+                problem = f"sentence {sentence}: expected labels that are strings, got {got}"
+                raise FormatError("y", None, problem)
+            ids.append(numbers.setdefault(label, len(numbers)))
+        if len(ids) - before != length:
+            got = f"sentence {sentence}: expected {length} labels as it has tokens, got {len(ids) - before}"
+            raise FormatError("y", None, got)
     if next(own, None) is not None:
         raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
-    return found.column()
-
-
-class _Labels:
-    """Labels as they come."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.ids = array("i")
-
-    def add(self, labels: Iterable[str], length: int, sentence: int) -> None:
-        """The labels of a sentence with so many tokens."""
-        before = len(self.ids)
-        for label in labels:
-            number = self.numbers.get(label)
-            if number is None:
-                if not isinstance(label, str):
-                    kind = type(label).__name__
-                    raise FormatError(
-                        "y",
-                        None,
-                        f"sentence {sentence}: expected labels that are strings, got {label!r} ({kind})",
-                    )
-                number = self.numbers[label] = len(self.numbers)
-            self.ids.append(number)
-        if len(self.ids) - before != length:
-            got = len(self.ids) - before
-            raise FormatError(
-                "y", None, f"sentence {sentence}: expected {length} labels as it has tokens, got {got}"
-            )
-
-    def column(self) -> Column:
-        """All labels."""
-        return Column(np.array(self.ids, np.int32), list(self.numbers))
+    return Column(np.array(ids, np.int32), list(numbers))
 
 
 class _Rows:

@@ -4,7 +4,7 @@
     {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
 
 The second form has labels. Where items stand alone, each token is one, and a line may be one token. A list of
-numbers in place of strings is a vector. Blank lines mean nothing. Refused: lines that are no JSON, or JSON of
+numbers in place of strings is a vector. Blank lines mean nothing. Rejected: lines that are no JSON, or JSON of
 another shape, nested very deep, or with half of a surrogate pair; lines without labels where they are wanted, and
 labels with blanks or without text, which no line of output could hold.
 """
@@ -16,15 +16,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import columns as rows
-from mtlstruct.formats import text
+from mtlstruct.formats import columns, text
 from mtlstruct.formats.feature_dicts import FeatureError, Features, Group, shown
 
 _NO_LABEL = re.compile(r"[ \t\r\n]|^$")
@@ -46,9 +44,8 @@ def read(
     lines = text.load(path, encoding).split("\n")
     found = _corpus(lines, 1, str(path), names, groups, labelled=labelled, alone=alone)
     if found is None:
-        raise FormatError(
-            path, None, "no sentences: expected a JSON list of tokens a line, got only blank lines"
-        )
+        problem = "no sentences: expected a JSON list of tokens a line, got only blank lines"
+        raise FormatError(path, None, problem)
     return found
 
 
@@ -69,9 +66,7 @@ def stream(
             yield found
 
 
-def write(out: TextIO, corpus: Corpus, labels: Sequence[str] | None, predictions: NDArray[np.int32]) -> None:
-    """A token a line, as JSON, with its label behind a tab; a blank line after each sentence."""
-    rows.write(out, corpus, labels, predictions)
+write = columns.write  # a token a line, as JSON, with its label behind a tab
 
 
 def _corpus(
@@ -104,12 +99,12 @@ def _corpus(
     if not starts:
         return None
     try:
-        columns, found = features.finished()
+        filled, found = features.finished()
     except FeatureError as error:
         raise FormatError(source, None, str(error)) from None
     outputs, classes = label_outputs(text.column(labels)) if labelled else (None, ())
     ptr = np.cumsum(lengths, dtype=np.int64)
-    return Corpus(columns, ptr, outputs, classes, found, np.array(starts), "\n".join(echo))
+    return Corpus(filled, ptr, outputs, classes, found, np.array(starts), "\n".join(echo))
 
 
 def _sentence(

@@ -2,7 +2,7 @@
 
 Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels are B I E
 (a word of one character is B), or B M E S. Writing gives two blanks between words, and a line for each line
-read, empty ones too. Refused: a file without words, and column files (a token a line, its label last).
+read, empty ones too. Rejected: a file without words, and column files (a token a line, its label last).
 """
 
 from __future__ import annotations
@@ -103,9 +103,11 @@ def stream(
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_CHARACTER):
         fresh = text.tidy(block, BLANKS)
         check.see(fresh, first)
-        if on_blanks is not None and not raw and (number := _first_blank(fresh, first)) is not None:
-            on_blanks(number)
-            on_blanks = None
+        if on_blanks is not None and not raw:
+            spaced = next((number for number, line in enumerate(fresh, first) if " " in line), None)
+            if spaced is not None:
+                on_blanks(spaced)
+                on_blanks = None
         pieces = [line.split(" ") if raw else [line.replace(" ", "")] for line in fresh]
         yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces], first=first)
 
@@ -189,7 +191,7 @@ def _starts(labels: Sequence[str]) -> list[int]:
 
 
 class ColumnCheck:
-    """Rejects an input whose first lines are rows of a column file.
+    """Rejection of an input whose first lines are rows of a column file.
 
     Such rows have the same number of cells, at least two, and each ends in a label. Rows are counted as they come
     in, up to LOOK of them. Lines that begin with "# " are comments there and prove nothing.
@@ -214,12 +216,11 @@ class ColumnCheck:
         self.open = gaps > 0 and all(row.count(" ") == gaps for row in self.rows)
         if self.open and self._end_in_labels():
             label = self.rows[0].rpartition(" ")[2]
-            raise FormatError(
-                self.source,
-                self.line,
+            problem = (
                 "expected segmented text (a sentence a line, words separated by blanks), got a column file "
-                f"(for other tasks than segmentation): {gaps + 1} cells a row, the last a label such as {label!r}",
+                f"(for other tasks than segmentation): {gaps + 1} cells a row, the last a label such as {label!r}"
             )
+            raise FormatError(self.source, self.line, problem)
         self.open &= len(self.rows) < LOOK
 
     def _end_in_labels(self) -> bool:
@@ -235,11 +236,6 @@ class ColumnCheck:
                 and all(map(TAGS_IN_ASCII.fullmatch, distinct))
             )
         )
-
-
-def _first_blank(lines: Sequence[str], first: int) -> int | None:
-    """The number of the first tidy line that has a blank in it."""
-    return next((number for number, line in enumerate(lines, first) if " " in line), None)
 
 
 def _lines(path: str | Path | text.Part, encoding: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Bytes to lines, for every text format: one place that decodes, and says where it could not.
 
-A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Refused, with the line:
-bytes that are not text in the encoding, and NUL. Refused at once: an encoding in which a line end is not the
+A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Rejected, with the line:
+bytes that are not text in the encoding, and NUL. Rejected at once: an encoding in which a line end is not the
 single byte LF (UTF-16, UTF-32, EBCDIC), since streams are cut there before they are decoded, and one that spells
 characters by runs of ASCII (UTF-7, unicode_escape, idna), which are escapes rather than text.
 """
@@ -100,7 +100,7 @@ def _bad_byte(raw: bytes, at: int, source: str | Path, encoding: str, first: int
 
 
 def check_encoding(encoding: str, source: str | Path) -> None:
-    """Refuses encodings that are unknown, that hide line ends, or that are escapes."""
+    """Reject encodings that are unknown, that hide line ends, or that are escapes."""
     try:
         plain = b"\n".decode(encoding) == "\n" and len(PROBE.decode(encoding)) == len(PROBE)
     except UnicodeError:
@@ -123,6 +123,11 @@ def tidy(text: str, blanks: str = "\t") -> list[str]:
     while "  " in text:
         text = text.replace("  ", " ")
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ").split("\n")
+
+
+def end_of_sentences(lines: Sequence[str]) -> int:
+    """Return how many lines there are up to the last blank one, which is included; 0 if there is none."""
+    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i].strip(" \t")), 0)
 
 
 def column(cells: Sequence[str]) -> Column:

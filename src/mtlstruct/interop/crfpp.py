@@ -13,7 +13,7 @@ first of all and has id 0, which readers such as HanLP's count on.
 
 In CRF++ a feature is its text: two templates whose lines expand alike share weights. Ours do not, so templates
 that could be mistaken for each other are refused, or get names of their own (`rename`); equal lines become one,
-with the sum of their weights. Also refused: rows beyond ±8, functions, cells counted from an edge, blanks in a
+with the sum of their weights. Also rejected: rows beyond ±8, functions, cells counted from an edge, blanks in a
 line, normalisation, and what does not fit CRF++'s buffers. Reading turns it round: a feature goes to every
 template, and to every division into cells, that CRF++ would find it by.
 """
@@ -34,23 +34,20 @@ from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import load
-from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.interop.attribute_cells import cells_of, facts_of, model_of
 from mtlstruct.interop.feature_text import (
     check_apart,
-    check_columns,
+    checked_index,
     divided,
     has_blank,
     renamed,
     spell,
     summed,
 )
-from mtlstruct.interop.from_weights import facts_of, model_of
 from mtlstruct.model.model import Model
 from mtlstruct.structures import structures_of
 from mtlstruct.templates import Template, TemplateSet
-
-FARTHEST = 8
-"""The farthest row that CRF++ looks at."""
+from mtlstruct.templates.dialects import CRFPP_ROWS
 
 MOST_COLUMNS = 1023
 LONGEST = 8000
@@ -74,7 +71,7 @@ class TextModel:
 
 
 def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
-    """Writes a model as CRF++'s text, whole or not at all."""
+    """Write a model as CRF++'s text, whole or not at all."""
     text = text_model(model, rename=rename)
     with replacing(path) as out:
         for block in _blocks(text):
@@ -101,41 +98,32 @@ def text_model(model: Model, *, rename: bool = False) -> TextModel:
 
 
 def check_template(template: Template, path: str) -> None:
-    """Refuses a template that CRF++ cannot hold."""
+    """Reject a template that CRF++ cannot hold."""
     if template.kind == "A":
         raise _cannot(template, path, "CRF++ has no templates of arcs")
     for term in template.terms:
         if term.function:
             raise _cannot(template, path, f"CRF++ has no functions of a cell such as %{term.function}")
-        if getattr(term, "absolute", False):
+        if term.absolute:
             raise _cannot(template, path, "CRF++ has no cells counted from an edge of the sentence")
-        if abs(term.row) > FARTHEST:
-            raise _cannot(template, path, f"CRF++ looks at rows within ±{FARTHEST} only, got {term.row}")
+        if abs(term.row) > CRFPP_ROWS:
+            raise _cannot(template, path, f"CRF++ looks at rows within ±{CRFPP_ROWS} only, got {term.row}")
     if has_blank(template.text):
         raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
 
 
 def _checked(model: Model) -> FeatureIndex:
     """The index of a model that CRF++ can hold."""
-    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
-        raise IncompatibleError(f"CRF++ has label sequences only: the model is for {model.structure.name}")
-    check_columns("CRF++", model)
-    if model.index.normalize != "none":
-        raise IncompatibleError(
-            f"CRF++ looks cells up as they are: the model was trained with --normalize {model.index.normalize}"
-        )
-    if not model.live:
-        raise IncompatibleError("the model has no template with a weight, and CRF++ refuses an empty model")
+    index = checked_index("CRF++", model)
     if model.columns > MOST_COLUMNS:
         raise IncompatibleError(f"CRF++ reads up to {MOST_COLUMNS} columns, the model has {model.columns}")
     if list(model.labels) != sorted(model.labels, key=str.encode):
-        raise IncompatibleError(
-            "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
-        )
-    for template in model.index.templates:
+        problem = "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
+        raise IncompatibleError(problem)
+    for template in index.templates:
         for reading in template.readings:
             check_template(reading, model.templates.path)
-    return model.index
+    return index
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
@@ -155,12 +143,8 @@ def _cannot(template: Template, path: str, problem: str) -> TemplateError:
 
 def _blocks(text: TextModel) -> Iterator[str]:
     head = ("version: 100", "cost-factor: 1", f"maxid: {len(text.alpha)}", f"xsize: {text.xsize}")
-    for block in (
-        head,
-        text.labels,
-        text.templates,
-        [f"{id_} {name}" for name, id_ in text.features.items()],
-    ):
+    features = [f"{id_} {name}" for name, id_ in text.features.items()]
+    for block in (head, text.labels, text.templates, features):
         yield "".join(f"{line}\n" for line in block) + "\n"
     yield "".join(f"{weight:.16f}\n" for weight in text.alpha.tolist())
 
@@ -169,7 +153,7 @@ def _blocks(text: TextModel) -> Iterator[str]:
 
 
 def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
-    """Reads a text model and checks that it is consistent in itself."""
+    """Read a text model and check that it is consistent in itself."""
     lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
     head = _head(lines)
     labels = tuple(line for _, line in lines.block("labels"))
@@ -271,7 +255,7 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
 
 
 def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
-    """Refuses features that share weights: CRF++ makes none, and they could claim more than the file holds."""
+    """Reject features that share weights: CRF++ makes none, and they could claim more than the file holds."""
     end, before = 0, ""
     for feature, first in sorted(features.items(), key=lambda item: item[1]):
         if first < end:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.features.index import FeatureIndex
 from mtlstruct.interop.attribute_cells import Cells
 from mtlstruct.model.model import Model
 from mtlstruct.templates import Template, Term
@@ -60,16 +61,26 @@ def renamed(template: Template, number: int, count: int) -> Template:
     )
 
 
-def check_columns(program: str, model: Model) -> None:
-    """Refuses models of what is no column of cells: feature dicts, real values."""
+def checked_index(program: str, model: Model) -> FeatureIndex:
+    """Return the index of a label-sequence model; reject what the program cannot hold."""
+    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
+        problem = f"{program} has label sequences only: the model is for {model.structure.name}"
+        raise IncompatibleError(problem)
     if model.takes_dicts:
         raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
     if model.facts.get("factors"):
         raise IncompatibleError(f"{program} has no real values: the model was trained with some")
+    if (normalize := model.index.normalize) != "none":
+        problem = f"{program} looks cells up as they are: the model was trained with --normalize {normalize}"
+        raise IncompatibleError(problem)
+    if not model.live:
+        problem = f"the model has no template with a weight, and {program} refuses an empty model"
+        raise IncompatibleError(problem)
+    return model.index
 
 
 def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
-    """Refuses features that the program would take for one: of two templates, or of one with other cells."""
+    """Reject features that the program would take for one: of two templates, or of one with other cells."""
     for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
         _check_distinct(program, template, features)
         for other in (*lines[:number], *lines[number + 1 :]):

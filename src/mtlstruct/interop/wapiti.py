@@ -6,7 +6,7 @@ _x-4 and _x+1 to _x+4, and one mark, _x-# or _x+#, for all that lies farther out
 goes to every mark of ours that Wapiti would find it by. Letters are not: Wapiti's %X, %t and %m see bytes, our
 functions see Unicode (`differences` says which lines that concerns).
 
-Refused in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a cell that may lie
+Rejected in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a cell that may lie
 outside the sentence (it applies them to its marks, we do not), tabs, normalisation, a label that is '#'.
 """
 
@@ -25,17 +25,16 @@ from numpy.typing import NDArray
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.interop.attribute_cells import Cells, cells_of
+from mtlstruct.interop.attribute_cells import Cells, cells_of, facts_of, model_of
 from mtlstruct.interop.feature_text import (
     check_apart,
-    check_columns,
+    checked_index,
     divided,
     has_blank,
     renamed,
     spell,
     summed,
 )
-from mtlstruct.interop.from_weights import facts_of, model_of
 from mtlstruct.model.model import Model
 from mtlstruct.templates import Template, TemplateSet, Term, boundary
 from mtlstruct.templates.convert import line_in
@@ -111,25 +110,17 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
 
 def _checked(model: Model) -> FeatureIndex:
     """The index of a model that Wapiti can hold."""
-    if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
-        raise IncompatibleError(f"Wapiti has label sequences only: the model is for {model.structure.name}")
-    check_columns("Wapiti", model)
-    if model.index.normalize != "none":
-        raise IncompatibleError(
-            f"Wapiti looks cells up as they are: the model was trained with --normalize {model.index.normalize}"
-        )
-    if not model.live:
-        raise IncompatibleError("the model has no template with a weight, and Wapiti refuses an empty model")
+    index = checked_index("Wapiti", model)
     for label in model.labels:
         if label == "#" or has_blank(label):
             raise IncompatibleError(f"Wapiti's files cannot hold the label {label!r}")
-    for template in (reading for t in model.index.templates for reading in t.readings):
+    for template in (reading for t in index.templates for reading in t.readings):
         line_in(template, "wapiti", model.templates)
         if "\t" in template.text:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
         for term in template.terms:
             _check_term(model.templates, template, term)
-    return model.index
+    return index
 
 
 def _check_term(templates: TemplateSet, template: Template, term: Term) -> None:
@@ -148,9 +139,8 @@ def _marked(cells: Cells) -> Cells:
     """The cells with Wapiti's marks for ours."""
     for cell in cells:
         if _MARK.fullmatch(cell):
-            raise IncompatibleError(
-                f"Wapiti cannot tell the cell {cell!r} from its mark for the edge of a sentence"
-            )
+            problem = f"Wapiti cannot tell the cell {cell!r} from its mark for the edge of a sentence"
+            raise IncompatibleError(problem)
     return tuple(_their_mark(int(cell[2:])) if is_mark(cell) else cell for cell in cells)
 
 

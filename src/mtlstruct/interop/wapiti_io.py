@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError
-from mtlstruct.interop.from_weights import ensure_weights
+from mtlstruct.interop.attribute_cells import ensure_weights
 from mtlstruct.interop.wapiti import Observations, Weights
 
 CRF = 2
@@ -35,7 +35,7 @@ _MEMM = 1
 
 
 def write_dump(found: Observations, path: str | Path) -> None:
-    """Writes the lines of `wapiti dump`, whole or not at all."""
+    """Write the lines of `wapiti dump`, whole or not at all."""
     L, labels = len(found.labels), found.labels
     with replacing(path) as out:
         for text, weights in (*found.unigrams.items(), *found.bigrams.items()):
@@ -46,7 +46,7 @@ def write_dump(found: Observations, path: str | Path) -> None:
 
 
 def write_model(found: Observations, path: str | Path, last: int) -> None:
-    """Writes a model that `wapiti label -m` loads, whole or not at all; `last` is the last column looked at."""
+    """Write a model that `wapiti label -m` loads, whole or not at all; `last` is the last column looked at."""
     texts = {**found.unigrams, **found.bigrams}
     theta = np.concatenate(list(texts.values()))
     kept = np.flatnonzero(theta).tolist()
@@ -69,7 +69,7 @@ def _netstring(text: str) -> bytes:
 
 
 def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
-    """Reads the lines of a dump."""
+    """Read the lines of a dump."""
     parts: list[tuple[str, str, str, float]] = []
     skipped: set[bytes] = set()
     for number, line in enumerate(_bytes(path).split(b"\n"), 1):
@@ -114,7 +114,7 @@ def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tupl
 
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
-    """Reads a model file and checks that it is consistent in itself."""
+    """Read a model file and check that it is consistent in itself."""
     file = _File(path, _bytes(path))
     active = _header(file)
     patterns = [file.string() for _ in range(_patterns(file))]
@@ -137,9 +137,8 @@ def _header(file: _File) -> int:
     """How many weights there are."""
     found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
     if found[1] is not None and int(found[1]) == _MEMM:
-        raise file.error(
-            "expected a model without normalisation at each token, got a maximum entropy Markov model"
-        )
+        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
+        raise file.error(problem)
     return int(found[2])
 
 

@@ -11,7 +11,7 @@ place 0, and every cell of it is ROOT; what lies before it or after the last wor
 one end of the arc that comes to the other end, or would pass it, gives MIDDLE: `l+1` is the first word *between*.
 A template that looks at a word between does not fire where there is none.
 
-Refused: cells counted from h or m beside cells counted from l or r, and two places between in one template.
+Rejected: cells counted from h or m beside cells counted from l or r, and two places between in one template.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mtlstruct.corpus import Corpus
 from mtlstruct.templates.lines import Line, clipped
 from mtlstruct.templates.terms import NO_COLUMN, Term
+
+if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
 
 ANCHORS = ("h", "m", "l", "r", "b")
 
@@ -76,7 +79,7 @@ def sound(anchor: str, absolute: str, sign: str, digits: str) -> bool:
 
 
 def check(line: Line, terms: Sequence[Term]) -> None:
-    """Refuses terms that do not go together."""
+    """Reject terms that do not go together."""
     anchors = {term.anchor for term in terms if term.sees}
     if anchors & set("hm") and anchors & set("lr"):
         raise line.error("expected cells counted from h and m, or from l and r, got both")

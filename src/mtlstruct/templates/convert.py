@@ -27,10 +27,15 @@ def converted(templates: TemplateSet, to: str) -> str:
 
 def line_in(template: Template, to: str, templates: TemplateSet) -> str:
     """One template in a dialect; TemplateError if that cannot say it."""
+    if to == "mtlstruct":
+        return template.text
     try:
-        return _WRITERS[to](template)
+        if template.kind == "A":
+            raise _Inexpressible("templates of arcs")
+        return _crfpp(template) if to == "crfpp" else _wapiti(template)
     except _Inexpressible as error:
-        raise templates.error(template, f"{_NAMES[to]} cannot express {error}") from None
+        program = "CRF++" if to == "crfpp" else "Wapiti"
+        raise templates.error(template, f"{program} cannot express {error}") from None
 
 
 def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
@@ -45,12 +50,7 @@ def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> 
     return [*([comment] if comment else []), *written]
 
 
-def _ours(template: Template) -> str:
-    return template.text
-
-
 def _crfpp(template: Template) -> str:
-    _refuse_arcs(template)
     for term in template.terms:
         if term.function or term.absolute or term.name:
             raise _Inexpressible(term.text())
@@ -59,13 +59,7 @@ def _crfpp(template: Template) -> str:
     return template.text
 
 
-def _refuse_arcs(template: Template) -> None:
-    if template.kind == "A":
-        raise _Inexpressible("templates of arcs")
-
-
 def _wapiti(template: Template) -> str:
-    _refuse_arcs(template)
     if any("#" in piece for piece in template.pieces):
         raise _Inexpressible("a '#' in a template, where a comment starts")
     macros = [_wapiti_term(term) for term in template.terms]
@@ -80,7 +74,3 @@ def _wapiti_term(term: Term) -> str:
     row = f"@{term.row}" if term.absolute else str(term.row)
     arguments = "".join(f',"{argument}"' for argument in term.arguments)
     return f"%{_WAPITI[term.function]}[{row},{term.column}{arguments}]"
-
-
-_WRITERS = {"mtlstruct": _ours, "crfpp": _crfpp, "wapiti": _wapiti}
-_NAMES = {"mtlstruct": "mtlstruct", "crfpp": "CRF++", "wapiti": "Wapiti"}

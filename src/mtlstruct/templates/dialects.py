@@ -103,7 +103,7 @@ def _check_characters(line: Line) -> None:
 
 
 def _split(line: Line, text: str, rules: Dialect) -> tuple[tuple[str, ...], tuple[Term, ...]]:
-    """Cuts a line into literal pieces and the terms between them."""
+    """Cut a line into literal pieces and the terms between them."""
     pieces: list[str] = []
     terms: list[Term] = []
     start = 0

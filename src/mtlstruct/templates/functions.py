@@ -75,7 +75,7 @@ def bound(
 
 
 def check(name: str, arguments: tuple[str, ...]) -> None:
-    """Refuses, with an ArgumentError, arguments of a wrong number or kind."""
+    """Reject, with an ArgumentError, arguments of a wrong number or kind."""
     kinds = FUNCTIONS[name].arguments
     if len(kinds) != len(arguments):
         raise ArgumentError(f"expected {signature(name)}, got {len(arguments)} arguments after the column")
@@ -148,42 +148,6 @@ def _is_sign(char: str) -> bool:
 # ---------------------------------------------------------------- functions
 
 
-def _prefix(cell: str, n: int) -> str:
-    return cell[:n]
-
-
-def _suffix(cell: str, n: int) -> str:
-    return cell[-n:]
-
-
-def _first(cell: str) -> str:
-    return cell.partition("|")[0]
-
-
-def _num(cell: str) -> str:
-    return "<num>" if _NUMERAL.fullmatch(cell) else cell
-
-
-def _shape(cell: str) -> str:
-    return "".join(map(_drawn, cell))
-
-
-def _short(cell: str) -> str:
-    return "".join(char for char, _ in groupby(map(_drawn, cell)))
-
-
-def _number(cell: str) -> str:
-    return cell  # the encoder reads it
-
-
-def _length(cell: str) -> str:
-    return str(min(len(cell), LONG))
-
-
-def _type(cell: str) -> str:
-    return "+".join(dict.fromkeys(map(character_type, cell)))
-
-
 def _mask(cell: str) -> str:
     return "".join("0" if character_type(c) == "digit" else c for c in cell)
 
@@ -199,99 +163,81 @@ def _case(cell: str) -> str:
     return "capital" if cased[0] and not any(cased[1:]) else "mixed"
 
 
-def _share(truths: list[bool]) -> str:
-    """none, some or all."""
-    return "none" if not any(truths) else "all" if all(truths) else "some"
+def _share(found: Iterable[bool]) -> str:
+    truths = set(found)
+    return "none" if True not in truths else "some" if False in truths else "all"
 
 
 def _digits(cell: str) -> str:
-    found = _share([character_type(c) in ("digit", "numeral") for c in cell])
-    if found == "some" and not any(
-        character_type(c) not in ("digit", "numeral") and not _is_sign(c) for c in cell
-    ):
-        return "number"
-    return found
-
-
-def _punct(cell: str) -> str:
-    return _share([_is_sign(c) for c in cell])
+    numeric = [character_type(c) in ("digit", "numeral") for c in cell]
+    others_are_signs = all(number or _is_sign(c) for number, c in zip(numeric, cell, strict=True))
+    found = _share(numeric)
+    return "number" if found == "some" and others_are_signs else found
 
 
 def _root(cell: str) -> str:
-    """Lower case, digits masked, signs gone."""
     return "".join(c for c in _mask(cell.lower()) if not _is_sign(c))
 
 
-def _lower_prefix(cell: str, n: int) -> str:
-    return cell.lower()[:n]
-
-
-def _lower_suffix(cell: str, n: int) -> str:
-    return cell.lower()[-n:]
-
-
-def _truth(yes: bool) -> str:
-    return "true" if yes else "false"
-
-
 def _test(cell: str, regex: Regex) -> str:
-    return _truth(regex.search(cell) is not None)
+    return "true" if regex.search(cell) is not None else "false"
 
 
 def _match(cell: str, regex: Regex) -> str:
     return regex.search(cell) or ""
 
 
-def _match_lower(cell: str, regex: Regex) -> str:
-    return _match(cell, regex).lower()
-
-
-def _in(cell: str, entries: frozenset[str]) -> str:
-    return _truth(cell in entries)
+def _row(doc: str, apply: Callable[..., str], *arguments: str) -> Function:
+    return Function(apply, arguments, doc)
 
 
 FUNCTIONS: dict[str, Function] = {
-    "prefix": Function(_prefix, (NUMBER,), "the first n characters; the whole cell if it is shorter"),
-    "suffix": Function(_suffix, (NUMBER,), "the last n characters; the whole cell if it is shorter"),
-    "lprefix": Function(_lower_prefix, (NUMBER,), "the first n characters in lower case"),
-    "lsuffix": Function(_lower_suffix, (NUMBER,), "the last n characters in lower case"),
-    "lower": Function(str.lower, (), "the cell in lower case"),
-    "first": Function(_first, (), "the first of several values that a bar separates, as in FEATS"),
-    "num": Function(_num, (), "<num> for a number in digits (3, 3.14 or 1,000), else the cell"),
-    "mask": Function(_mask, (), "the cell with every digit turned into 0"),
-    "root": Function(
-        _root, (), "the cell in lower case, digits turned into 0, punctuation and symbols left out"
+    "prefix": _row("the first n characters; the whole cell if it is shorter", lambda c, n: c[:n], NUMBER),
+    "suffix": _row("the last n characters; the whole cell if it is shorter", lambda c, n: c[-n:], NUMBER),
+    "lprefix": _row("the first n characters in lower case", lambda c, n: c.lower()[:n], NUMBER),
+    "lsuffix": _row("the last n characters in lower case", lambda c, n: c.lower()[-n:], NUMBER),
+    "lower": _row("the cell in lower case", str.lower),
+    "first": _row(
+        "the first of several values that a bar separates, as in FEATS", lambda c: c.partition("|")[0]
     ),
-    "shape": Function(
-        _shape,
-        (),
+    "num": _row(
+        "<num> for a number in digits (3, 3.14 or 1,000), else the cell",
+        lambda c: "<num>" if _NUMERAL.fullmatch(c) else c,
+    ),
+    "mask": _row("the cell with every digit turned into 0", _mask),
+    "root": _row("the cell in lower case, digits turned into 0, punctuation and symbols left out", _root),
+    "shape": _row(
         "X for upper case, x for lower case, 0 for a digit, o for other letters, signs as they are",
+        lambda c: "".join(map(_drawn, c)),
     ),
-    "short": Function(_short, (), "the shape with runs of one character made one"),
-    "case": Function(
-        _case, (), "lower, upper, capital (first letter only), initial (one capital), mixed or none"
+    "short": _row(
+        "the shape with runs of one character made one",
+        lambda c: "".join(drawn for drawn, _ in groupby(map(_drawn, c))),
     ),
-    "type": Function(
-        _type,
-        (),
+    "case": _row("lower, upper, capital (first letter only), initial (one capital), mixed or none", _case),
+    "type": _row(
         "types of characters in order: upper, lower, digit, numeral, punct, symbol, cjk, hiragana, thai …",
+        lambda c: "+".join(dict.fromkeys(map(character_type, c))),
     ),
-    "len": Function(_length, (), f"the number of characters, {LONG} if there are more"),
-    "digits": Function(
-        _digits, (), "which characters are digits: none, some, all, or number (digits and signs)"
+    "len": _row(f"the number of characters, {LONG} if there are more", lambda c: str(min(len(c), LONG))),
+    "digits": _row("which characters are digits: none, some, all, or number (digits and signs)", _digits),
+    "punct": _row(
+        "which characters are punctuation or symbols: none, some or all", lambda c: _share(map(_is_sign, c))
     ),
-    "punct": Function(_punct, (), "which characters are punctuation or symbols: none, some or all"),
-    "test": Function(_test, (REGEX,), "true if the expression matches somewhere, else false"),
-    "match": Function(_match, (REGEX,), "the first part that the expression matches, empty if none"),
-    "in": Function(_in, (LIST,), "true if the cell is an entry of the list, else false"),
-    VALUE: Function(
-        _number,
-        (),
+    "test": _row("true if the expression matches somewhere, else false", _test, REGEX),
+    "match": _row("the first part that the expression matches, empty if none", _match, REGEX),
+    "in": _row(
+        "true if the cell is an entry of the list, else false",
+        lambda c, entries: "true" if c in entries else "false",
+        LIST,
+    ),
+    VALUE: _row(
         "the cell as a number, or as several with commas between: [real values](#real-values), alone in a U line",
+        lambda c: c,  # the encoder reads it
     ),
-    "t": Function(_test, (WAPITI,), "Wapiti's test: true or false"),
-    "m": Function(_match, (WAPITI,), "Wapiti's match: the first part that matches, empty if none"),
-    "M": Function(_match_lower, (WAPITI,), "Wapiti's match in lower case"),
+    "t": _row("Wapiti's test: true or false", _test, WAPITI),
+    "m": _row("Wapiti's match: the first part that matches, empty if none", _match, WAPITI),
+    "M": _row("Wapiti's match in lower case", lambda c, regex: _match(c, regex).lower(), WAPITI),
 }
 """Functions of a cell by name."""
 

@@ -1,7 +1,7 @@
 """Template sets nobody wants to type: all n-grams of cells in a window, within a column and across columns.
 
 A *view* is a column or a function of one, `0`, `shape[0]`, `prefix[0,3]` or, for several, `prefix[0,1-5]`; views are
-treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Refused is what
+treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Rejected is what
 cannot be meant: an empty window, a view named twice, more than MAX_TEMPLATES templates.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, islice, pairwise, permutations, product
+from itertools import chain, combinations, islice, pairwise, product
 
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.functions import FUNCTIONS, ArgumentError, check
@@ -66,13 +66,13 @@ def generate(
     sizes = [1] * unigrams + [2] * bigrams
     grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in seen]
     if cross:
-        grams += [_paired(first, second, offsets, gap) for first, second in combinations(seen, 2)]
+        grams += [_apart(mixed(chosen, offsets, gap)) for chosen in combinations(seen, 2)]
     grams += [within(Term(0, column), offsets, 3, gap) for column in trigrams]
     grams += [within(view, offsets, n, gap) for n in orders for view in seen]
     grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(seen, n)]
     rows = range(observed_window[0], observed_window[1] + 1)
     edges = [within(view, rows, 1) for view in views(observed)]
-    lines = [*_lines("U", _chained(grams)), *_lines("B", _chained(edges)), *(["B"] if transitions else [])]
+    lines = [*_lines("U", chain(*grams)), *_lines("B", chain(*edges)), *(["B"] if transitions else [])]
     return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
 
 
@@ -108,15 +108,8 @@ def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
     ]
 
 
-def _chained(parts: Iterable[Iterable[Gram]]) -> Iterator[Gram]:
-    return (gram for part in parts for gram in part)
-
-
-def _paired(first: Term, second: Term, offsets: range, gap: int | None) -> Iterator[Gram]:
-    """A cell of one view with a cell of another, at every ordered pair of different offsets."""
-    for row, other in permutations(offsets, 2):
-        if _near(sorted((row, other)), gap):
-            yield replace(first, row=row), replace(second, row=other)
+def _apart(pairs: Iterable[Gram]) -> Iterator[Gram]:
+    return (pair for pair in pairs if pair[0].row != pair[1].row)
 
 
 def _near(rows: Sequence[int], gap: int | None) -> bool:

@@ -7,7 +7,7 @@ data need only counts (Facts), which the encoder gives, so that this module know
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,10 @@ from mtlstruct.templates.template_set import (
     named,
     read_list,
 )
-from mtlstruct.templates.terms import Template, skeleton
+from mtlstruct.templates.terms import Template
 
 ERROR, WARNING = "error", "warning"
+COMMENT = "make it a comment with #"
 
 CROWDED = 0.9
 """A template with more values than this share of its places hardly generalises."""
@@ -72,7 +73,7 @@ def check(
         found = [Finding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
     found += _about_pairs(templates)
     if columns is not None:
-        found += _beyond(templates, columns) + _unnamed(templates, names)
+        found += _missing_columns(templates, columns, names)
     return sorted(found, key=lambda finding: finding.line)
 
 
@@ -84,18 +85,15 @@ def readable(
     found: list[Finding] = []
     for line in numbered(text, path):
         if dialect == "crfpp" and dropped_by_crfpp(line):
-            found.append(
-                _found(line, WARNING, "dropped", "CRF++ drops this line", "make it a comment with #")
-            )
+            found.append(_found(line, WARNING, "dropped", "CRF++ drops this line", COMMENT))
             continue
         try:
             read = read_line(line, dialect)
             if folder is not None:
-                _try_lists(read, folder)
+                for name in (name for template in read for name in list_names(template)):
+                    read_list(Path(folder) / name)
         except MtlError as error:
-            found.append(
-                _found(line, ERROR, "syntax", _clause(error), "correct it or make it a comment with #")
-            )
+            found.append(_found(line, ERROR, "syntax", _clause(error), f"correct it or {COMMENT}"))
         else:
             templates += read
     return templates, found
@@ -103,17 +101,12 @@ def readable(
 
 def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[Finding]:
     """Findings about templates on data, facts[j] about template j."""
-    return [
-        finding
-        for template, fact in zip(templates, facts, strict=True)
-        for finding in _on_data(template, fact)
-    ]
+    return [found for pair in zip(templates, facts, strict=True) for found in _on_data(*pair)]
 
 
 def as_dict(finding: Finding) -> dict[str, Any]:
     """A finding for JSON."""
-    names = ("line", "severity", "code", "text", "problem", "advice")
-    return {name: getattr(finding, name) for name in names}
+    return asdict(finding)
 
 
 def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> Finding:
@@ -125,13 +118,6 @@ def _clause(error: MtlError) -> str:
     column = getattr(error, "column", None)
     problem = getattr(error, "problem", str(error))
     return problem if column is None else f"at character {column} {problem}"
-
-
-def _try_lists(templates: Sequence[Template], folder: str | Path) -> None:
-    for template in templates:
-        for term in template.terms:
-            for name in list_names(term):
-                read_list(Path(folder) / name)
 
 
 # ---------------------------------------------------------------- rules about the text
@@ -162,10 +148,10 @@ def _about_pairs(templates: Sequence[Template]) -> Iterator[Finding]:
             problem = f"looks at the cells of line {old.line} in another order"
             yield _about(new, "permuted", problem, "leave one of them out")
     for old, new in _again([t for t in templates if len(t.name) > 1], lambda t: t.name):
-        if skeleton(old) != skeleton(new):
+        if old.pieces != new.pieces:
             problem = f"has the identifier {new.name} of line {old.line}"
             yield _about(new, "name", problem, "give each line its own")
-    for old, new in _again([t for t in templates if t.terms], skeleton):
+    for old, new in _again([t for t in templates if t.terms], lambda t: t.pieces):
         if old.terms != new.terms:
             problem = f"expands like line {old.line} where the cells agree, so CRF++ would merge the two"
             own = "give each line its own identifier, such as U01:"
@@ -175,35 +161,20 @@ def _about_pairs(templates: Sequence[Template]) -> Iterator[Finding]:
 # ---------------------------------------------------------------- rules about data
 
 
-def _beyond(templates: Sequence[Template], columns: int) -> list[Finding]:
-    return [
-        _about(
-            template,
-            "column",
-            f"names column {term.column}, but the data has {columns_of(columns)}",
-            "correct the column (the last one of the data is the label) or add it to the data",
-            ERROR,
-        )
-        for template in templates
-        for term in template.terms
-        if term.column >= columns
-    ]
-
-
-def _unnamed(templates: Sequence[Template], names: Sequence[str]) -> list[Finding]:
+def _missing_columns(templates: Sequence[Template], count: int, names: Sequence[str]) -> Iterator[Finding]:
+    """Yield an error for each term whose column the data lack."""
     known = column_numbers(names)
-    return [
-        _about(
-            template,
-            "column",
-            f"names column {term.name}, but {named(names)}",
-            "correct the name, or give the column's number",
-            ERROR,
-        )
-        for template in templates
-        for term in template.terms
-        if term.name and canonical(term.name) not in known
-    ]
+    for template in templates:
+        for term in template.terms:
+            if term.column >= count:
+                problem = f"names column {term.column}, but the data has {columns_of(count)}"
+                advice = "correct the column (the last one of the data is the label) or add it to the data"
+            elif term.name and canonical(term.name) not in known:
+                problem = f"names column {term.name}, but {named(names)}"
+                advice = "correct the name, or give the column's number"
+            else:
+                continue
+            yield _about(template, "column", problem, advice, ERROR)
 
 
 def _on_data(template: Template, fact: Facts) -> Iterator[Finding]:

@@ -4,9 +4,7 @@ The paper's: cws-tp1 and cws-tp2 for segmentation (table "Two set of templates";
 TP2, a misprint for 9), ner-134 for named entities (section "Named Entity Recognition"; the same as `generate` with
 two columns, bigrams, cross and trigrams of column 1) and dependency, MSTParser's for trees (section "Dependency
 Parsing"). The rich ones know tasks, not languages: they look at affixes, shapes, case, types of characters, words and
-parts of speech in windows, and at conjunctions of these. In `ner` words stand alone or with forms, not with each
-other, and tags in short runs: a template that sees something else at almost every token can learn a corpus by heart,
-and then gets the weight that others should have.
+parts of speech in windows, and at conjunctions of these.
 """
 
 from __future__ import annotations
@@ -19,17 +17,8 @@ from mtlstruct.templates.arc_terms import stretched
 from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import MAX_ROW
 
-PRESETS = (
-    "cws-tp1",
-    "cws-tp2",
-    "ner-134",
-    "dependency",
-    "dependency-labels",
-    "ner",
-    "pos",
-    "chunking",
-    "segmentation",
-)
+PAPER = ("cws-tp1", "cws-tp2", "ner-134", "dependency", "dependency-labels")
+PRESETS = (*PAPER, "ner", "pos", "chunking", "segmentation")
 """Names of template sets: the paper's, then the rich ones."""
 
 STRETCHED = ("dependency",)

@@ -120,7 +120,7 @@ def _next(repeat: str, lazy: bool, fits: bool, number: int, at: int) -> list[tup
 
 @lru_cache(maxsize=1024)
 def compiled(text: str, *, wapiti: bool = False) -> Regex:
-    """Reads an expression; RegexError says what is wrong with it."""
+    """Read an expression; RegexError says what is wrong with it."""
     if len(text) > MOST_CHARACTERS:
         raise RegexError(f"an expression of at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
     reader = _Reader(text, wapiti)
@@ -133,14 +133,14 @@ def compiled(text: str, *, wapiti: bool = False) -> Regex:
 
 
 class _Reader:
-    """Reads an expression from left to right."""
+    """Read an expression from left to right."""
 
     def __init__(self, text: str, wapiti: bool) -> None:
         self.text, self.wapiti, self.at = text, wapiti, 0
         self.repeats = "*?" if wapiti else "*?+"
 
     def take(self, char: str) -> bool:
-        """Steps over `char` if it is next."""
+        """Step over `char` if it is next."""
         found = self.text.startswith(char, self.at)
         self.at += len(char) * found
         return found
@@ -181,9 +181,8 @@ class _Reader:
         if char == "[":
             return self._set()
         if char in "(){}]^$":
-            raise RegexError(
-                f"no groups, counts or anchors inside, got {char!r} (write \\{char} for the character)"
-            )
+            problem = f"no groups, counts or anchors inside, got {char!r} (write \\{char} for the character)"
+            raise RegexError(problem)
         return char.__eq__
 
     def _escape(self) -> Test:

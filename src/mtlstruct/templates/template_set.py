@@ -5,7 +5,7 @@ One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1
 and lines that start with `#` are skipped. Position in the set, not the name, identifies a template: real files
 repeat names.
 
-Refused, each with the line and usually the character: another first letter (CRF++ drops such lines in
+Rejected, each with the line and usually the character: another first letter (CRF++ drops such lines in
 silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows beyond
 ±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
 """
@@ -21,30 +21,7 @@ from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.dialects import DIALECTS, dropped_by_crfpp, read_line
 from mtlstruct.templates.functions import FUNCTIONS, LIST, Lists
 from mtlstruct.templates.lines import Line, numbered, read_text, split_lines
-from mtlstruct.templates.terms import (
-    KINDS,
-    MAX_COLUMN,
-    MAX_ROW,
-    NO_COLUMN,
-    Template,
-    Term,
-    boundary,
-    expand,
-    quoted,
-    skeleton,
-)
-
-__all__ = [
-    "KINDS",
-    "MAX_COLUMN",
-    "MAX_ROW",
-    "Template",
-    "TemplateSet",
-    "Term",
-    "boundary",
-    "expand",
-    "skeleton",
-]
+from mtlstruct.templates.terms import NO_COLUMN, Template, Term, quoted
 
 MOST_ENTRIES = 1_000_000
 """A longer list is refused: it goes into the model file as a whole."""
@@ -77,7 +54,7 @@ class TemplateSet(Sequence[Template]):
         lists: Mapping[str, Lists] | None = None,
         folder: str | Path | None = None,
     ) -> TemplateSet:
-        """Reads template lines.
+        """Read template lines.
 
         path      what messages call them
         lists     entries of the lists that are known
@@ -96,7 +73,7 @@ class TemplateSet(Sequence[Template]):
 
     @classmethod
     def read(cls, path: str | Path, *, dialect: str = "mtlstruct") -> TemplateSet:
-        """Reads a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
+        """Read a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
         text = read_text(path, "template file")
         return cls.parse(text, path, dialect=dialect, folder=Path(path).parent)
 
@@ -121,7 +98,7 @@ class TemplateSet(Sequence[Template]):
         """
         groups: dict[tuple[str, ...], list[Template]] = {}
         for reading in self._readings():
-            groups.setdefault(skeleton(reading), []).append(replace(reading, others=()))
+            groups.setdefault(reading.pieces, []).append(replace(reading, others=()))
         merged = (replace(first, others=tuple(others)) for first, *others in groups.values())
         return replace(self, templates=tuple(merged))
 
@@ -150,7 +127,7 @@ class TemplateSet(Sequence[Template]):
         return replace(template, terms=tuple(terms))
 
     def check_columns(self, count: int) -> None:
-        """Refuses a template that names a column which data with `count` observation columns lacks."""
+        """Reject a template that names a column which data with `count` observation columns lacks."""
         for reading in self._readings():
             for term in reading.terms:
                 if term.column >= count:
@@ -202,17 +179,17 @@ def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Pat
     """The lists that the templates name, by name."""
     found: dict[str, Lists] = {}
     for template in templates:
-        for term in template.terms:
-            for name in list_names(term):
-                if name not in found:
-                    found[name] = _list(templates, template, name, known, folder)
+        for name in list_names(template):
+            if name not in found:
+                found[name] = _list(templates, template, name, known, folder)
     return dict(sorted(found.items()))
 
 
-def list_names(term: Term) -> list[str]:
-    """The lists that a term names."""
-    kinds = FUNCTIONS[term.function].arguments if term.function and term.sees else ()
-    return [given for kind, given in zip(kinds, term.arguments, strict=True) if kind == LIST]
+def list_names(template: Template) -> list[str]:
+    """Return the lists that the terms of a template name."""
+    terms = [term for term in template.terms if term.function and term.sees]
+    pairs = (zip(FUNCTIONS[term.function].arguments, term.arguments, strict=True) for term in terms)
+    return [given for pair in pairs for kind, given in pair if kind == LIST]
 
 
 def _list(
@@ -232,13 +209,7 @@ def _list(
         raise templates.error(template, str(error)) from error
 
 
-COLUMNS = {
-    "word": "form",
-    "cpostag": "cpos",
-    "upos": "cpos",
-    "postag": "pos",
-    "xpos": "pos",
-}
+COLUMNS = {"word": "form", "cpostag": "cpos", "upos": "cpos", "postag": "pos", "xpos": "pos"}
 """Other names of columns: those of CoNLL-X and CoNLL-U, and ours."""
 
 
@@ -250,16 +221,14 @@ def canonical(name: str) -> str:
 def column_numbers(names: Sequence[str]) -> dict[str, int]:
     """The number of each column by its canonical name, and by its name in quotes."""
     backwards = list(enumerate(names))[::-1]  # of several that mean the same the first is meant
-    return {canonical(name): number for number, name in backwards} | {
-        quoted(name): n for n, name in backwards
-    }
+    numbers = {canonical(name): number for number, name in backwards}
+    return numbers | {quoted(name): number for number, name in backwards}
 
 
 def named(names: Sequence[str]) -> str:
     """Which columns have names, for messages."""
-    return (
-        f"the data has the columns {', '.join(names)}" if names else "the columns of the data have no names"
-    )
+    columns = ", ".join(names)
+    return f"the data has the columns {columns}" if names else "the columns of the data have no names"
 
 
 def columns_of(count: int) -> str:

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field
 
 from mtlstruct.templates.functions import FUNCTIONS, QUOTED, Lists, bound
 
-KINDS = ("U", "B", "A")
-"""Observation with one label, with two neighbouring labels, with an arc of a tree (see arcs.py)."""
-
 NO_COLUMN = -1
 """The column of a term that names it (`name`) and is not resolved yet, or looks at no cell."""
 
@@ -67,8 +64,9 @@ class Template:
 
     text     the line in our language, without its line end: as the user wrote it, or as a dialect was translated
     name     what stands before the first ':', or else before the first macro
-    kind     "U", "B" or "A"
-    pieces   the literal text around the terms, len(terms) + 1 strings
+    kind     what it looks at beside cells: "U" one label, "B" two neighbouring labels, "A" an arc of a tree
+    pieces   the literal text around the terms, len(terms) + 1 strings; templates with equal pieces expand alike
+             where their cells agree
     line     where it stood, from 1
     others   further lines that have their features in common with this one (TemplateSet.shared)
     """
@@ -130,8 +128,3 @@ def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Li
     return template.pieces[0] + "".join(
         value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
     )
-
-
-def skeleton(template: Template) -> tuple[str, ...]:
-    """The literal pieces: templates with equal skeletons expand alike where their cells agree."""
-    return template.pieces
