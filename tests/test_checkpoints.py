@@ -110,7 +110,7 @@ def fit(name, keep=None, passes=None):
             passes.append(record.passes)
         return False
 
-    return learner.fit(make(), regularizer, c, watch, **({} if keep is None else {"keep": keep}))
+    return learner.fit(make(), regularizer, c, watch, checkpointer=keep)
 
 
 def bits(fitted):
@@ -160,7 +160,7 @@ def test_a_start_is_behind_it(tmp_path):
 
     def run(keep):
         start = Start([np.ascontiguousarray(w * -1.0, w.dtype) for w in first.weights], first.mu)
-        return learner.fit(oracle, L2(), 0.1, lambda record: False, start, keep)
+        return learner.fit(oracle, L2(), 0.1, init=start, checkpointer=keep)
 
     whole = run(Ending(tmp_path / "whole", -1))
     with pytest.raises(Enough):

@@ -181,10 +181,10 @@ def test_a_start_at_the_solution_is_at_the_solution():
     oracle = make_oracle(random_corpus(np.random.default_rng(6), 40, 8, 12))
     for learner, norm in ((LBFGS(Stop(gap=1e-4)), L2()), (OWLQN(Stop(eta=1e-6)), L1())):
         cold = learner.fit(oracle, norm, 1.0, silent)
-        warm = learner.fit(oracle, norm, 1.0, silent, Start(cold.weights, cold.mu))
+        warm = learner.fit(oracle, norm, 1.0, init=Start(cold.weights, cold.mu))
         assert warm.passes < 0.5 * cold.passes
         assert warm.objective == pytest.approx(cold.objective, rel=1e-4)
-        elsewhere = learner.fit(oracle, norm, 1.5, silent, Start(warm.weights, warm.mu))
+        elsewhere = learner.fit(oracle, norm, 1.5, init=Start(warm.weights, warm.mu))
         assert elsewhere.objective == pytest.approx(
             learner.fit(oracle, norm, 1.5, silent).objective, rel=1e-3
         )

@@ -135,7 +135,7 @@ def test_a_start_is_where_it_begins():
         )
         records[name] = []
         Proximal(Stop(max_passes=1), rate=0.1).fit(
-            oracle, BlockL1Squared(), 1.0, records[name].append, start if name == "warm" else None
+            oracle, BlockL1Squared(), 1.0, records[name].append, init=start if name == "warm" else None
         )
     assert records["warm"][0].risk < records["cold"][0].risk
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from mtlstruct.solvers.base import Fit, Learner, Record, Start, Stop, Watch, check_needs
+from mtlstruct.solvers.base import Callback, Fit, Learner, Record, Start, Stop, check_needs
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
 from mtlstruct.solvers.likelihood.lbfgs import LBFGS
@@ -25,6 +25,7 @@ __all__ = [
     "LBFGS",
     "LEARNERS",
     "OWLQN",
+    "Callback",
     "Coordinate",
     "CuttingPlane",
     "Fit",
@@ -35,6 +36,5 @@ __all__ = [
     "Reweighted",
     "Start",
     "Stop",
-    "Watch",
     "check_needs",
 ]

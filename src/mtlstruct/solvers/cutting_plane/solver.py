@@ -25,15 +25,15 @@ from mtlstruct.errors import SolverError
 from mtlstruct.objective.oracle import Hinge, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
     Stop,
-    Watch,
     active_templates,
     check_finite,
     relative,
+    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -62,30 +62,31 @@ class CuttingPlane:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
         run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
-        if start is not None:
-            run.begin(start.weights)
-        keep.begin(run)
-        with threadpool_limits(1, "blas"):
-            return self._iterate(run, watch, keep)
+        if init is not None:
+            run.begin(init.weights)
 
-    def _iterate(self, run: _Run, watch: Watch, keep: Keeper) -> Fit:
-        stopped = False
-        while not (stopped or self._reached(run) or run.passes == self.stop.max_passes):
+        def advance() -> Record:
             run.passes += 1
             run.add_cut()
             check_finite(run.passes, norm_of_the_cut=float(run.bundle.gram[:, -1].sum()))
             run.solve(self.patience)
             run.move(self.towards)
             check_finite(run.passes, objective=run.objective, lower_bound=run.dual.objective)
-            stopped = watch(run.record(self.stop))
-            keep.safe(run)
-        return run.result(self.stop, self._reached(run))
+            return run.record(self.stop)
+
+        def ended() -> bool:
+            return self._reached(run) or run.passes == self.stop.max_passes
+
+        with threadpool_limits(1, "blas"):
+            run_passes(run, advance, ended, callback, checkpointer)
+            return run.result(self.stop, self._reached(run))
 
     def _reached(self, run: _Run) -> bool:
         """The paper's rule where epsilon is given: R_emp − R_s at the current w; else the relative gap."""

@@ -15,7 +15,7 @@ from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Quadratic
-from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
+from mtlstruct.solvers.base import Callback, Fit, Start, Stop, score_bytes, table_bytes
 from mtlstruct.solvers.likelihood.problem import Descent, Small, small_bytes
 from mtlstruct.solvers.likelihood.quasi_newton import blend, combine, dot, wolfe
 
@@ -37,22 +37,23 @@ class LBFGS:
         oracle: Oracle,
         regularizer: Quadratic,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Steps until the certified gap, or the change of the objective, is small enough."""
-        return _Ridge(oracle, regularizer, c, self.pairs, start).run(self.stop, watch, keep)
+        return _Ridge(oracle, regularizer, c, self.pairs, init).run(self.stop, callback, checkpointer)
 
 
 class _Ridge(Descent):
     """Each trial step scores its own point, so nothing but x and gradients is kept between passes."""
 
     def __init__(
-        self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, start: Start | None
+        self, oracle: Oracle, regularizer: Quadratic, c: float, pairs: int, init: Start | None
     ) -> None:
         mu = regularizer.quadratic(oracle.templates)
-        super().__init__(Small(oracle, mu, c), regularizer, mu, pairs, start)
+        super().__init__(Small(oracle, mu, c), regularizer, mu, pairs, init)
         self.old, self.before = self.small.vector(), self.small.vector()
         self.measure(self._look())
 

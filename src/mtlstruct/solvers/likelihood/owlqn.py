@@ -20,7 +20,7 @@ from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
-from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
+from mtlstruct.solvers.base import Callback, Fit, Start, Stop, score_bytes, table_bytes
 from mtlstruct.solvers.likelihood.problem import Descent, Small, small_bytes
 from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, dot
 
@@ -48,22 +48,23 @@ class OWLQN:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Steps until the certified gap, or the change of the objective, is small enough."""
-        return _Lasso(oracle, regularizer, c, self.pairs, start).run(self.stop, watch, keep)
+        return _Lasso(oracle, regularizer, c, self.pairs, init).run(self.stop, callback, checkpointer)
 
 
 class _Lasso(Descent):
     """Its gradient is that of the likelihood alone."""
 
     def __init__(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, pairs: int, start: Start | None
+        self, oracle: Oracle, regularizer: Regularizer, c: float, pairs: int, init: Start | None
     ) -> None:
         mu = regularizer.start(oracle.templates)
-        super().__init__(Small(oracle, mu, c, absolute=True), regularizer, mu, pairs, start)
+        super().__init__(Small(oracle, mu, c, absolute=True), regularizer, mu, pairs, init)
         self.falling, self.old, self.before = (self.small.vector() for _ in range(3))
         self._arrive(self._likelihood())
 

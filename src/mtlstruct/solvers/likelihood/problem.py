@@ -27,15 +27,15 @@ from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
     Stop,
-    Watch,
     active_templates,
     check_finite,
     relative,
+    run_passes,
 )
 from mtlstruct.solvers.likelihood.quasi_newton import PIECE, Pairs, Vector
 from mtlstruct.structures.base import Parts
@@ -56,10 +56,10 @@ class Descent(Kept, ABC):
     )
 
     def __init__(
-        self, small: Small, regularizer: Regularizer, mu: NDArray[np.float64], pairs: int, start: Start | None
+        self, small: Small, regularizer: Regularizer, mu: NDArray[np.float64], pairs: int, init: Start | None
     ) -> None:
         self.small, self.regularizer, self.mu, self.c = small, regularizer, mu, small.c
-        self.x = small.vector() if start is None else small.gather(start)
+        self.x = small.vector() if init is None else small.gather(init)
         self.gradient, self.towards, self.v = small.vector(), small.vector(), small.vector()
         self.pairs = Pairs(pairs, len(self.x))
         self.mixed = small.vector()  # v of the mixture that gives the lower bound; gold alone at first
@@ -104,19 +104,18 @@ class Descent(Kept, ABC):
         self.small.over(_scale_rows, self.gradient, ratio)
         self.pairs.refresh()
 
-    def run(self, stop: Stop, watch: Watch, keep: Keeper = NOTHING) -> Fit:
-        """Steps until the certified gap, or the change of the objective, is small enough."""
-        keep.begin(self)
-        stopped = False
-        while not (stopped or self._ended(stop)):
-            self.passes += 1
-            if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
-                self._bend(self.curvature)
-            self.moved = self.step()
-            check_finite(self.passes, objective=self.objective, lower_bound=self.dual)
-            stopped = watch(self._record(stop))
-            keep.safe(self)
+    def run(self, stop: Stop, callback: Callback | None, checkpointer: Keeper | None) -> Fit:
+        """Step until the certified gap, or the change of the objective, is small enough."""
+        run_passes(self, partial(self._advance, stop), partial(self._ended, stop), callback, checkpointer)
         return self._result(stop)
+
+    def _advance(self, stop: Stop) -> Record:
+        self.passes += 1
+        if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
+            self._bend(self.curvature)
+        self.moved = self.step()
+        check_finite(self.passes, objective=self.objective, lower_bound=self.dual)
+        return self._record(stop)
 
     def _ended(self, stop: Stop) -> bool:
         """Between passes: whether there is no other."""
@@ -246,11 +245,11 @@ class Small(Kept):
                 w[first:last] = small[some] * (self.mu[j] / total[some])[:, None]
         return out
 
-    def gather(self, start: Start) -> Vector:
+    def gather(self, init: Start) -> Vector:
         """The x at which text scores as it does with the weights given."""
         x = []
         for w, number, width, share, stretch in zip(
-            start.weights, self.merged.number, self.widths, self.share, self.stretch, strict=True
+            init.weights, self.merged.number, self.widths, self.share, self.stretch, strict=True
         ):
             columns = [np.bincount(number, w[:-1, y], len(share)) for y in range(width)]
             x.append((np.stack(columns, axis=1) / (share * stretch)[:, None]).ravel())

@@ -20,14 +20,14 @@ from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
-    Watch,
     active_templates,
     check_finite,
     relative,
+    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -50,21 +50,21 @@ class Mira:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
-        """All epochs, or as many as `watch` lets it."""
+        """All epochs, or as many as the callback allows."""
         random = np.random.Generator(np.random.PCG64(self.seed))
-        run = _Run(oracle, c, random, None if start is None else start.weights)
-        keep.begin(run)
-        stopped = False
-        while not stopped and run.epochs < self.epochs:
-            risk = run.epoch()
-            record = _record(run, regularizer, risk)
+        run = _Run(oracle, c, random, None if init is None else init.weights)
+
+        def epoch() -> Record:
+            record = _record(run, regularizer, run.epoch())
             check_finite(run.epochs, objective=record.objective)
-            stopped = watch(record)
-            keep.safe(run)
+            return record
+
+        run_passes(run, epoch, lambda: run.epochs >= self.epochs, callback, checkpointer)
         return _result(run.epochs, oracle, run.average(), regularizer, c)
 
 
