@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 from naive import random_corpus, random_items, tree_oracle
+from oracles import TEMPLATES
 from test_cached_dual import PlainSequence
-from test_learners import TEMPLATES
 
 from mtlstruct._system import archive
 from mtlstruct._system.stateful import Kept
@@ -154,7 +154,7 @@ def test_every_learner_is_tried():
 
 def test_a_start_is_behind_it(tmp_path):
     oracle = sequences()()
-    first = Coordinate(Stop(max_passes=2)).fit(oracle, L2(), 1.0, lambda record: False)
+    first = Coordinate(Stop(max_passes=2)).fit(oracle, L2(), 1.0)
     path = tmp_path / "run"
     learner = Mira(4)
 

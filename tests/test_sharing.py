@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, expansions, objective, random_corpus
+from oracles import make_oracle
 from test_exchange import crfpp_best
-from test_learners import LEARNERS, NORMS, make_oracle, silent
+from test_learners import LEARNERS, NORMS
 
 from mtlstruct.explain.selection import lines_kept
 from mtlstruct.features.index import encode_training
@@ -113,7 +114,7 @@ def test_min_count_counts_all_readings(min_count):
 def test_the_certificate_holds(name, regularizer):
     oracle = make_oracle(random_corpus(np.random.default_rng(0), 10, 4, 5), BAGS, shared=True)
     assert not any(design.slotwise for design in oracle.encoded.designs)
-    fit = LEARNERS[name].fit(oracle, regularizer, 1.0, silent)
+    fit = LEARNERS[name].fit(oracle, regularizer, 1.0)
     assert fit.converged
     assert fit.dual <= fit.objective * (1 + 1e-6)
     assert fit.objective == pytest.approx(
@@ -123,7 +124,7 @@ def test_the_certificate_holds(name, regularizer):
 
 def test_solvers_meet_at_one_optimum():
     oracle = make_oracle(random_corpus(np.random.default_rng(1), 40, 8, 12), BAGS, shared=True)
-    fits = [learner.fit(oracle, NORMS[0], 1.0, silent) for learner in LEARNERS.values()]
+    fits = [learner.fit(oracle, NORMS[0], 1.0) for learner in LEARNERS.values()]
     lowest = max(fit.dual for fit in fits)
     assert all(lowest <= fit.objective * (1 + 1e-6) <= lowest * (1 + 5e-3) for fit in fits)
 
@@ -132,7 +133,7 @@ def test_solvers_meet_at_one_optimum():
 def model():
     data = random_corpus(np.random.default_rng(2), 40, 8, 12)
     options = Options(method="svm", share_identical=True)
-    return train(data, TemplateSet.parse(BAGS.replace("U:%prefix[0,1,1]\n", "")), options, silent).model
+    return train(data, TemplateSet.parse(BAGS.replace("U:%prefix[0,1,1]\n", "")), options).model
 
 
 def test_a_model_predicts_as_crfpp_would_with_its_weights(model):
@@ -161,7 +162,7 @@ def test_other_programs_get_all_lines_and_give_the_labels_back(model, tmp_path):
     assert len(back.templates) > len(model.templates)
     assert np.array_equal(back.predict(data), model.predict(data))
     bare = TemplateSet.parse("U:%x[-1,0]\nU:%x[1,0]\nB")
-    own = train(data, bare, Options(share_identical=True), silent).model
+    own = train(data, bare, Options(share_identical=True)).model
     crfpp.write(own, tmp_path / "own.txt", rename=True)
     back = crfpp.to_model(crfpp.read(tmp_path / "own.txt"), "own.txt")
     assert [t.text for t in back.templates] == ["U0.:%x[-1,0]", "U0.:%x[1,0]", "B"]
