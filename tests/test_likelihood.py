@@ -12,7 +12,7 @@ from mtlstruct._system import threads
 from mtlstruct.objective.losses import Free
 from mtlstruct.objective.regularizers import L1, L2, BlockL2
 from mtlstruct.solvers import LBFGS, OWLQN, Reweighted, Start, Stop
-from mtlstruct.solvers.likelihood.lbfgs import best_shares
+from mtlstruct.solvers.likelihood.solver import best_shares
 
 BOTH = pytest.mark.parametrize(("learner", "norm"), [(LBFGS, L2()), (OWLQN, L1())], ids=["l2", "l1"])
 

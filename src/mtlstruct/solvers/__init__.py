@@ -5,9 +5,8 @@ from collections.abc import Callable
 from mtlstruct.solvers.base import Callback, Fit, Learner, Record, Start, Stop, check_needs
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
-from mtlstruct.solvers.likelihood.lbfgs import LBFGS
-from mtlstruct.solvers.likelihood.owlqn import OWLQN
 from mtlstruct.solvers.likelihood.reweighted import Reweighted
+from mtlstruct.solvers.likelihood.solver import LBFGS, OWLQN
 from mtlstruct.solvers.online.mira import Mira
 from mtlstruct.solvers.online.online_mkl import Proximal
 

@@ -1,6 +1,6 @@
 """What the learners of conditional random fields share: a small problem, its coordinates, and the certificate.
 
-ξ_i is −log p(y_i). L-BFGS (lbfgs.py) and OWL-QN (owlqn.py) minimise Ω + c·Σξ_i by quasi-Newton steps on the columns
+ξ_i is −log p(y_i). L-BFGS and OWL-QN (solver.py) minimise Ω + c·Σξ_i by quasi-Newton steps on the columns
 of A that differ (merging.py), a fraction of all: merged attribute f stands for its members.
 
 Coordinates. h_f is the variable in which Ω is ½‖h‖² or ‖h‖₁; the weight that scores is share_f·h_f. Curvature grows
@@ -37,7 +37,7 @@ from mtlstruct.solvers.base import (
     relative,
     run_passes,
 )
-from mtlstruct.solvers.likelihood.quasi_newton import PIECE, Pairs, Vector
+from mtlstruct.solvers.likelihood.quasi_newton import PIECE, Pairs, Vector, dot
 from mtlstruct.structures.base import Parts
 
 CURVATURE = 0.02
@@ -60,7 +60,7 @@ class Descent(Kept, ABC):
     ) -> None:
         self.small, self.regularizer, self.mu, self.c = small, regularizer, mu, small.c
         self.x = small.vector() if init is None else small.gather(init)
-        self.gradient, self.towards, self.v = small.vector(), small.vector(), small.vector()
+        self.gradient, self.towards, self.v, self.old, self.before = (small.vector() for _ in range(5))
         self.pairs = Pairs(pairs, len(self.x))
         self.mixed = small.vector()  # v of the mixture that gives the lower bound; gold alone at first
         self.gain = 0.0  # c·entropy of the same
@@ -92,6 +92,20 @@ class Descent(Kept, ABC):
         rows, width = self.small.oracle.part_shapes()[0]
         self.curvature = likelihood.variance / (rows * width)
         self.mix(self.c * likelihood.entropy)
+
+    def likelihood(self) -> Likelihood:
+        """The likelihood at x."""
+        return self.small.oracle.likelihood(self.small.score(self.x))
+
+    def first_length(self) -> float:
+        """The length of step to try first."""
+        return 1.0 if self.pairs.order else 1.0 / max(1.0, float(np.sqrt(dot(self.towards, self.towards))))
+
+    def push_pair(self) -> None:
+        """Remember the step from `old`, and the change of the gradient from `before`; both are overwritten."""
+        np.subtract(self.x, self.old, out=self.old)
+        np.subtract(self.gradient, self.before, out=self.before)
+        self.pairs.push(self.old, self.before)
 
     def _bend(self, curvature: float) -> None:
         """Changes the coordinates to suit the curvature; what is known in the old ones is carried over."""

@@ -18,7 +18,7 @@ from mtlstruct._system.stateful import Keeper, Kept, State
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import BlockL2, Quadratic
 from mtlstruct.solvers.base import NO_CHECKPOINTS, Callback, Fit, Record, Start, Stop, table_bytes
-from mtlstruct.solvers.likelihood.lbfgs import LBFGS
+from mtlstruct.solvers.likelihood.solver import LBFGS
 
 STEADY = 0.01
 """Rounds end when no template's weight changes by more than this share."""
