@@ -67,6 +67,22 @@ class Fit:
     passes: int
     converged: bool
 
+    @classmethod
+    def bounded(
+        cls,
+        weights: Weights,
+        scale: NDArray[np.float64],
+        mu: NDArray[np.float64],
+        bounds: tuple[float, float],
+        C: float,
+        passes: int,
+        converged: bool,
+    ) -> Fit:
+        """Return a fit with the gap and epsilon of its bounds: objective, dual."""
+        objective, dual = bounds
+        gap, epsilon = relative(objective, dual), (objective - dual) / C
+        return cls(weights, scale, mu, objective, dual, gap, epsilon, passes, converged)
+
     def figures(self) -> dict[str, Any]:
         """The certificate, and what it took: as models and reports have them."""
         return {name: getattr(self, name) for name in FIGURES}

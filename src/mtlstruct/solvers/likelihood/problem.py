@@ -152,17 +152,8 @@ class Descent(Kept, ABC):
         found = oracle.likelihood(oracle.score(weights, ones))
         objective = self.regularizer.value(self.norms(weights)) + self.c * found.total
         C = self.c * oracle.sentences
-        return Fit(
-            weights=weights,
-            scale=ones,
-            mu=self.mu,
-            objective=objective,
-            dual=self.dual,
-            gap=relative(objective, self.dual),
-            epsilon=(objective - self.dual) / C,
-            passes=self.passes,
-            converged=stop.reached(objective, self.dual, C),
-        )
+        converged = stop.reached(objective, self.dual, C)
+        return Fit.bounded(weights, ones, self.mu, (objective, self.dual), C, self.passes, converged)
 
 
 class Small(Kept):
@@ -249,14 +240,10 @@ class Small(Kept):
         """The weights of all attributes: each merged one is shared out among its members in proportion to mu."""
         self.score(x)
         out = self.large.zeros()
-        for design, small, number, total, w in zip(
-            self.large.encoded.designs, self.weights, self.merged.number, self.total, out, strict=True
-        ):
-            for j, first, last in zip(
-                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
-            ):
-                some = number[first:last]
-                w[first:last] = small[some] * (self.mu[j] / total[some])[:, None]
+        for j, (kind, first, last) in self.large.blocks.items():
+            some = self.merged.number[kind][first:last]
+            shares = (self.mu[j] / self.total[kind][some])[:, None]
+            out[kind][first:last] = self.weights[kind][some] * shares
         return out
 
     def gather(self, init: Start) -> Vector:

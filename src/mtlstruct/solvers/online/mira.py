@@ -24,7 +24,6 @@ from mtlstruct.solvers.base import (
     Fit,
     Record,
     Start,
-    active_templates,
     check_finite,
     relative,
     run_passes,
@@ -116,16 +115,12 @@ def _record(run: _Run, regularizer: Regularizer, risk: float) -> Record:
     """An epoch as the log keeps it: the hinges are those met on the way, so nothing is certified."""
     oracle, epoch = run.oracle, run.epochs
     objective = regularizer.value(np.sqrt(oracle.squared_norms(run.w))) + run.c * risk
-    return Record(
-        epoch,
-        objective,
-        0.0,
-        relative(objective, 0.0),
-        risk / oracle.sentences,
-        active_templates(np.ones(oracle.templates)),
-        certified=False,
-        now=lambda: _result(epoch, oracle, copy(run).average(), regularizer, run.c),
-    )
+    gap, mean, active = relative(objective, 0.0), risk / oracle.sentences, oracle.templates
+
+    def now() -> Fit:
+        return _result(epoch, oracle, copy(run).average(), regularizer, run.c)
+
+    return Record(epoch, objective, 0.0, gap, mean, active, False, now)
 
 
 def _result(epoch: int, oracle: Oracle, w: Weights, regularizer: Regularizer, c: float) -> Fit:
@@ -133,14 +128,4 @@ def _result(epoch: int, oracle: Oracle, w: Weights, regularizer: Regularizer, c:
     ones = np.ones(oracle.templates)
     value = regularizer.value(np.sqrt(oracle.squared_norms(w)))
     objective = value + c * oracle.hinge(oracle.score(w, ones)).total
-    return Fit(
-        weights=w,
-        scale=ones,
-        mu=ones,
-        objective=objective,
-        dual=0.0,
-        gap=relative(objective, 0.0),
-        epsilon=objective / (c * oracle.sentences),
-        passes=epoch,
-        converged=False,
-    )
+    return Fit.bounded(w, ones, ones, (objective, 0.0), c * oracle.sentences, epoch, False)

@@ -32,7 +32,6 @@ from mtlstruct.solvers.base import (
     Stop,
     active_templates,
     check_finite,
-    relative,
     run_passes,
     score_bytes,
     table_bytes,
@@ -194,17 +193,8 @@ class Run(Kept):
         oracle, C = self.oracle, self.c * self.oracle.sentences
         objective = self.omega() + self.c * oracle.hinge(oracle.score(self.u, self.scale)).total
         dual = self._dual(later)
-        return Fit(
-            weights=self.u,
-            scale=self.scale,
-            mu=self._mu(),
-            objective=objective,
-            dual=dual,
-            gap=relative(objective, dual),
-            epsilon=(objective - dual) / C,
-            passes=epochs,
-            converged=stop.reached(objective, dual, C),
-        )
+        converged = stop.reached(objective, dual, C)
+        return Fit.bounded(self.u, self.scale, self._mu(), (objective, dual), C, epochs, converged)
 
     def _dual(self, later: list[NDArray[np.int32]]) -> float:
         """The dual at the mean of these outputs, shrunk towards gold as far as helps; 0 without any."""
