@@ -4,22 +4,16 @@ import itertools
 
 import numpy as np
 import pytest
-from naive import random_corpus
+from oracles import features, random_oracle
 
 from benchmarks.bound import iterations
 from benchmarks.programs.bound import constants, trace
-from mtlstruct.objective.oracle import Oracle
-from mtlstruct.templates import TemplateSet
-from mtlstruct.training.train import Options, encode
 
-TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[-1,1]\nB\nB1:%x[0,1]")
+TEMPLATES = "U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[-1,1]\nB\nB1:%x[0,1]"
 
 
 def oracle_of(seed, labels):
-    corpus = random_corpus(np.random.default_rng(seed), sentences=5, longest=4, words=2, labels=labels)
-    material = encode(corpus, TEMPLATES, Options())
-    L = len(corpus.labels)
-    return Oracle(material.structure, material.encoded, corpus.outputs, 1 - np.eye(L, dtype=np.float32))
+    return random_oracle(seed, 5, 4, 2, labels, templates=TEMPLATES)
 
 
 def largest_difference(oracle):
@@ -29,15 +23,7 @@ def largest_difference(oracle):
         for labels in itertools.product(range(L), repeat=int(ptr[i + 1] - ptr[i])):
             outputs = oracle.gold.copy()
             outputs[ptr[i] : ptr[i + 1]] = labels
-            weights = oracle.zeros()
-            counts = [
-                np.zeros((d.rows, w))
-                for d, w in zip(oracle.encoded.designs, oracle.structure.widths(), strict=True)
-            ]
-            for triplets, table in zip(oracle.indicator(outputs), counts, strict=True):
-                triplets.add_to(table, 1.0)
-            oracle.count(counts, weights)
-            best = max(best, float(oracle.squared_norms(weights).sum()))
+            best = max(best, float(oracle.squared_norms(features(oracle, outputs)).sum()))
     return best
 
 

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 from naive import random_corpus, random_items, tree_oracle
+from oracles import TEMPLATES
 from test_cached_dual import PlainSequence
-from test_learners import TEMPLATES
 
 from mtlstruct._system import archive
 from mtlstruct._system.stateful import Kept
@@ -110,7 +110,7 @@ def fit(name, keep=None, passes=None):
             passes.append(record.passes)
         return False
 
-    return learner.fit(make(), regularizer, c, watch, **({} if keep is None else {"keep": keep}))
+    return learner.fit(make(), regularizer, c, watch, checkpointer=keep)
 
 
 def bits(fitted):
@@ -154,13 +154,13 @@ def test_every_learner_is_tried():
 
 def test_a_start_is_behind_it(tmp_path):
     oracle = sequences()()
-    first = Coordinate(Stop(max_passes=2)).fit(oracle, L2(), 1.0, lambda record: False)
+    first = Coordinate(Stop(max_passes=2)).fit(oracle, L2(), 1.0)
     path = tmp_path / "run"
     learner = Mira(4)
 
     def run(keep):
         start = Start([np.ascontiguousarray(w * -1.0, w.dtype) for w in first.weights], first.mu)
-        return learner.fit(oracle, L2(), 0.1, lambda record: False, start, keep)
+        return learner.fit(oracle, L2(), 0.1, init=start, checkpointer=keep)
 
     whole = run(Ending(tmp_path / "whole", -1))
     with pytest.raises(Enough):

@@ -4,34 +4,21 @@ import itertools
 
 import numpy as np
 import pytest
-from naive import block_squares, log_loss, random_corpus
+from naive import all_labelings, block_squares, log_loss, path_score, sentence_scores
+from oracles import blocks_of, random_oracle
 from scipy.optimize import minimize
 
 from mtlstruct._system import threads
-from mtlstruct.features.index import encode_training
 from mtlstruct.objective.losses import Free
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L1, L2, BlockL2
 from mtlstruct.solvers import LBFGS, OWLQN, Reweighted, Start, Stop
-from mtlstruct.solvers.likelihood.lbfgs import best_shares
-from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import TemplateSet
+from mtlstruct.solvers.likelihood.solver import best_shares
 
-TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
+BOTH = pytest.mark.parametrize(("learner", "norm"), [(LBFGS, L2()), (OWLQN, L1())], ids=["l2", "l1"])
 
 
-def make_oracle(data, templates=TEMPLATES):
-    structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
-    return Oracle(structure, encoded, data.outputs, Free().table(data.labels))
-
-
-def small(seed=0, sentences=10):
-    return make_oracle(random_corpus(np.random.default_rng(seed), sentences, 4, 5))
-
-
-def silent(record):
-    return False
+def crf_oracle(seed, *sizes):
+    return random_oracle(seed, *(sizes or (10, 4, 5)), loss=Free())
 
 
 def flat_problem(oracle):
@@ -59,7 +46,7 @@ def flat_problem(oracle):
 
 
 def test_the_likelihood_and_its_gradient_are_those_of_all_labelings():
-    oracle = small()
+    oracle = crf_oracle(0)
     tables, loss, size = flat_problem(oracle)
     rng = np.random.default_rng(1)
     x, step = rng.normal(size=size), 1e-2
@@ -74,15 +61,13 @@ def test_the_likelihood_and_its_gradient_are_those_of_all_labelings():
 
 def test_slope_and_entropy_of_a_likelihood():
     """The slope is the derivative along the scale of w; the entropy is that of the distributions, enumerated."""
-    oracle = small(1)
+    oracle = crf_oracle(1)
     tables, _, size = flat_problem(oracle)
     weights = tables(np.random.default_rng(2).normal(size=size))
     ones = np.ones(oracle.templates)
     found = oracle.likelihood(oracle.score(weights, ones))
     more, less = (log_loss(oracle, weights, (1 + s) * ones) for s in (1e-3, -1e-3))
     assert (more - less) / 2e-3 == pytest.approx(found.slope, rel=1e-3)
-    from naive import all_labelings, path_score, sentence_scores
-
     entropy = 0.0
     for nodes, edges, _ in sentence_scores(oracle, weights, ones):
         scores = np.array([path_score(nodes, edges, p) for p in all_labelings(*nodes.shape)])
@@ -91,20 +76,25 @@ def test_slope_and_entropy_of_a_likelihood():
     assert found.entropy == pytest.approx(entropy, rel=1e-4)
 
 
-@pytest.mark.parametrize("c", [0.05, 1.0, 20.0])
-def test_lbfgs_reaches_the_optimum_of_a_general_solver(c):
-    oracle = small(2)
-    _, loss, size = flat_problem(oracle)
+def ridge_optimum(loss, size, c, mu=1.0):
+    """The least ½ Σ x²/mu + c·loss, by a general solver."""
 
     def objective(x):
         value, gradient = loss(x)
-        return 0.5 * x @ x + c * value, x + c * gradient
+        return 0.5 * x @ (x / mu) + c * value, x / mu + c * gradient
 
-    best = minimize(objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"maxiter": 500})
-    fit = LBFGS(Stop(gap=1e-4)).fit(oracle, L2(), c, silent)
+    return minimize(objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"maxiter": 900}).fun
+
+
+@pytest.mark.parametrize("c", [0.05, 1.0, 20.0])
+def test_lbfgs_reaches_the_optimum_of_a_general_solver(c):
+    oracle = crf_oracle(2)
+    _, loss, size = flat_problem(oracle)
+    best = ridge_optimum(loss, size, c)
+    fit = LBFGS(Stop(gap=1e-4)).fit(oracle, L2(), c)
     assert fit.converged
-    assert fit.dual <= best.fun * (1 + 1e-5)
-    assert best.fun * (1 - 1e-4) <= fit.objective <= best.fun * (1 + 2e-4)
+    assert fit.dual <= best * (1 + 1e-5)
+    assert best * (1 - 1e-4) <= fit.objective <= best * (1 + 2e-4)
     norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))
     true = L2().value(norms) + c * log_loss(oracle, fit.weights, fit.scale)
     assert fit.objective == pytest.approx(true, rel=1e-5)
@@ -112,36 +102,27 @@ def test_lbfgs_reaches_the_optimum_of_a_general_solver(c):
 
 
 def test_lbfgs_with_block_weights_solves_the_weighted_problem():
-    oracle, c = small(3), 2.0
+    oracle, c = crf_oracle(3), 2.0
     mu = np.random.default_rng(0).uniform(0.05, 3, oracle.templates)
     _, loss, size = flat_problem(oracle)
     ones = np.ones(oracle.templates)
-    each = np.zeros(size)
-    for j in range(oracle.templates):  # mu of each flat entry, by marking blocks
-        mark = oracle.zeros()
-        for design, u in zip(oracle.encoded.designs, mark, strict=True):
-            if j in design.templates:
-                k = design.templates.tolist().index(j)
-                u[design.block_ptr[k] : design.block_ptr[k + 1]] = 1
-        widths = oracle.structure.widths()
-        each += mu[j] * np.concatenate([u[:-1, :w].ravel() for u, w in zip(mark, widths, strict=True)])
-
-    def objective(x):
-        value, gradient = loss(x)
-        return 0.5 * x @ (x / each) + c * value, x / each + c * gradient
-
-    best = minimize(objective, np.zeros(size), jac=True, method="L-BFGS-B", options={"maxiter": 900})
-    fit = LBFGS(Stop(gap=1e-4)).fit(oracle, BlockL2(mu), c, silent)
+    mark = [np.zeros(u.shape) for u in oracle.zeros()]
+    for block, own in zip(blocks_of(oracle, mark), mu, strict=True):
+        block[:] = own
+    widths = oracle.structure.widths()
+    each = np.concatenate([u[:-1, :w].ravel() for u, w in zip(mark, widths, strict=True)])
+    best = ridge_optimum(loss, size, c, each)
+    fit = LBFGS(Stop(gap=1e-4)).fit(oracle, BlockL2(mu), c)
     assert fit.converged
-    assert fit.dual <= best.fun * (1 + 1e-5)
-    assert fit.objective == pytest.approx(best.fun, rel=5e-4)
+    assert fit.dual <= best * (1 + 1e-5)
+    assert fit.objective == pytest.approx(best, rel=5e-4)
     value = BlockL2(mu).value(np.sqrt(block_squares(oracle, fit.weights, ones)))
     assert fit.objective == pytest.approx(value + c * log_loss(oracle, fit.weights, ones), rel=1e-5)
 
 
 @pytest.mark.parametrize("c", [0.3, 1.0, 5.0])
 def test_owl_qn_reaches_the_optimum_of_proximal_gradient(c):
-    oracle = small(4)
+    oracle = crf_oracle(4)
     _, loss, size = flat_problem(oracle)
     x = y = np.zeros(size)
     momentum, step = 1.0, 0.02 / c
@@ -153,7 +134,7 @@ def test_owl_qn_reaches_the_optimum_of_proximal_gradient(c):
         y = new + (momentum - 1) / after * (new - x)
         x, momentum = new, after
     best = np.abs(x).sum() + c * loss(x)[0]
-    fit = OWLQN(Stop(gap=1e-3, max_passes=400)).fit(oracle, L1(), c, silent)
+    fit = OWLQN(Stop(gap=1e-3, max_passes=400)).fit(oracle, L1(), c)
     assert fit.dual <= best * (1 + 1e-5)
     assert best * (1 - 1e-4) <= fit.objective <= best * (1 + 1e-3)
     weights = np.concatenate([u.ravel() for u in fit.weights])
@@ -163,9 +144,9 @@ def test_owl_qn_reaches_the_optimum_of_proximal_gradient(c):
     assert np.all(fit.mu == 1)
 
 
-@pytest.mark.parametrize(("learner", "norm"), [(LBFGS, L2()), (OWLQN, L1())], ids=["l2", "l1"])
+@BOTH
 def test_bounds_are_in_order_at_every_pass_and_the_objective_falls(learner, norm):
-    oracle = make_oracle(random_corpus(np.random.default_rng(5), 40, 8, 12))
+    oracle = crf_oracle(5, 40, 8, 12)
     records = []
     fit = learner(Stop(gap=1e-3, max_passes=60)).fit(oracle, norm, 1.0, lambda r: records.append(r) or False)
     assert [r.passes for r in records] == list(range(1, len(records) + 1))
@@ -178,16 +159,14 @@ def test_bounds_are_in_order_at_every_pass_and_the_objective_falls(learner, norm
 
 def test_a_start_at_the_solution_is_at_the_solution():
     """Part scores of the start are those of the weights given, merged attributes or not."""
-    oracle = make_oracle(random_corpus(np.random.default_rng(6), 40, 8, 12))
+    oracle = crf_oracle(6, 40, 8, 12)
     for learner, norm in ((LBFGS(Stop(gap=1e-4)), L2()), (OWLQN(Stop(eta=1e-6)), L1())):
-        cold = learner.fit(oracle, norm, 1.0, silent)
-        warm = learner.fit(oracle, norm, 1.0, silent, Start(cold.weights, cold.mu))
+        cold = learner.fit(oracle, norm, 1.0)
+        warm = learner.fit(oracle, norm, 1.0, init=Start(cold.weights, cold.mu))
         assert warm.passes < 0.5 * cold.passes
         assert warm.objective == pytest.approx(cold.objective, rel=1e-4)
-        elsewhere = learner.fit(oracle, norm, 1.5, silent, Start(warm.weights, warm.mu))
-        assert elsewhere.objective == pytest.approx(
-            learner.fit(oracle, norm, 1.5, silent).objective, rel=1e-3
-        )
+        elsewhere = learner.fit(oracle, norm, 1.5, init=Start(warm.weights, warm.mu))
+        assert elsewhere.objective == pytest.approx(learner.fit(oracle, norm, 1.5).objective, rel=1e-3)
 
 
 def test_the_rule_of_crfpp_stops_after_three_small_changes():
@@ -196,7 +175,7 @@ def test_the_rule_of_crfpp_stops_after_three_small_changes():
     assert stop.settled([200, 99, 98, 97, 96.5])
     assert not stop.settled([100, 99, 50, 49.9])
     assert not Stop().settled([1.0] * 9)
-    oracle = make_oracle(random_corpus(np.random.default_rng(7), 40, 8, 12))
+    oracle = crf_oracle(7, 40, 8, 12)
     trace = []
     fit = LBFGS(Stop(eta=1e-3)).fit(oracle, L2(), 1.0, lambda r: trace.append(r.objective) or False)
     changes = np.abs(np.diff(trace)) / np.array(trace[:-1])
@@ -205,10 +184,10 @@ def test_the_rule_of_crfpp_stops_after_three_small_changes():
 
 
 def test_reweighting_never_raises_the_sum_of_logarithms_and_gives_a_distribution():
-    oracle, c = make_oracle(random_corpus(np.random.default_rng(8), 40, 8, 12)), 1.0
+    oracle, c = crf_oracle(8, 40, 8, 12), 1.0
     values = []
     for rounds in range(4):
-        fit = Reweighted(Stop(gap=1e-4), rounds=rounds).fit(oracle, L2(), c, silent)
+        fit = Reweighted(Stop(gap=1e-4), rounds=rounds).fit(oracle, L2(), c)
         squares = block_squares(oracle, fit.weights, fit.scale)
         loss = oracle.likelihood(oracle.score(fit.weights, fit.scale)).total
         values.append(0.5 * float(np.log(squares + 0.001).sum()) + c * loss)
@@ -219,23 +198,23 @@ def test_reweighting_never_raises_the_sum_of_logarithms_and_gives_a_distribution
 
 
 def test_reweighting_counts_passes_over_its_rounds_and_may_be_stopped():
-    oracle = make_oracle(random_corpus(np.random.default_rng(9), 30, 6, 8))
+    oracle = crf_oracle(9, 30, 6, 8)
     passes = []
     fit = Reweighted(rounds=3).fit(oracle, L2(), 1.0, lambda r: passes.append(r.passes) or False)
     assert passes == list(range(1, fit.passes + 1))
-    fit = Reweighted(Stop(max_passes=7)).fit(oracle, L2(), 1.0, silent)
+    fit = Reweighted(Stop(max_passes=7)).fit(oracle, L2(), 1.0)
     assert fit.passes == 7
     fit = Reweighted().fit(oracle, L2(), 1.0, lambda r: r.passes >= 4)
     assert fit.passes == 4
 
 
 def test_the_same_bits_on_any_number_of_threads():
-    oracle = make_oracle(random_corpus(np.random.default_rng(10), 400, 12, 30))
+    oracle = crf_oracle(10, 400, 12, 30)
     found = {}
     for workers in (1, 2, 4):
         threads.set_threads(workers)
         for learner, norm in ((LBFGS(Stop(max_passes=8)), L2()), (OWLQN(Stop(max_passes=8)), L1())):
-            fit = learner.fit(oracle, norm, 1.0, silent)
+            fit = learner.fit(oracle, norm, 1.0)
             bits = b"".join(u.tobytes() for u in fit.weights), fit.objective, fit.dual
             assert found.setdefault(type(learner), bits) == bits
     threads.set_threads(None)

@@ -2,31 +2,20 @@
 
 import numpy as np
 import pytest
-from naive import count, random_corpus, score, tree_oracle
+from naive import count, score, tree_oracle
+from oracles import random_oracle
 
-from mtlstruct.features.index import encode_training
-from mtlstruct.objective.losses import Hamming
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2
 from mtlstruct.solvers import Mira
 from mtlstruct.solvers.online.mira import _Run
-from mtlstruct.structures import SequenceStructure, TreeStructure
-from mtlstruct.templates import TemplateSet
+from mtlstruct.structures import TreeStructure
 
 
-def sequences():
-    data = random_corpus(np.random.default_rng(0), 15, 5, 6)
-    structure = SequenceStructure(len(data.labels))
-    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\nB1:%x[0,1]")
-    encoded, _ = encode_training(data, templates, structure.sites(data.ptr))
-    return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
-
-
-def trees():
-    return tree_oracle(np.random.default_rng(1), TreeStructure(), sentences=15, longest=6)
-
-
-ORACLES = {"sequences": sequences, "trees": trees}
+@pytest.fixture(params=["sequences", "trees"])
+def oracle(request):
+    if request.param == "trees":
+        return tree_oracle(np.random.default_rng(1), TreeStructure(), sentences=15, longest=6)
+    return random_oracle(0, 15, 5, 6, templates="U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\nB1:%x[0,1]")
 
 
 def features(oracle, outputs):
@@ -42,10 +31,8 @@ def features(oracle, outputs):
     return found
 
 
-@pytest.mark.parametrize("name", ORACLES)
 @pytest.mark.parametrize("augmented", [True, False])
-def test_the_violated_output_of_one_sentence_is_that_of_the_whole(name, augmented):
-    oracle = ORACLES[name]()
+def test_the_violated_output_of_one_sentence_is_that_of_the_whole(oracle, augmented):
     w = oracle.zeros()
     for u, width in zip(w, oracle.structure.widths(), strict=True):
         u[:-1, :width] = np.random.default_rng(2).normal(size=(len(u) - 1, width))
@@ -72,9 +59,7 @@ def test_the_violated_output_of_one_sentence_is_that_of_the_whole(name, augmente
             np.testing.assert_allclose(u[:, : f.shape[1]], f, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ORACLES)
-def test_a_step_puts_gold_ahead_by_the_loss(name):
-    oracle = ORACLES[name]()
+def test_a_step_puts_gold_ahead_by_the_loss(oracle):
     run = _Run(oracle, np.inf, np.random.default_rng(0))
     for i in range(oracle.sentences):
         before = oracle.violated(i, run.w)
@@ -87,9 +72,7 @@ def test_a_step_puts_gold_ahead_by_the_loss(name):
             assert -along == pytest.approx(before.loss, abs=1e-3)
 
 
-@pytest.mark.parametrize("name", ORACLES)
-def test_the_result_is_the_mean_of_all_weights_met(name):
-    oracle = ORACLES[name]()
+def test_the_result_is_the_mean_of_all_weights_met(oracle):
     run = _Run(oracle, 1.0, np.random.default_rng(0))
     total = [np.zeros(u.shape) for u in run.w]
     for _ in range(3):
@@ -102,9 +85,7 @@ def test_the_result_is_the_mean_of_all_weights_met(name):
         np.testing.assert_allclose(u, mean / visits, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ORACLES)
-def test_it_learns_and_claims_nothing(name):
-    oracle = ORACLES[name]()
+def test_it_learns_and_claims_nothing(oracle):
     records = []
     fit = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: records.append(r) or False)
     assert [r.passes for r in records] == list(range(1, 9))
@@ -115,7 +96,7 @@ def test_it_learns_and_claims_nothing(name):
     hinge = oracle.hinge(oracle.score(fit.weights, fit.scale)).total
     norms = np.sqrt(oracle.squared_norms(fit.weights))
     assert fit.objective == pytest.approx(L2().value(norms) + hinge, rel=1e-6)
-    again = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: False)
+    again = Mira(epochs=8).fit(oracle, L2(), 1.0)
     assert all(np.array_equal(a, b) for a, b in zip(fit.weights, again.weights, strict=True))
     early = Mira(epochs=8).fit(oracle, L2(), 1.0, lambda r: r.passes == 2)
     assert early.passes == 2

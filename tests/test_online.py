@@ -2,36 +2,19 @@
 
 import numpy as np
 import pytest
-from naive import corpus, objective, random_corpus
+from naive import corpus, objective
+from oracles import blocks_of, features, make_oracle, random_oracle
 
-from mtlstruct.features.index import encode_training
-from mtlstruct.objective.losses import Hamming
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, Proximal, Start, Stop
 from mtlstruct.solvers.online import online_mkl as online
-from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import TemplateSet
-
-TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\nB1:%x[0,1]"
-
-
-def make_oracle(data, templates=TEMPLATES):
-    structure = SequenceStructure(len(data.labels))
-    encoded, _ = encode_training(data, TemplateSet.parse(templates), structure.sites(data.ptr))
-    return Oracle(structure, encoded, data.outputs, Hamming().table(data.labels))
-
-
-def silent(record):
-    return False
 
 
 def weights_of(oracle, fit):
     """w with its scale multiplied in."""
     out = [u.astype(np.float64) for u in fit.weights]
-    for design, u in zip(oracle.encoded.designs, out, strict=True):
-        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
-            u[first:last] *= fit.scale[j]
+    for block, scale in zip(blocks_of(oracle, out), fit.scale, strict=True):
+        block *= scale
     return out
 
 
@@ -46,19 +29,12 @@ def by_hand(oracle, regularizer, c, order, rate, epochs):
             outputs = oracle.gold.copy()
             tokens = slice(oracle.encoded.ptr[i], oracle.encoded.ptr[i + 1])
             outputs[tokens] = hinge.outputs[tokens]
-            counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
-            for some, table in zip(oracle.indicator(outputs), counts, strict=True):
-                some.add_to(table, 1.0)
-            g = oracle.zeros()
-            oracle.count(counts, g)
-            for u, v in zip(w, g, strict=True):
+            for u, v in zip(w, features(oracle, outputs), strict=True):
                 u -= eta * v
             norms = np.sqrt(oracle.squared_norms(w))
             short = regularizer.prox(norms, eta / (c * oracle.sentences))
-            for design, u in zip(oracle.encoded.designs, w, strict=True):
-                for k, j in enumerate(design.templates):
-                    first, last = design.block_ptr[k : k + 2]
-                    u[first:last] *= short[j] / norms[j] if norms[j] > 0 else 1.0
+            for block, before, after in zip(blocks_of(oracle, w), norms, short, strict=True):
+                block *= after / before if before > 0 else 1.0
     return w
 
 
@@ -66,7 +42,7 @@ def by_hand(oracle, regularizer, c, order, rate, epochs):
 @pytest.mark.parametrize("c", [0.02, 1.0])
 def test_fast_and_dense_steps_are_the_algorithm_by_hand(c, regularizer, monkeypatch):
     """With c = 0.02 templates fall to zero and come back; with a large SMALL scales are always multiplied in."""
-    oracle = make_oracle(random_corpus(np.random.default_rng(0), 8, 5, 5))
+    oracle = random_oracle(0, 8, 5, 5)
     random = np.random.Generator(np.random.PCG64(3))
     random.permutation(oracle.sentences)  # the learner draws the sample for η₀ first
     order = [random.permutation(oracle.sentences) for _ in range(3)]
@@ -75,15 +51,14 @@ def test_fast_and_dense_steps_are_the_algorithm_by_hand(c, regularizer, monkeypa
     for small, recent, dense in ((1e-12, 64, False), (0.9, 64, False), (1e-12, 2, False), (1e-12, 64, True)):
         monkeypatch.setattr(online, "SMALL", small)
         monkeypatch.setattr(online, "RECENT", recent)
-        fit = Proximal(stop, 3, dense, rate=0.3).fit(oracle, regularizer, c, silent)
+        fit = Proximal(stop, 3, dense, rate=0.3).fit(oracle, regularizer, c)
         for a, b in zip(weights_of(oracle, fit), expected, strict=True):
             np.testing.assert_allclose(a[:, : b.shape[1]], b, rtol=1e-3, atol=1e-4)
 
 
 def test_a_block_that_falls_to_zero_is_zero_everywhere():
-    data = random_corpus(np.random.default_rng(1), 30, 6, 8)
-    oracle = make_oracle(data)
-    fit = Proximal(Stop(max_passes=4), rate=1.0).fit(oracle, BlockL1Squared(), 0.003, silent)
+    oracle = random_oracle(1, 30, 6, 8)
+    fit = Proximal(Stop(max_passes=4), rate=1.0).fit(oracle, BlockL1Squared(), 0.003)
     norms = np.abs(fit.scale) * np.sqrt(oracle.squared_norms(fit.weights))
     assert np.any(norms == 0)
     np.testing.assert_allclose(fit.mu, norms / norms.sum(), atol=1e-5)
@@ -91,11 +66,11 @@ def test_a_block_that_falls_to_zero_is_zero_everywhere():
 
 @pytest.mark.parametrize("c", [0.1, 1.0])
 def test_the_certificate_holds_and_more_epochs_come_nearer(c):
-    oracle = make_oracle(random_corpus(np.random.default_rng(2), 12, 4, 6))
-    best = Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), c, silent)
+    oracle = random_oracle(2, 12, 4, 6)
+    best = Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), c)
     gaps = []
     for epochs in (2, 40):
-        fit = Proximal(Stop(max_passes=epochs)).fit(oracle, BlockL1Squared(), c, silent)
+        fit = Proximal(Stop(max_passes=epochs)).fit(oracle, BlockL1Squared(), c)
         assert fit.passes == epochs
         assert fit.dual <= best.objective * (1 + 1e-6)
         assert fit.objective >= best.dual * (1 - 1e-6)
@@ -106,8 +81,8 @@ def test_the_certificate_holds_and_more_epochs_come_nearer(c):
     assert gaps[1] < 0.5
 
 
-def test_records_are_estimates_and_watch_may_stop():
-    oracle = make_oracle(random_corpus(np.random.default_rng(3), 20, 5, 6))
+def test_records_are_estimates_and_the_callback_may_stop():
+    oracle = random_oracle(3, 20, 5, 6)
     records = []
     fit = Proximal().fit(oracle, BlockL1Squared(), 1.0, lambda r: records.append(r) or r.passes >= 5)
     assert [r.passes for r in records] == [1, 2, 3, 4, 5]
@@ -117,7 +92,7 @@ def test_records_are_estimates_and_watch_may_stop():
 
 
 def test_the_rate_is_the_best_of_those_tried(monkeypatch):
-    oracle = make_oracle(random_corpus(np.random.default_rng(4), 60, 6, 8))
+    oracle = random_oracle(4, 60, 6, 8)
     some = np.arange(60)
     chosen = online.best_rate(oracle, BlockL1Squared(), 1.0, some)
     monkeypatch.setattr(online, "RATES", (chosen, 1e-7, 1e4))
@@ -125,22 +100,16 @@ def test_the_rate_is_the_best_of_those_tried(monkeypatch):
 
 
 def test_a_start_is_where_it_begins():
-    oracle = make_oracle(random_corpus(np.random.default_rng(5), 40, 6, 8))
-    first = Proximal(Stop(max_passes=15), rate=0.1).fit(oracle, BlockL1Squared(), 1.0, silent)
-    records = {}
-    for name in ("cold", "warm"):
-        start = Start(
-            [u.astype(o.dtype) for u, o in zip(weights_of(oracle, first), oracle.zeros(), strict=True)],
-            first.mu,
-        )
-        records[name] = []
-        Proximal(Stop(max_passes=1), rate=0.1).fit(
-            oracle, BlockL1Squared(), 1.0, records[name].append, start if name == "warm" else None
-        )
-    assert records["warm"][0].risk < records["cold"][0].risk
+    oracle = random_oracle(5, 40, 6, 8)
+    first = Proximal(Stop(max_passes=15), rate=0.1).fit(oracle, BlockL1Squared(), 1.0)
+    weights = [u.astype(o.dtype) for u, o in zip(weights_of(oracle, first), oracle.zeros(), strict=True)]
+    cold, warm = [], []
+    for records, init in ((cold, None), (warm, Start(weights, first.mu))):
+        Proximal(Stop(max_passes=1), rate=0.1).fit(oracle, BlockL1Squared(), 1.0, records.append, init=init)
+    assert warm[0].risk < cold[0].risk
 
 
 def test_a_sentence_of_one_token_has_no_edges():
     data = corpus([[("a", "x")], [("b", "y")], [("a", "y"), ("b", "x")]], [["A"], ["B"], ["A", "B"]])
-    fit = Proximal(Stop(max_passes=30)).fit(make_oracle(data), BlockL1Squared(), 10.0, silent)
+    fit = Proximal(Stop(max_passes=30)).fit(make_oracle(data), BlockL1Squared(), 10.0)
     assert fit.gap < 0.7

@@ -24,18 +24,11 @@ from mtlstruct.objective.regularizers import (
     Regularizer,
 )
 
-EVERY = [
-    L2(),
-    BlockL1Squared(),
-    PBlock(1.1),
-    PBlock(4 / 3),
-    PBlock(3.0),
-    PBlock(100.0),
-    Mixed(1.5),
-    Mixed(4.0),
-]
+EVERY = [L2(), BlockL1Squared(), *map(PBlock, (1.1, 4 / 3, 3.0, 100.0)), Mixed(1.5), Mixed(4.0)]
 """Those that are half a squared norm."""
 ALL = [*EVERY, GroupLasso(), L1()]
+squared = pytest.mark.parametrize("regularizer", EVERY)
+each = pytest.mark.parametrize("regularizer", ALL)
 
 calm = settings(max_examples=40)  # a busy machine is no failure
 sizes = st.shared(st.integers(1, 8), key="m")
@@ -56,14 +49,14 @@ def test_every_row_of_the_table_is_tested() -> None:
     assert {type(make()) for make in REGULARIZERS.values()} == {type(r) for r in ALL}
 
 
-@pytest.mark.parametrize("regularizer", ALL)
+@each
 @calm
 @given(w=norms, v=norms)
 def test_value_and_conjugate_bound_the_product(regularizer: Regularizer, w: Norms, v: Norms) -> None:
     assert regularizer.value(w) + regularizer.conjugate(v) >= w @ v * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("regularizer", EVERY)
+@squared
 @calm
 @given(v=norms)
 def test_the_bound_is_met(regularizer: Regularizer, v: Norms) -> None:
@@ -71,7 +64,7 @@ def test_the_bound_is_met(regularizer: Regularizer, v: Norms) -> None:
     assert regularizer.value(w) + regularizer.conjugate(v) == pytest.approx(w @ v, rel=1e-6, abs=1e-200)
 
 
-@pytest.mark.parametrize("regularizer", EVERY)
+@squared
 @calm
 @given(w=norms, factor=st.floats(0.0, 100.0))
 def test_both_are_homogeneous_of_degree_two(regularizer: Regularizer, w: Norms, factor: float) -> None:
@@ -94,7 +87,7 @@ def test_where_mu_begins() -> None:
     assert not L2().sparse
 
 
-@pytest.mark.parametrize("regularizer", ALL)
+@each
 @calm
 @given(own=norms)
 def test_weights_are_the_norm_over_the_slope(regularizer: Regularizer, own: Norms) -> None:
@@ -121,7 +114,7 @@ def test_the_two_ways_to_mu_agree(regularizer: PBlock | Mixed, v: Norms) -> None
     np.testing.assert_allclose(regularizer.follow(mu, v)[alive], mu[alive], rtol=1e-5)
 
 
-@pytest.mark.parametrize("regularizer", EVERY)
+@squared
 @calm
 @given(v=norms, gain=st.floats(0.0, 1e3))
 def test_the_lower_bound_is_the_best_on_the_way_to_gold(
@@ -131,16 +124,11 @@ def test_the_lower_bound_is_the_best_on_the_way_to_gold(
     assert regularizer.lower_bound(gain, v) >= best * (1 - 1e-9) - 1e-12
 
 
-def test_the_lower_bound_of_the_group_lasso_stops_at_the_wall() -> None:
-    assert GroupLasso().lower_bound(10.0, np.array([0.2, 1.0])) == pytest.approx(5.0)
-    assert GroupLasso().lower_bound(10.0, np.array([0.2, 0.4])) == 10.0
-    assert GroupLasso().conjugate(np.array([0.2, 0.6])) == np.inf
-
-
-def test_the_lower_bound_of_l1_stops_at_the_wall() -> None:
-    assert L1().lower_bound(10.0, np.array([0.2, 2.0])) == pytest.approx(5.0)
-    assert L1().lower_bound(10.0, np.array([0.2, 0.4])) == 10.0
-    assert L1().conjugate(np.array([0.2, 1.1])) == np.inf
+@pytest.mark.parametrize(("regularizer", "wall"), [(GroupLasso(), 0.5), (L1(), 1.0)])
+def test_the_lower_bound_stops_where_the_conjugate_is_infinite(regularizer: Regularizer, wall: float) -> None:
+    assert regularizer.lower_bound(10.0, np.array([0.2, 2 * wall])) == pytest.approx(5.0)
+    assert regularizer.lower_bound(10.0, np.array([0.2, 0.8 * wall])) == 10.0
+    assert regularizer.conjugate(np.array([0.2, 1.1 * wall])) == np.inf
 
 
 @calm
@@ -196,7 +184,7 @@ def test_mu_rests_where_norms_are_equal_or_zero(mu: Norms) -> None:
     np.testing.assert_allclose(BlockL1Squared().follow(mu, np.full_like(mu, 3.0)), mu, rtol=1e-6)
 
 
-@pytest.mark.parametrize("regularizer", ALL)
+@each
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
 def test_any_scale_is_survived(regularizer: Regularizer, scale: float) -> None:
     v = scale * np.array([1.0, 2.0, 0.0])

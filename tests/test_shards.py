@@ -18,7 +18,6 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import LBFGS, CuttingPlane, Stop
-from mtlstruct.solvers.base import NOTHING
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.checkpoints import Checkpoint
@@ -258,11 +257,11 @@ RUNS = {
 }
 
 
-def fit_of(name, pool=Pool, keep=NOTHING):
+def fit_of(name, pool=Pool, keep=None):
     learner, penalty, c, count = RUNS[name]
     data = random_corpus(np.random.default_rng(6), 40)
     workers = pool_of(pieces_of(data, count)).workers
-    return learner.fit(oracle_of(pool(workers), data)[0], penalty, c, QUIET, keep=keep)
+    return learner.fit(oracle_of(pool(workers), data)[0], penalty, c, checkpointer=keep)
 
 
 @pytest.mark.parametrize("name", RUNS)

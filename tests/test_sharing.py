@@ -4,12 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from duals import check_certificate, silent
+from duals import check_certificate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import corpus, expansions, random_corpus
+from oracles import make_oracle
 from test_exchange import crfpp_best
-from test_learners import LEARNERS, NORMS, make_oracle
+from test_learners import LEARNERS, NORMS
 
 from mtlstruct.explain.selection import lines_kept
 from mtlstruct.features.index import encode_training
@@ -114,13 +115,13 @@ def test_min_count_counts_all_readings(min_count):
 def test_the_certificate_holds(name, regularizer):
     oracle = make_oracle(random_corpus(np.random.default_rng(0), 10, 4, 5), BAGS, shared=True)
     assert not any(design.slotwise for design in oracle.encoded.designs)
-    fit = LEARNERS[name].fit(oracle, regularizer, 1.0, silent)
+    fit = LEARNERS[name].fit(oracle, regularizer, 1.0)
     check_certificate(fit, oracle, regularizer, 1.0)
 
 
 def test_solvers_meet_at_one_optimum():
     oracle = make_oracle(random_corpus(np.random.default_rng(1), 40, 8, 12), BAGS, shared=True)
-    fits = [learner.fit(oracle, NORMS[0], 1.0, silent) for learner in LEARNERS.values()]
+    fits = [learner.fit(oracle, NORMS[0], 1.0) for learner in LEARNERS.values()]
     lowest = max(fit.dual for fit in fits)
     assert all(lowest <= fit.objective * (1 + 1e-6) <= lowest * (1 + 5e-3) for fit in fits)
 

@@ -1,10 +1,14 @@
 """A model's weights, found again in other data by template line and feature value."""
 
+import itertools
+
 import numpy as np
 import pytest
 from naive import corpus, random_corpus
+from oracles import blocks_of
 
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import encode_training
 from mtlstruct.interop.attribute_cells import cells_of
 from mtlstruct.objective.losses import Hamming
@@ -18,10 +22,6 @@ OLD = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nU2:%x[0,1]/%x[2,1]\nU9:%x[-2,0]\nB\nB1:%
 NEW = "B1:%x[0,1]\nU2:%x[0,1]/%x[2,1]\nUnew:%x[1,0]\nU0:%x[0,0]\nU0:%x[0,0]\nB\nU1:%x[-1,0]/%x[0,1]"
 
 
-def silent(record):
-    return False
-
-
 def data(seed, **sizes):
     return random_corpus(np.random.default_rng(seed), **({"sentences": 30, "words": 8} | sizes))
 
@@ -33,41 +33,25 @@ def prepared(corpus_, templates):
     return Oracle(structure, encoded, corpus_.outputs, cost), index
 
 
-def named(index, blocks, labels, kinds):
+def named(index, tables, labels):
     """{(line, which of equal lines, cells): {labels: weight}} of all attributes."""
     out, seen = {}, {}
     for j, template in enumerate(index.templates):
         which = seen[template.text] = seen.get(template.text, -1) + 1
-        for cells, row in zip(cells_of(index, j), blocks[j], strict=True):
-            if kinds[j] == "node":
-                weights = {(a,): float(row[y]) for y, a in enumerate(labels)}
-            else:
-                L = len(labels)
-                weights = {
-                    (a, b): float(row[y * L + z]) for y, a in enumerate(labels) for z, b in enumerate(labels)
-                }
-            out[template.text, which, cells] = weights
-    return out
-
-
-def blocks_of(oracle, weights):
-    out = [None] * oracle.templates
-    for design, u in zip(oracle.encoded.designs, weights, strict=True):
-        for j, first, last in zip(design.templates, design.block_ptr[:-1], design.block_ptr[1:], strict=True):
-            out[j] = u[first:last]
+        parts = list(itertools.product(labels, repeat=1 if index.kinds[j] == "node" else 2))
+        for cells, row in zip(cells_of(index, j), tables[j], strict=True):
+            out[template.text, which, cells] = dict(zip(parts, row[: len(parts)].tolist(), strict=True))
     return out
 
 
 @pytest.mark.parametrize("labels", [3, 4, 2])
 def test_every_feature_in_common_is_carried_over_and_no_other(labels):
-    from mtlstruct.explain.selection import blocks
-
-    model = train(data(0, labels=3), TemplateSet.parse(OLD), Options(method="svm"), silent).model
+    model = train(data(0, labels=3), TemplateSet.parse(OLD), Options(method="svm")).model
     other = data(1, words=11, labels=labels)
     oracle, index = prepared(other, NEW)
     start = start_from(model, index, oracle, other.labels)
-    old = named(model.index, blocks(model), model.labels, model.index.kinds)
-    new = named(index, blocks_of(oracle, start.weights), other.labels, index.kinds)
+    old = named(model.index, blocks(model), model.labels)
+    new = named(index, blocks_of(oracle, start.weights), other.labels)
     common = 0
     for key, weights in new.items():
         for pair, weight in weights.items():
@@ -82,16 +66,13 @@ def test_every_feature_in_common_is_carried_over_and_no_other(labels):
 
 def test_on_the_same_data_all_is_carried_over():
     same = data(2)
-    training = train(same, TemplateSet.parse(OLD), Options(solver="cutting-plane"), silent)
+    training = train(same, TemplateSet.parse(OLD), Options(solver="cutting-plane"))
     oracle, index = prepared(same, OLD)
     start = start_from(training.model, index, oracle, same.labels)
-    for u, own in zip(blocks_of(oracle, start.weights), blocks_of(oracle, training.fit.weights), strict=True):
-        assert u.shape == own.shape
-    scale = training.fit.scale
-    for j, (u, own) in enumerate(
-        zip(blocks_of(oracle, start.weights), blocks_of(oracle, training.fit.weights), strict=True)
-    ):
-        np.testing.assert_allclose(u, scale[j] * own, rtol=1e-5, atol=1e-7)
+    found, own = (blocks_of(oracle, some.weights) for some in (start, training.fit))
+    for u, scale, v in zip(found, training.fit.scale, own, strict=True):
+        assert u.shape == v.shape
+        np.testing.assert_allclose(u, scale * v, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(start.mu, training.fit.mu)
 
 
@@ -100,26 +81,26 @@ def test_every_method_may_begin_from_any_model(method):
     """The optimum is the same; a CRF that begins there is done at once."""
     same = data(3)
     templates = TemplateSet.parse(OLD)
-    first = train(same, templates, Options(method=method), silent)
-    again = train(same, templates, Options(method=method), silent, init=first.model)
+    first = train(same, templates, Options(method=method))
+    again = train(same, templates, Options(method=method), init=first.model)
     if method not in ("online-mkl", "irw-crf", "crf-l1"):
         assert again.fit.objective == pytest.approx(first.fit.objective, rel=0.02)
     if method.startswith("crf"):
         assert again.fit.passes <= 0.5 * first.fit.passes
-    other = train(data(4), templates, Options(method=method), silent, init=first.model)
+    other = train(data(4), templates, Options(method=method), init=first.model)
     assert np.isfinite(other.fit.objective)
 
 
 def test_a_cutting_plane_run_may_begin_from_a_model():
     same = data(5)
     options = Options(solver="cutting-plane", gap=0.05)
-    first = train(same, TemplateSet.parse(OLD), options, silent)
-    again = train(same, TemplateSet.parse(OLD), options, silent, init=first.model)
+    first = train(same, TemplateSet.parse(OLD), options)
+    again = train(same, TemplateSet.parse(OLD), options, init=first.model)
     assert again.fit.converged
 
 
 def test_a_model_without_anything_in_common_is_refused():
-    model = train(data(6), TemplateSet.parse(OLD), Options(), silent).model
+    model = train(data(6), TemplateSet.parse(OLD), Options()).model
     foreign = corpus([[("q", "r"), ("s", "t")]] * 3, [["L0", "L1"]] * 3)
     with pytest.raises(IncompatibleError, match="no feature in common"):
-        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), silent, init=model)
+        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), init=model)

@@ -23,10 +23,10 @@ _full_pass = Run._full_pass
 _seconds: dict[str, float] = {}
 
 
-def _timed(*arguments: Any) -> Any:
+def _timed(*arguments: Any, **named: Any) -> Any:
     began = time.process_time()
     _seconds.setdefault("before", began)
-    fit = _learn(*arguments)
+    fit = _learn(*arguments, **named)
     _seconds["labels" if "learning" in _seconds else "learning"] = time.process_time() - began
     return fit
 

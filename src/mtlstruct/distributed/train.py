@@ -18,7 +18,7 @@ from mtlstruct.distributed.oracle import ShardedOracle, layout
 from mtlstruct.distributed.pool import Pool
 from mtlstruct.distributed.shard import Coding, Int32, Shard, View
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.solvers import Watch as Callback
+from mtlstruct.solvers import Callback
 from mtlstruct.solvers.base import table_bytes
 from mtlstruct.structures import Structure
 from mtlstruct.templates import TemplateSet

@@ -6,12 +6,11 @@ Start reading at `base` (the interface), then `coordinate_ascent.solver`, the de
 
 from collections.abc import Callable
 
-from mtlstruct.solvers.base import Fit, Learner, Record, Start, Stop, Watch, check_needs
+from mtlstruct.solvers.base import Callback, Fit, Learner, Record, Start, Stop, check_needs
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
-from mtlstruct.solvers.likelihood.lbfgs import LBFGS
-from mtlstruct.solvers.likelihood.owlqn import OWLQN
 from mtlstruct.solvers.likelihood.reweighted import Reweighted
+from mtlstruct.solvers.likelihood.solver import LBFGS, OWLQN
 from mtlstruct.solvers.online.mira import Mira
 from mtlstruct.solvers.online.online_mkl import Proximal
 
@@ -29,6 +28,7 @@ __all__ = [
     "LBFGS",
     "LEARNERS",
     "OWLQN",
+    "Callback",
     "Coordinate",
     "CuttingPlane",
     "Fit",
@@ -39,6 +39,5 @@ __all__ = [
     "Reweighted",
     "Start",
     "Stop",
-    "Watch",
     "check_needs",
 ]

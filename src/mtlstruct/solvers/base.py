@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Keeper
+from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.errors import IncompatibleError, SolverError
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.objective.oracle import Oracle, Weights
@@ -43,11 +43,11 @@ class Record:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "now"}
 
 
-Watch = Callable[[Record], bool]
-"""Called after each pass; True asks the learner to stop and return what it has."""
+Callback = Callable[[Record], bool]
+"""Called after each pass; a true answer stops the solver, which returns what it has."""
 
-NOTHING = Keeper()
-"""Of runs that are not kept."""
+NO_CHECKPOINTS = Keeper()
+"""The checkpointer of runs without checkpoints."""
 
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged")
@@ -66,6 +66,22 @@ class Fit:
     epsilon: float
     passes: int
     converged: bool
+
+    @classmethod
+    def bounded(
+        cls,
+        weights: Weights,
+        scale: NDArray[np.float64],
+        mu: NDArray[np.float64],
+        bounds: tuple[float, float],
+        C: float,
+        passes: int,
+        converged: bool,
+    ) -> Fit:
+        """Return a fit with the gap and epsilon of its bounds: objective, dual."""
+        objective, dual = bounds
+        gap, epsilon = relative(objective, dual), (objective - dual) / C
+        return cls(weights, scale, mu, objective, dual, gap, epsilon, passes, converged)
 
     def figures(self) -> dict[str, Any]:
         """The certificate, and what it took: as models and reports have them."""
@@ -130,15 +146,34 @@ class Learner(Protocol):
         oracle: Oracle,
         regularizer: Any,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
-        """Minimises Ω(w) + c·Σξ_i; from `start` if it is given, whose weights it may overwrite.
+        """Minimise Ω(w) + c·Σξ_i, from the weights of `init` if given, which may be overwritten.
 
-        `keep` may bring it to where an earlier run on the same data was, and hears of every place to go on from.
+        The callback is called after each pass. The checkpointer may restore an earlier run on the same data, and
+        is called at each safe point.
         """
         ...
+
+
+def run_passes(
+    run: Kept,
+    advance: Callable[[], Record],
+    ended: Callable[[], bool],
+    callback: Callback | None,
+    checkpointer: Keeper | None,
+) -> None:
+    """Repeat `advance`, one pass, until `ended` or the callback says so; each pass ends at a safe point."""
+    checkpointer = checkpointer or NO_CHECKPOINTS
+    checkpointer.begin(run)
+    stopped = False
+    while not (stopped or ended()):
+        record = advance()
+        stopped = callback is not None and bool(callback(record))
+        checkpointer.safe(run)
 
 
 def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.solvers import Watch as Callback
+from mtlstruct.solvers import Callback
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import Training, train

@@ -20,9 +20,7 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers import Fit, Learner, Start, check_needs
-from mtlstruct.solvers import Watch as Callback
-from mtlstruct.solvers.base import NOTHING
+from mtlstruct.solvers import Callback, Fit, Learner, Record, Start, check_needs
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
 from mtlstruct.structures.tree import arc_starts
@@ -190,9 +188,8 @@ def run_solver(
             return validate(build_model(corpus, index.templates, structure, outline, index, fit, options))
 
         early = EarlyStop(score, hooks.patience, options.c * oracle.sentences)
-    callback = hooks.callback or (lambda record: False)
-    solver = learner_of(structure, options)
-    return learn(solver, oracle, options, callback, init, early, hooks.checkpointer or NOTHING)
+    solver, checkpointer = learner_of(structure, options), hooks.checkpointer
+    return learn(solver, oracle, options, hooks.callback, init=init, early=early, checkpointer=checkpointer)
 
 
 def finish(
@@ -232,20 +229,23 @@ def learn(
     chosen: Learner,
     oracle: Oracle,
     options: Options,
-    callback: Callback,
-    start: Start | None = None,
+    callback: Callback | None = None,
+    *,
+    init: Start | None = None,
     early: EarlyStop | None = None,
-    keep: Keeper = NOTHING,
+    checkpointer: Keeper | None = None,
 ) -> Fit:
-    """Runs the method on encoded data."""
+    """Run the solver on encoded data, with early stopping if given."""
     penalty = regularizer(options.method, options.p)
     with np.errstate(all="ignore"):  # learners look after each pass whether something has overflowed
         if early is None:
-            return chosen.fit(oracle, penalty, options.c, callback, start, keep)
-        last = chosen.fit(
-            oracle, penalty, options.c, lambda record: early.see(record) | callback(record), start
-        )
-        return early.result(last)
+            return chosen.fit(oracle, penalty, options.c, callback, init=init, checkpointer=checkpointer)
+
+        def watched(record: Record) -> bool:
+            ended = early.see(record)
+            return (callback is not None and callback(record)) or ended
+
+        return early.result(chosen.fit(oracle, penalty, options.c, watched, init=init))
 
 
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:

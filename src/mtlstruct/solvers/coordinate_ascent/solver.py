@@ -25,7 +25,17 @@ from dataclasses import dataclass, field, replace
 from mtlstruct._system.stateful import Keeper
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Regularizer
-from mtlstruct.solvers.base import NOTHING, Fit, Start, Stop, Watch, score_bytes, table_bytes
+from mtlstruct.solvers.base import (
+    NO_CHECKPOINTS,
+    Callback,
+    Fit,
+    Record,
+    Start,
+    Stop,
+    run_passes,
+    score_bytes,
+    table_bytes,
+)
 from mtlstruct.solvers.coordinate_ascent.duals import dual_class
 from mtlstruct.solvers.coordinate_ascent.run import Run
 
@@ -48,19 +58,20 @@ class Coordinate:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Run cycles of passes until the certified gap is small enough."""
         run = Run(oracle, regularizer, c, self.stop, self.seed)
-        if start is not None:
-            run.begin(start.mu)
-        keep.begin(run)
-        stopped = False
-        while not (stopped or run.ended()):
+        if init is not None:
+            run.begin(init.mu)
+
+        def cycle() -> Record:
             while run.next_pass():  # full, working-set and gap-sampled passes; bounds after the last
-                keep.safe(run)
-            stopped = watch(replace(run.figures(), now=run.snapshot))
-            keep.safe(run)
+                (checkpointer or NO_CHECKPOINTS).safe(run)
+            return replace(run.figures(), now=run.snapshot)
+
+        run_passes(run, cycle, run.ended, callback, checkpointer)
         return run.result()

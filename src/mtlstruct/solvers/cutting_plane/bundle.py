@@ -46,11 +46,7 @@ class Cuts(Kept):
 
     def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
         """weights := Σ_r α_r p^r, unscaled."""
-        structure, encoded = self.oracle.structure, self.oracle.encoded
-        counts = [
-            np.zeros((design.rows, width))
-            for design, width in zip(encoded.designs, structure.widths(), strict=True)
-        ]
+        counts = [np.zeros(shape) for shape in self.oracle.part_shapes()]
         for r in np.flatnonzero(alpha).tolist():
             for triplets, table in zip(self._difference(r), counts, strict=True):
                 triplets.add_to(table, alpha[r] / self.sentences)
@@ -113,16 +109,12 @@ class Bundle(Kept):
         self.idle = np.append(self.idle, 0)
         one = np.zeros(len(self))
         one[-1] = 1
-        self.combine(one, buffer)
+        self.cuts.combine(one, buffer)
         row = self.cuts.products(buffer)
         gram = np.empty((self.oracle.templates, len(self), len(self)))
         gram[:, :-1, :-1] = self.gram
         gram[:, -1, :] = gram[:, :, -1] = row
         self.gram = gram
-
-    def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
-        """weights := Σ_r α_r p^r, unscaled."""
-        self.cuts.combine(alpha, weights)
 
     def prune(self, alpha: NDArray[np.float64], patience: int) -> NDArray[np.float64]:
         """Drops cuts that have had no weight for `patience` solves; returns alpha of the rest."""

@@ -59,8 +59,7 @@ def solve(
         best = _working_set(program, _reference(program, start), tol)
         if not best.gap <= max(tol, GOOD):
             best = _pairwise(program, best, tol)
-    if not best.gap <= LIMIT:
-        raise SolverError(f"the master: expected a gap of at most {LIMIT:.0e}, got {best.gap:.1e}", best.gap)
+    best = accepted(best)
     return best if len(blocks) == len(gram) else replace(best, mu=regularizer.start(len(gram)))
 
 
@@ -106,6 +105,13 @@ class View:
 def better(one: Dual, other: Dual) -> Dual:
     """The one with the smaller gap; a NaN loses."""
     return other if other.gap < one.gap or np.isnan(one.gap) else one
+
+
+def accepted(best: Dual) -> Dual:
+    """Return an answer whose gap is within LIMIT; raise SolverError for any other."""
+    if not best.gap <= LIMIT:
+        raise SolverError(f"the master: expected a gap of at most {LIMIT:.0e}, got {best.gap:.1e}", best.gap)
+    return best
 
 
 # ── the working set ──

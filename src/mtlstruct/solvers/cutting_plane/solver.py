@@ -12,6 +12,7 @@ second copy of the weights and saves most iterations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -25,15 +26,15 @@ from mtlstruct.errors import SolverError
 from mtlstruct.objective.oracle import Hinge, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
     Stop,
-    Watch,
     active_templates,
     check_finite,
     relative,
+    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -62,30 +63,31 @@ class CuttingPlane:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
         run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
-        if start is not None:
-            run.begin(start.weights)
-        keep.begin(run)
-        with threadpool_limits(1, "blas"):
-            return self._iterate(run, watch, keep)
+        if init is not None:
+            run.begin(init.weights)
 
-    def _iterate(self, run: _Run, watch: Watch, keep: Keeper) -> Fit:
-        stopped = False
-        while not (stopped or self._reached(run) or run.passes == self.stop.max_passes):
+        def advance() -> Record:
             run.passes += 1
             run.add_cut()
             check_finite(run.passes, norm_of_the_cut=float(run.bundle.gram[:, -1].sum()))
             run.solve(self.patience)
             run.move(self.towards)
             check_finite(run.passes, objective=run.objective, lower_bound=run.dual.objective)
-            stopped = watch(run.record(self.stop))
-            keep.safe(run)
-        return run.result(self.stop, self._reached(run))
+            return run.record(self.stop)
+
+        def ended() -> bool:
+            return self._reached(run) or run.passes == self.stop.max_passes
+
+        with threadpool_limits(1, "blas"):
+            run_passes(run, advance, ended, callback, checkpointer)
+            return run.result(self.stop, self._reached(run))
 
     def _reached(self, run: _Run) -> bool:
         """The paper's rule where epsilon is given: R_emp − R_s at the current w; else the relative gap."""
@@ -131,10 +133,11 @@ class _Run(Kept):
         except SolverError as error:
             raise SolverError(f"pass {self.passes}: {error}", error.gap) from None
         self.mu = self.dual.mu
-        self.bundle_risk = self._bundle_risk()
+        dots = self.mu @ products(self.bundle.gram, self.dual.alpha)
+        self.bundle_risk = float(np.max(self.bundle.q - dots, initial=0.0))  # R_s(w) = max_r (q_r + w·p^r)
         alpha = self.bundle.prune(self.dual.alpha, patience)
         self.dual = Dual(alpha, self.mu, max(self.dual.objective, 0.0), self.dual.primal, self.dual.gap, 0)
-        self.bundle.combine(alpha, self.weights)
+        self.bundle.cuts.combine(alpha, self.weights)
 
     def move(self, towards: float) -> None:
         """The new w, its risk, and the outputs it violates most."""
@@ -145,18 +148,13 @@ class _Run(Kept):
 
     def record(self, stop: Stop) -> Record:
         """The iteration as the log keeps it."""
-        gap = relative(self.objective, self.dual.objective)
-        active = active_templates(self.mu)
-        return Record(
-            self.passes,
-            self.objective,
-            self.dual.objective,
-            gap,
-            self.risk,
-            active,
-            True,
-            lambda: copy(self).result(stop, False),
-        )
+        dual, active = self.dual.objective, active_templates(self.mu)
+
+        def now() -> Fit:
+            return copy(self).result(stop, False)
+
+        gap = relative(self.objective, dual)
+        return Record(self.passes, self.objective, dual, gap, self.risk, active, True, now)
 
     def result(self, stop: Stop, converged: bool) -> Fit:
         """The last w and its certificate, both without the templates that the master left at next to nothing."""
@@ -168,29 +166,14 @@ class _Run(Kept):
         return self._fit(self.weights, -self.mu, converged)
 
     def _fit(self, weights: Weights, scale: NDArray[np.float64], converged: bool) -> Fit:
-        lower = self.dual.objective
-        return Fit(
-            weights=weights,
-            scale=scale,
-            mu=self.mu,
-            objective=self.objective,
-            dual=lower,
-            gap=relative(self.objective, lower),
-            epsilon=(self.objective - lower) / self.C,
-            passes=self.passes,
-            converged=converged,
-        )
+        bounds = self.objective, self.dual.objective
+        return Fit.bounded(weights, scale, self.mu, bounds, self.C, self.passes, converged)
 
     def _norms(self) -> NDArray[np.float64]:
         return self.mu * np.sqrt(self.oracle.squared_norms(self.weights))
 
     def _value(self, norms: NDArray[np.float64], hinge: Hinge) -> float:
         return self.regularizer.value(norms) + self.C * hinge.total / self.oracle.sentences
-
-    def _bundle_risk(self) -> float:
-        """R_s(w) = max_r (q_r + Σ_j w_j·p_j^r), from the Gram matrices."""
-        dots = self.mu @ products(self.bundle.gram, self.dual.alpha)
-        return float(np.max(self.bundle.q - dots, initial=0.0))
 
 
 class _LineSearch(_Run):
@@ -255,26 +238,21 @@ class _LineSearch(_Run):
     def _cross(self) -> NDArray[np.float64]:
         """⟨best_j, v_j⟩ of each template."""
         out = np.zeros(self.oracle.templates)
-        for design, a, b in zip(self.oracle.encoded.designs, self.best, self.weights, strict=True):
-            for j, first, last in zip(
-                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
-            ):
-                out[j] = np.einsum("ay,ay->", a[first:last], b[first:last], dtype=np.float64)
+        for j in range(self.oracle.templates):
+            a, b = self.oracle.block(self.best, j), self.oracle.block(self.weights, j)
+            out[j] = np.einsum("ay,ay->", a, b, dtype=np.float64)
         return out
 
     def _move_best(self, k: float) -> None:
-        for design, a, b in zip(self.oracle.encoded.designs, self.best, self.weights, strict=True):
-            for j, first, last in zip(
-                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
-            ):
-                a[first:last] *= 1 - k
-                if self.mu[j] > 0:
-                    a[first:last] -= k * self.mu[j] * b[first:last]
+        for j, mu in enumerate(self.mu):
+            block = self.oracle.block(self.best, j)
+            block *= 1 - k
+            if mu > 0:
+                block -= k * mu * self.oracle.block(self.weights, j)
 
 
-def _golden(value: object, at_zero: float, steps: int = 8) -> float:
+def _golden(value: Callable[[float], float], at_zero: float, steps: int = 8) -> float:
     """The k in [0, 1] with the least value of a convex function, by golden sections; 0 unless it improves."""
-    assert callable(value)
     ratio = (5**0.5 - 1) / 2
     low, high = 0.0, 1.0
     a, b = high - ratio, low + ratio

@@ -1,6 +1,6 @@
 """What the solvers of conditional random fields share: a small problem, its coordinates, and the certificate.
 
-ξ_i is −log p(y_i). L-BFGS (lbfgs.py) and OWL-QN (owlqn.py) minimise Ω + c·Σξ_i by quasi-Newton steps on the columns
+ξ_i is −log p(y_i). L-BFGS and OWL-QN (solver.py) minimise Ω + c·Σξ_i by quasi-Newton steps on the columns
 of A that differ (features.duplicate_columns), a fraction of all: merged attribute f stands for its members.
 
 Coordinates. h_f is the variable in which Ω is ½‖h‖² or ‖h‖₁; the weight that scores is share_f·h_f. Curvature grows
@@ -27,17 +27,17 @@ from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
     Stop,
-    Watch,
     active_templates,
     check_finite,
     relative,
+    run_passes,
 )
-from mtlstruct.solvers.likelihood.quasi_newton import PIECE, Pairs, Vector
+from mtlstruct.solvers.likelihood.quasi_newton import PIECE, Pairs, Vector, dot
 from mtlstruct.structures.base import Parts
 
 CURVATURE = 0.02
@@ -56,11 +56,11 @@ class Descent(Kept, ABC):
     )
 
     def __init__(
-        self, small: Small, regularizer: Regularizer, mu: NDArray[np.float64], pairs: int, start: Start | None
+        self, small: Small, regularizer: Regularizer, mu: NDArray[np.float64], pairs: int, init: Start | None
     ) -> None:
         self.small, self.regularizer, self.mu, self.c = small, regularizer, mu, small.c
-        self.x = small.vector() if start is None else small.gather(start)
-        self.gradient, self.towards, self.v = small.vector(), small.vector(), small.vector()
+        self.x = small.vector() if init is None else small.gather(init)
+        self.gradient, self.towards, self.v, self.old, self.before = (small.vector() for _ in range(5))
         self.pairs = Pairs(pairs, len(self.x))
         self.mixed = small.vector()  # v of the mixture that gives the lower bound; gold alone at first
         self.gain = 0.0  # c·entropy of the same
@@ -93,6 +93,20 @@ class Descent(Kept, ABC):
         self.curvature = likelihood.variance / (rows * width)
         self.mix(self.c * likelihood.entropy)
 
+    def likelihood(self) -> Likelihood:
+        """The likelihood at x."""
+        return self.small.oracle.likelihood(self.small.score(self.x))
+
+    def first_length(self) -> float:
+        """The length of step to try first."""
+        return 1.0 if self.pairs.order else 1.0 / max(1.0, float(np.sqrt(dot(self.towards, self.towards))))
+
+    def push_pair(self) -> None:
+        """Remember the step from `old`, and the change of the gradient from `before`; both are overwritten."""
+        np.subtract(self.x, self.old, out=self.old)
+        np.subtract(self.gradient, self.before, out=self.before)
+        self.pairs.push(self.old, self.before)
+
     def _bend(self, curvature: float) -> None:
         """Changes the coordinates to suit the curvature; what is known in the old ones is carried over."""
         ratio = self.small.bend(curvature)
@@ -104,19 +118,18 @@ class Descent(Kept, ABC):
         self.small.over(_scale_rows, self.gradient, ratio)
         self.pairs.refresh()
 
-    def run(self, stop: Stop, watch: Watch, keep: Keeper = NOTHING) -> Fit:
-        """Steps until the certified gap, or the change of the objective, is small enough."""
-        keep.begin(self)
-        stopped = False
-        while not (stopped or self._ended(stop)):
-            self.passes += 1
-            if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
-                self._bend(self.curvature)
-            self.moved = self.step()
-            check_finite(self.passes, objective=self.objective, lower_bound=self.dual)
-            stopped = watch(self._record(stop))
-            keep.safe(self)
+    def run(self, stop: Stop, callback: Callback | None, checkpointer: Keeper | None) -> Fit:
+        """Step until the certified gap, or the change of the objective, is small enough."""
+        run_passes(self, partial(self._advance, stop), partial(self._ended, stop), callback, checkpointer)
         return self._result(stop)
+
+    def _advance(self, stop: Stop) -> Record:
+        self.passes += 1
+        if self.passes > FIRST and (self.passes - 1) & (self.passes - 2) == 0:  # after 8, 16, 32 …
+            self._bend(self.curvature)
+        self.moved = self.step()
+        check_finite(self.passes, objective=self.objective, lower_bound=self.dual)
+        return self._record(stop)
 
     def _ended(self, stop: Stop) -> bool:
         """Between passes: whether there is no other."""
@@ -139,17 +152,8 @@ class Descent(Kept, ABC):
         found = oracle.likelihood(oracle.score(weights, ones))
         objective = self.regularizer.value(self.norms(weights)) + self.c * found.total
         C = self.c * oracle.sentences
-        return Fit(
-            weights=weights,
-            scale=ones,
-            mu=self.mu,
-            objective=objective,
-            dual=self.dual,
-            gap=relative(objective, self.dual),
-            epsilon=(objective - self.dual) / C,
-            passes=self.passes,
-            converged=stop.reached(objective, self.dual, C),
-        )
+        converged = stop.reached(objective, self.dual, C)
+        return Fit.bounded(weights, ones, self.mu, (objective, self.dual), C, self.passes, converged)
 
 
 class Small(Kept):
@@ -236,21 +240,17 @@ class Small(Kept):
         """The weights of all attributes: each merged one is shared out among its members in proportion to mu."""
         self.score(x)
         out = self.large.zeros()
-        for design, small, number, total, w in zip(
-            self.large.encoded.designs, self.weights, self.merged.number, self.total, out, strict=True
-        ):
-            for j, first, last in zip(
-                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
-            ):
-                some = number[first:last]
-                w[first:last] = small[some] * (self.mu[j] / total[some])[:, None]
+        for j, (kind, first, last) in self.large.blocks.items():
+            some = self.merged.number[kind][first:last]
+            shares = (self.mu[j] / self.total[kind][some])[:, None]
+            out[kind][first:last] = self.weights[kind][some] * shares
         return out
 
-    def gather(self, start: Start) -> Vector:
+    def gather(self, init: Start) -> Vector:
         """The x at which text scores as it does with the weights given."""
         x = []
         for w, number, width, share, stretch in zip(
-            start.weights, self.merged.number, self.widths, self.share, self.stretch, strict=True
+            init.weights, self.merged.number, self.widths, self.share, self.stretch, strict=True
         ):
             columns = [np.bincount(number, w[:-1, y], len(share)) for y in range(width)]
             x.append((np.stack(columns, axis=1) / (share * stretch)[:, None]).ravel())

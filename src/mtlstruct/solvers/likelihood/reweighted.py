@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from mtlstruct._system.stateful import Keeper, Kept, State
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import BlockL2, Quadratic
-from mtlstruct.solvers.base import NOTHING, Fit, Record, Start, Stop, Watch, table_bytes
-from mtlstruct.solvers.likelihood.lbfgs import LBFGS
+from mtlstruct.solvers.base import NO_CHECKPOINTS, Callback, Fit, Record, Start, Stop, table_bytes
+from mtlstruct.solvers.likelihood.solver import LBFGS
 
 STEADY = 0.01
 """Rounds end when no template's weight changes by more than this share."""
@@ -42,25 +42,28 @@ class Reweighted:
         oracle: Oracle,
         regularizer: Quadratic,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Rounds until the weights of templates are steady."""
-        rounds = _Rounds(regularizer.quadratic(oracle.templates), keep)
-        keep.begin(rounds)
+        rounds = _Rounds(regularizer.quadratic(oracle.templates), checkpointer)
+        rounds.checkpointer.begin(rounds)
         ended = False
 
         def counted(record: Record) -> bool:
             nonlocal ended
-            ended = watch(replace(record, passes=rounds.passes + record.passes))
+            ended = callback is not None and bool(
+                callback(replace(record, passes=rounds.passes + record.passes))
+            )
             return ended
 
         while True:
             mu = rounds.mu
             stop = replace(self.stop, max_passes=self.stop.max_passes - rounds.passes)
-            fit = LBFGS(stop).fit(oracle, BlockL2(mu), c, counted, start, rounds)
-            start = Start(fit.weights, mu)
+            fit = LBFGS(stop).fit(oracle, BlockL2(mu), c, counted, init=init, checkpointer=rounds)
+            init = Start(fit.weights, mu)
             rounds.next(fit.passes, oracle.squared_norms(fit.weights) + self.epsilon)
             steady = float(np.abs(rounds.mu / mu - 1).max()) < STEADY
             spent = rounds.passes >= self.stop.max_passes or rounds.number > self.rounds
@@ -78,8 +81,9 @@ class _Rounds(Keeper, Kept):
 
     kept = ("number", "passes", "mu", "run")
 
-    def __init__(self, mu: NDArray[np.float64], keep: Keeper) -> None:
-        self.number, self.passes, self.mu, self.keep = 0, 0, mu, keep
+    def __init__(self, mu: NDArray[np.float64], checkpointer: Keeper | None) -> None:
+        self.number, self.passes, self.mu = 0, 0, mu
+        self.checkpointer = checkpointer or NO_CHECKPOINTS
         self.run = Kept()
         self._earlier: State | None = (
             None  # of the round that an earlier run was in, until that is made again
@@ -98,7 +102,7 @@ class _Rounds(Keeper, Kept):
 
     def safe(self, run: Kept) -> None:
         """All rounds can go on from where the present one can."""
-        self.keep.safe(self)
+        self.checkpointer.safe(self)
 
     def unpack(self, state: State) -> None:
         """What the present round is given comes first: it cannot be made without."""

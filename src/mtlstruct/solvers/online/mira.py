@@ -20,14 +20,13 @@ from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
-    Watch,
-    active_templates,
     check_finite,
     relative,
+    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -50,21 +49,21 @@ class Mira:
         oracle: Oracle,
         regularizer: Regularizer,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
-        """All epochs, or as many as `watch` lets it."""
+        """All epochs, or as many as the callback allows."""
         random = np.random.Generator(np.random.PCG64(self.seed))
-        run = _Run(oracle, c, random, None if start is None else start.weights)
-        keep.begin(run)
-        stopped = False
-        while not stopped and run.epochs < self.epochs:
-            risk = run.epoch()
-            record = _record(run, regularizer, risk)
+        run = _Run(oracle, c, random, None if init is None else init.weights)
+
+        def epoch() -> Record:
+            record = _record(run, regularizer, run.epoch())
             check_finite(run.epochs, objective=record.objective)
-            stopped = watch(record)
-            keep.safe(run)
+            return record
+
+        run_passes(run, epoch, lambda: run.epochs >= self.epochs, callback, checkpointer)
         return _result(run.epochs, oracle, run.average(), regularizer, c)
 
 
@@ -116,16 +115,12 @@ def _record(run: _Run, regularizer: Regularizer, risk: float) -> Record:
     """An epoch as the log keeps it: the hinges are those met on the way, so nothing is certified."""
     oracle, epoch = run.oracle, run.epochs
     objective = regularizer.value(np.sqrt(oracle.squared_norms(run.w))) + run.c * risk
-    return Record(
-        epoch,
-        objective,
-        0.0,
-        relative(objective, 0.0),
-        risk / oracle.sentences,
-        active_templates(np.ones(oracle.templates)),
-        certified=False,
-        now=lambda: _result(epoch, oracle, copy(run).average(), regularizer, run.c),
-    )
+    gap, mean, active = relative(objective, 0.0), risk / oracle.sentences, oracle.templates
+
+    def now() -> Fit:
+        return _result(epoch, oracle, copy(run).average(), regularizer, run.c)
+
+    return Record(epoch, objective, 0.0, gap, mean, active, False, now)
 
 
 def _result(epoch: int, oracle: Oracle, w: Weights, regularizer: Regularizer, c: float) -> Fit:
@@ -133,14 +128,4 @@ def _result(epoch: int, oracle: Oracle, w: Weights, regularizer: Regularizer, c:
     ones = np.ones(oracle.templates)
     value = regularizer.value(np.sqrt(oracle.squared_norms(w)))
     objective = value + c * oracle.hinge(oracle.score(w, ones)).total
-    return Fit(
-        weights=w,
-        scale=ones,
-        mu=ones,
-        objective=objective,
-        dual=0.0,
-        gap=relative(objective, 0.0),
-        epsilon=objective / (c * oracle.sentences),
-        passes=epoch,
-        converged=False,
-    )
+    return Fit.bounded(w, ones, ones, (objective, 0.0), c * oracle.sentences, epoch, False)

@@ -25,15 +25,14 @@ from mtlstruct._system.stateful import Keeper, Kept
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.objective.regularizers import Proximable
 from mtlstruct.solvers.base import (
-    NOTHING,
+    Callback,
     Fit,
     Record,
     Start,
     Stop,
-    Watch,
     active_templates,
     check_finite,
-    relative,
+    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -71,23 +70,24 @@ class Proximal:
         oracle: Oracle,
         regularizer: Proximable,
         c: float,
-        watch: Watch,
-        start: Start | None = None,
-        keep: Keeper = NOTHING,
+        callback: Callback | None = None,
+        *,
+        init: Start | None = None,
+        checkpointer: Keeper | None = None,
     ) -> Fit:
         """Epochs over the sentences in random order."""
-        run = Run(oracle, regularizer, c, self.dense, None if start is None else start.weights)
+        run = Run(oracle, regularizer, c, self.dense, None if init is None else init.weights)
         course = _Course(run, self.seed)
-        keep.begin(course)
-        if course.rate is None:
-            order = course.random.permutation(oracle.sentences)
-            course.rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
-        stopped = False
-        while not stopped and course.epochs < self.stop.max_passes:
-            slack = course.epoch()
+
+        def epoch() -> Record:
+            if course.rate is None:
+                order = course.random.permutation(oracle.sentences)
+                course.rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
+            slack = course.epoch(course.rate)
             check_finite(course.epochs, sum_of_slacks=slack, norm=run.omega())
-            stopped = watch(run.record(course.epochs, slack, self.stop))
-            keep.safe(course)
+            return run.record(course.epochs, slack, self.stop)
+
+        run_passes(course, epoch, lambda: course.epochs >= self.stop.max_passes, callback, checkpointer)
         return run.result(course.epochs, course.later, self.stop)
 
 
@@ -115,12 +115,11 @@ class _Course(Kept):
         self.epochs = 0
         self.later: list[NDArray[np.int32]] = []
 
-    def epoch(self) -> float:
-        """One more; the sum of the slacks as they were met."""
-        assert self.rate is not None
+    def epoch(self, rate: float) -> float:
+        """One more from this η₀; the sum of the slacks as they were met."""
         self.epochs += 1
         order = self.random.permutation(self.run.oracle.sentences)
-        slack = self.run.epoch(order, self.rate / self.epochs**0.5)
+        slack = self.run.epoch(order, rate / self.epochs**0.5)
         self.later = [*self.later, self.run.outputs.copy()][-(self.epochs + 1) // 2 :]
         return slack
 
@@ -194,17 +193,8 @@ class Run(Kept):
         oracle, C = self.oracle, self.c * self.oracle.sentences
         objective = self.omega() + self.c * oracle.hinge(oracle.score(self.u, self.scale)).total
         dual = self._dual(later)
-        return Fit(
-            weights=self.u,
-            scale=self.scale,
-            mu=self._mu(),
-            objective=objective,
-            dual=dual,
-            gap=relative(objective, dual),
-            epsilon=(objective - dual) / C,
-            passes=epochs,
-            converged=stop.reached(objective, dual, C),
-        )
+        converged = stop.reached(objective, dual, C)
+        return Fit.bounded(self.u, self.scale, self._mu(), (objective, dual), C, epochs, converged)
 
     def _dual(self, later: list[NDArray[np.int32]]) -> float:
         """The dual at the mean of these outputs, shrunk towards gold as far as helps; 0 without any."""
