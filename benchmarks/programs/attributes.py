@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.template_set import Template, boundary, expand
+from mtlstruct.templates.terms import Template, boundary, expand
 
 Cells = list[list[str]]
 """The columns of one sentence."""
