@@ -801,7 +801,7 @@ def test_an_interrupt_leaves_an_older_model(
 ) -> None:
     before = _snapshot(place)
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("mtlstruct.training.train.learn", interrupted)
