@@ -88,7 +88,7 @@ def preset(name: str, data: Path | None = None) -> Path:
     if written.is_file():
         return written
     target = work() / f"{name}.tpl"
-    how = [*GENERATED.get(name, ["--preset", name]), *([] if data is None else ["--data", str(data)])]
+    how = [*GENERATED.get(name, ["--preset", name]), *([] if data is None else ["--reach", str(data)])]
     measure.run([sys.executable, "-m", "mtlstruct", "templates", "generate", *how, "-o", str(target)])
     return target
 
