@@ -32,6 +32,7 @@ def _set(place: Any, name: str, value: Any) -> None:
 OFF: dict[str, Callable[[], None]] = {
     "gap-sampled passes": lambda: _without(block_sampler.GAP_SAMPLED),
     "working-set passes": lambda: _without(block_sampler.WORKING_SET, block_sampler.GAP_SAMPLED),
+    "shrinking": lambda: _set(block_sampler, "LONGEST_REST", 0),
     "shared rows of singletons": lambda: _set(
         training, "with_shared_singletons", lambda oracle, overwrite: oracle
     ),

@@ -1,8 +1,8 @@
-"""The choice of blocks for each pass: all sentences, the working set, or a sample by gaps.
+"""The choice of blocks for each pass: shrinking, working set and gap sampling.
 
-A block is a sentence, or a span of one (`DualState.spans`). Working-set passes update the spans whose
-dual variables have left gold. Gap-sampled passes repeat those spans whose gap was far above the mean at
-their last update.
+A block is a sentence, or a span of one (`DualState.spans`). Full passes shrink: a sentence whose gap was below the
+tolerance is left out of the next 1, 3, 7, 15 full passes. Working-set passes update the spans whose dual variables
+have left gold. Gap-sampled passes repeat those spans whose gap was far above the mean at their last update.
 """
 
 from __future__ import annotations
@@ -19,27 +19,33 @@ FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 SAMPLED_GAP = 4.0
 """Spans with more than this many times the mean gap are in a gap-sampled pass."""
 
+LONGEST_REST = 15
+"""Full passes that a sentence without a gap may be left out of, at most."""
+
 
 class BlockSampler(Kept):
     """Chooses the blocks of each pass from the gaps of earlier block updates.
 
     gaps              float64[S]: the gap of each sentence before its last update in a full pass
+    rest, wait        int64[S]: full passes to leave out after the next converged update, and from now
     spans, span_gaps  the working set of the last working-set pass, and the gap of each before its last update
     """
 
-    kept = ("random", "gaps", "spans", "span_gaps")
+    kept = ("random", "gaps", "rest", "wait", "spans", "span_gaps")
 
     def __init__(self, state: Any, sentences: int, seed: int | list[int]) -> None:
         self.state = state
         self.random = np.random.Generator(np.random.PCG64(seed))
-        self.gaps = np.zeros(sentences)
+        self.gaps = np.full(sentences, np.inf)
+        self.rest, self.wait = np.zeros(sentences, np.int64), np.zeros(sentences, np.int64)
         self.spans, self.span_gaps = np.zeros((0, 3), np.int64), np.zeros(0)
         self.chosen = np.zeros(0, np.int64)
 
     def choose(self, kind: str) -> NDArray[np.int64]:
         """Return the spans of a pass in the order of their updates."""
         if kind == FULL:
-            self.chosen = self.random.permutation(len(self.gaps))
+            self.chosen = self.random.permutation(np.flatnonzero(self.wait == 0))
+            self.wait[self.wait > 0] -= 1
             spans: NDArray[np.int64] = self.state.spans(self.chosen, int(self.random.integers(1 << 30)))
             return spans
         if kind == WORKING_SET:
@@ -51,15 +57,21 @@ class BlockSampler(Kept):
             self.chosen = self.random.permutation(np.flatnonzero(self.span_gaps > SAMPLED_GAP * mean))
         return self.spans[self.chosen]
 
-    def record(self, kind: str, spans: NDArray[np.int64], gaps: NDArray[np.float64]) -> None:
+    def record(
+        self, kind: str, spans: NDArray[np.int64], gaps: NDArray[np.float64], tolerance: float
+    ) -> None:
         """Keep the gaps of the spans of a pass, as they were before their updates."""
         if kind != FULL:
             self.span_gaps[self.chosen] = gaps
             return
-        self.gaps[:] = 0.0
-        np.add.at(self.gaps, spans[:, 2], gaps)
+        due, found = self.chosen, np.zeros(len(self.gaps))
+        np.add.at(found, spans[:, 2], gaps)
+        self.gaps[due] = found[due]
+        converged = found[due] < tolerance
+        self.rest[due] = np.where(converged, np.minimum(2 * self.rest[due] + 1, LONGEST_REST), 0)
+        self.wait[due] = self.rest[due]
 
     @property
     def total(self) -> float:
-        """The sum of the gaps of sentences at the last full pass."""
-        return float(self.gaps.sum())
+        """The sum of the gaps of sentences, as far as they are known."""
+        return float(self.gaps[np.isfinite(self.gaps)].sum())

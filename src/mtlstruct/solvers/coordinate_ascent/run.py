@@ -203,7 +203,7 @@ class Run(Kept):
             self.loss += updates.loss
             if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
                 self.mu.follow(self.N)
-        self.sampler.record(kind, spans, gaps)
+        self.sampler.record(kind, spans, gaps, self.tolerance)
         return self.sampler.total
 
     def _rebuild(self) -> None:

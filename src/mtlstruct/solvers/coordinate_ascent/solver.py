@@ -5,7 +5,7 @@ distribution α_i a sentence, and w_j = −mu_j v_j. For fixed mu each sentence 
 that the structure's dual state improves by pairwise steps with exact line search (of a sequence, on its edge
 marginals). mu is updated multiplicatively from the norms in between. A cycle is
 
-1. a full pass over all sentences,
+1. a full pass over all sentences; converged ones are left out for a while (shrinking),
 2. passes over the working set, the spans whose dual variables have left gold,
 3. between these gap-sampled passes, over the spans of the working set with the largest gaps,
 4. bounds. When the estimated gap is small, both are computed from scratch: V is rebuilt from the dual variables,
@@ -15,6 +15,7 @@ References
 ----------
 Lacoste-Julien et al.: Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013.
 Osokin et al.: Minding the gaps for block Frank–Wolfe optimization of structured SVMs, ICML 2016.
+Joachims: Making large-scale SVM learning practical, 1999 (shrinking).
 """
 
 from __future__ import annotations
