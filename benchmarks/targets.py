@@ -253,12 +253,6 @@ TARGETS = (
         for method in gaps.METHODS
         for goal, most in (("c = 10 to 1 %", 2.5), ("c = 100 to 3 %", 12), ("c = 1 to 0.1 %", 2.5))
     ),
-    Target(
-        "ESP c=1: train on two threads ≥ 1.25 times faster than on one, one shard",
-        _speed_up("train, the whole program"),
-        least=1.25,
-    ),
-    Target("the same, ≥ 1.4 times (asked of two shards)", _speed_up("train, the whole program"), least=1.4),
     *(
         Target(f"two threads: {part} ≥ 1.7 times faster", _speed_up(part), least=1.7)
         for part in PARTS.values()

@@ -48,35 +48,35 @@ class ShardedOracle(Oracle):
         return [(view,) for view in self.views]
 
     def part_shapes(self) -> list[tuple[int, int]]:
-        """See Oracle: a row a token, and at least none of what sentences share."""
+        """Return the rows and parts of each kind: a row per token; shared rows are not counted."""
         first, *rest = self.structure.widths()
         return [(self.tokens, first), *((0, width) for width in rest)]
 
     def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
-        """See Oracle; returns a Point. The weights may change after that."""
+        """Score on all workers and return a Point. The weights may change after that."""
         point: Any = self.pool.store((weights, scale))
         self.pool.call("score", point, each=self.each)
         return point  # type: ignore[no-any-return]
 
     def mix(self, a: float, x: Parts, b: float, y: Parts) -> Parts:
-        """See Oracle; x and y are Points."""
+        """Return a·x + b·y of two Points."""
         return Mixed(a, x, b, y)  # type: ignore[arg-type, return-value]
 
     def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
-        """See Oracle."""
+        """Return the most violated outputs of all shards and their summed hinge."""
         totals, losses, outputs = zip(*self.pool.call("hinge", parts, scale, each=self.each), strict=True)
         total, loss = float(np.sum(totals)), float(np.sum(losses))
         return Hinge(total, (total - loss) / scale, loss, np.concatenate(outputs).astype(np.int32))
 
     def likelihood(self, parts: Parts) -> Likelihood:
-        """See Oracle; the counts are a Point too."""
+        """Return the losses of all sentences; the counts are a Point."""
         found = self.pool.call("likelihood", parts, each=self.each)
         losses, slopes, variances = zip(*found, strict=True)
         counts: Any = parts
         return Likelihood(np.concatenate(losses), sum(slopes), counts, sum(variances))
 
     def count(self, counts: Sequence[NDArray[Any]], weights: Weights) -> None:
-        """See Oracle; counts are those of a likelihood."""
+        """Write Aᵀ·counts, summed over shards, into the weights; counts are a Point."""
         for out, total in zip(weights, self.pool.sum("count", counts, each=self.each), strict=True):
             out[:] = total
 
@@ -86,7 +86,7 @@ class ShardedOracle(Oracle):
 
     @cached_property
     def merged(self) -> Merged:
-        """See Oracle. Columns are compared by sums over all shards."""
+        """The data with equal columns merged; columns are compared by sums over all shards."""
         found = self.pool.sum("columns", each=self.each)
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
         self._groups = [group(Columns(*some)) for some in triples]
@@ -99,7 +99,7 @@ class ShardedOracle(Oracle):
         )
 
     def small(self) -> ShardedOracle:
-        """See Oracle."""
+        """Return the oracle on merged columns."""
         encoded, groups = self.merged.encoded, self.pool.store(self._groups)
         views = [replace(view, groups=groups) for view in self.views]
         return ShardedOracle(self.pool, views, self.ends, self.structure, encoded, self.cost)
@@ -115,28 +115,28 @@ class ShardedCuts(Cuts):
         self._stored: list[list[Stored]] = []
 
     def unpack(self, state: State) -> None:
-        """See Kept."""
+        """Restore the cuts of a checkpoint, and store their outputs for the workers."""
         super().unpack(state)
         self._stored = [self._store(outputs) for outputs in self.outputs]
 
     def add(self, outputs: NDArray[np.int32]) -> None:
-        """See Cuts."""
+        """Add a cut, given by its outputs."""
         super().add(outputs)
         self._stored.append(self._store(self.outputs[-1]))
 
     def select(self, kept: NDArray[np.int64]) -> None:
-        """See Cuts."""
+        """Keep these cuts only."""
         super().select(kept)
         self._stored = [self._stored[r] for r in kept]
 
     def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
-        """See Cuts."""
+        """Write Σ_r α_r p^r, summed over shards, into the weights."""
         found = self.oracle.pool.sum("combine", self.sentences, alpha, each=self._each())
         for out, total in zip(weights, found, strict=True):
             out[:] = total
 
     def products(self, p: Weights) -> NDArray[np.float64]:
-        """See Cuts."""
+        """Return the inner products of p with all cuts by template, summed over shards."""
         pool = self.oracle.pool
         (total,) = pool.sum("products", self.sentences, pool.store(p), each=self._each())
         return total

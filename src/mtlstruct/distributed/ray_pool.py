@@ -86,11 +86,11 @@ class RayPool(Pool):
         self.places: list[tuple[str, int] | None] = [None] * self.size
 
     def call(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """See Pool."""
+        """Call a method of every worker and return the answers in their order."""
         return [pickle.loads(self._get(value)) for _, value in self._begin(method, arguments, each)]
 
     def sum(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> Arrays:
-        """See Pool. The left worker of each pair adds."""
+        """Sum arrays over the workers in a tree; the left worker of each pair adds."""
         adding: list[tuple[int, Any]] = []
 
         def join(a: tuple[int, Any], b: tuple[int, Any]) -> tuple[int, Any]:
@@ -104,7 +104,7 @@ class RayPool(Pool):
         return total
 
     def ensure_room(self, needed: int, what: str) -> None:
-        """See Pool: what does not fit into the object store would crawl on disk."""
+        """Raise an error for values that do not fit into the object store: Ray would spill to disk."""
         room = int(self._ray.cluster_resources().get("object_store_memory", 0))
         if needed > room:
             raise ResourceError(

@@ -89,7 +89,7 @@ class Shard:
         self._cut_keys: list[int] = []
 
     def forget(self, live: Collection[int]) -> None:
-        """See Worker."""
+        """Drop what was made from stored values that are no longer in use."""
         self._made = {key: value for key, value in self._made.items() if all(k in live for k in key[1:])}
 
     def corpus(self) -> Corpus:

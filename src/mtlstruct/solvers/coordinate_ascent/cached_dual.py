@@ -59,13 +59,13 @@ class CachedDual(Kept):
         self.room = [np.zeros_like(V) for V in problem.V]
 
     def pack(self) -> State:
-        """See Kept: labels and mass of all outputs end to end."""
+        """Return the state: labels and mass of all outputs end to end."""
         labels = [output.labels for outputs in self.outputs for output in outputs]
         sizes = np.array([len(outputs) for outputs in self.outputs], np.int64)
         return {"sizes": sizes, "labels": np.concatenate(labels), "mass": np.concatenate(self.mass)}
 
     def unpack(self, state: State) -> None:
-        """See Kept."""
+        """Restore the state of a checkpoint."""
         sizes = state["sizes"]
         self.mass = [part.copy() for part in np.split(state["mass"], np.cumsum(sizes)[:-1])]
         tokens = sizes * np.diff(self.problem.encoded.ptr)

@@ -189,7 +189,7 @@ class _LineSearch(_Run):
         self.objective = self._value(self.best_squares, self.hinge)
 
     def unpack(self, state: State) -> None:
-        """See Kept; the part scores of the best point follow from its w."""
+        """Restore the state; the part scores of the best point follow from its w."""
         super().unpack(state)
         self.best_parts = self._score_best()
 
