@@ -47,7 +47,7 @@ class Case:
         templates = preset(self.preset, train if self.preset == "dependency" else None)
         data = train if sentences is None else head(train, sentences)
         files = [str(templates), str(data), str(work() / "ablation.mtl")]
-        return [*files, *self.options, "-c", c, "--threads", threads]
+        return [*files, *self.options, "--loss", "hinge", "-c", c, "--threads", threads]
 
 
 CASES = {

@@ -80,7 +80,7 @@ def _label(axes: Any, text: str, point: tuple[float, float], colour: str) -> Non
 
 
 def _frame(axes: Any) -> None:
-    from mtlstruct.report.plots import INK, quiet
+    from mtlstruct.report.plots import INK, style
 
     axes.set_xscale("log")
     axes.invert_xaxis()
@@ -88,5 +88,5 @@ def _frame(axes: Any) -> None:
     axes.set_xticks([], minor=True)
     axes.set_xlabel("ε: R_emp − R_s, wrong tokens a sentence", color=INK)
     axes.set_ylabel("iterations", color=INK)
-    quiet(axes, "y")
+    style(axes)
     axes.set_axisbelow(True)

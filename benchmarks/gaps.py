@@ -12,7 +12,11 @@ from benchmarks.places import ESP, PKU, head, work
 from benchmarks.tasks import Task
 
 DATA = {"ESP ner-134": (ESP, "ner-134"), "PKU cws-tp2": (PKU, "cws-tp2")}
-METHODS = {"mtl": "--method mtl", "svm": "--method svm", "pmtl p = 4/3": "--method pmtl -p 1.333333"}
+METHODS = {
+    "mtl": "--method mtl --loss hinge",
+    "svm": "--method svm",
+    "pmtl p = 4/3": "--method pmtl --loss hinge -p 1.333333",
+}
 GOALS = {
     "c = 1 to 1 %": (1, 0.01),
     "c = 10 to 1 %": (10, 0.01),

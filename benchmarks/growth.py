@@ -106,7 +106,8 @@ AXES: dict[tuple[str, str], Callable[[Book, int], Files]] = {
 
 
 def _train(book: Book, templates: Path, train: Path, task: str, count: int) -> Row:
-    arguments = [templates, train, work() / "growth.mtl", "--task", task, "-c", 1, "--threads", 1]
+    options = ["--task", task, "--loss", "hinge", "-c", 1, "--threads", 1]
+    arguments = [templates, train, work() / "growth.mtl", *options]
     run = measure.python("benchmarks.programs.train", *arguments, limit=book.ask.limit)
     row: Row = {"count": count, "cpu": run.cpu, "stopped": run.stopped, "memory": run.peak_mb}
     if run.stopped:
@@ -151,7 +152,7 @@ def fits(rows: list[Row]) -> list[tuple[str, str, str, float, float]]:
 
 def draw(rows: list[Row]) -> None:
     """A panel for each figure, a line for each axis and corpus; both scales are logarithmic, x is the part of all."""
-    from mtlstruct.report.plots import INK, new_figure, quiet, save, title
+    from mtlstruct.report.plots import INK, new_figure, save, style, title
 
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure = new_figure(PICTURE, (11.5, 3.9))
@@ -164,7 +165,7 @@ def draw(rows: list[Row]) -> None:
         axes.set_yscale("log", base=2)
         axes.set_xlabel("part of all", color=INK)
         axes.set_ylabel(f"{text}, {'MB' if name == 'memory' else 's'}", color=INK)
-        quiet(axes, "both")
+        style(axes)
         if axes.lines:
             axes.legend(frameon=False, fontsize=7)
     title(figure, "Time and memory of train, from a sixteenth to all")

@@ -48,7 +48,7 @@ def measure_all(book: Book) -> None:
 def _row(data: str, support: str, ask: Ask) -> Row:
     model = work() / "labels.mtl"
     templates, train, test = _names() if data not in TAGS else _tagged(*TAGS[data])
-    options = ("--label-support", support, "--threads", "1")
+    options = ("--loss", "hinge", "-c", "1", "--label-support", support, "--threads", "1")
     program = "benchmarks.programs.train"
     run = measure.best(lambda: _learned(program, [templates, train, model, *options], ask.limit), ask.repeat)
     if run.stopped:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "build" / "benchmarks.md"
 
 IMAGES = ROOT / "docs" / "images" / "benchmarks"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from benchmarks import targets
-
 Rows = list[dict[str, Any]]
 
 
@@ -92,60 +90,6 @@ def crfsuite_note(rows: Rows) -> str:
     )
 
 
-def crfpp(rows: Rows) -> str:
-    """Ours and CRF++'s."""
-    titles = ("program", "passes", "objective", "F1 dev", "F1 test", "CPU", "times ours", "peak memory")
-    return markdown(titles, (or_missing(row, "program", _field, len(titles)) for row in rows))
-
-
-def _field(row: dict[str, Any]) -> list[str]:
-    return [
-        f"{row['passes']}",
-        f"{row['objective']:.2f}",
-        score(row["dev"]),
-        score(row["test"]),
-        f"{row['cpu']:.1f} s",
-        f"{row.get('times_ours', 1.0):.2f}",
-        f"{row['peak_mb']:.0f} MB",
-    ]
-
-
-def passes(rows: Rows) -> str:
-    """Seconds of a pass."""
-    titles = ("pass", "CPU", "times the first")
-    return markdown(titles, (or_missing(row, "pass", _pass, len(titles)) for row in rows))
-
-
-def _pass(row: dict[str, Any]) -> list[str]:
-    return [f"{row['seconds']:.2f} s", f"{row['times_margin']:.2f}"]
-
-
-def online(rows: Rows) -> str:
-    """MTL and OnlineMKL."""
-    titles = ("learner", "an epoch", "all", "times mtl", "objective", "certified gap", "templates kept")
-    return markdown(titles, (or_missing(row, "learner", _online, len(titles)) for row in rows))
-
-
-def _online(row: dict[str, Any]) -> list[str]:
-    epoch = f"{row['epoch']:.1f} s" if "epoch" in row else ""
-    first = [epoch, f"{row['seconds']:.1f} s", f"{row['times_mtl']:.1f}"]
-    if "objective" not in row:
-        return [*first, "", "", ""]
-    return [*first, f"{row['objective']:.1f}", f"{100 * row['gap']:.2f} %", f"{row['active']}"]
-
-
-def online_note(rows: Rows) -> str:
-    """What was measured of the dense step, and what was computed."""
-    if "missing" in rows[0]:
-        return ""
-    dense = rows[2]
-    return (
-        f"Dense visits were timed for {dense['measured']:.0f} s, {dense['visits']:,} of them; "
-        f"their epoch and their whole are computed from the mean. "
-        f"A dense epoch is {dense['times_fast']:.0f} times a fast one."
-    )
-
-
 def tutorial(rows: Rows) -> str:
     """Feature dicts, ours and the peer's."""
     titles = (
@@ -204,32 +148,6 @@ def _goal(goal: dict[str, Any]) -> str:
 
 def _bound(goal: dict[str, Any]) -> str:
     return f"{100 * goal['not_reached']:.1f} %" if goal["of"] == "gap" else f"{goal['not_reached']:.2f}"
-
-
-def masters(rows: Rows) -> str:
-    """Seconds by norm and number of cuts."""
-    if "missing" in rows[0]:
-        return str(rows[0]["missing"])
-    cuts = sorted({row["cuts"] for row in rows})
-    found = {(row["norm"], row["cuts"]): row for row in rows}
-    names = dict.fromkeys(row["norm"] for row in rows)
-    titles = ("norm", *(f"{s} cuts" for s in cuts))
-    return markdown(titles, ([name, *(_solve(found[name, s]) for s in cuts)] for name in names))
-
-
-def _solve(row: dict[str, Any]) -> str:
-    return f"{row['seconds']:.2f} s" + ("" if row["gap"] <= 1e-6 else f" (gap {row['gap']:.0e})")
-
-
-def norms(rows: Rows) -> str:
-    """Scores by p."""
-    titles = ("corpus", "p", "c", "certified gap", "F1 dev", "F1 test", "paper", "learning")
-    return markdown(titles, (or_missing(row, "data", _norm, len(titles)) for row in rows))
-
-
-def _norm(row: dict[str, Any]) -> list[str]:
-    scores = [score(row.get("dev")), score(row["test"]), score(row["paper"])]
-    return [row["p"], f"{row['c']:.3g}", f"{100 * row['gap']:.2f} %", *scores, f"{row['cpu_learning']:.1f} s"]
 
 
 def labels(rows: Rows) -> str:
@@ -343,11 +261,6 @@ def _threads(row: dict[str, Any]) -> list[str]:
     differs = "" if row.get("same", True) else " **the models differ**"
     times = [f"{row['wall_1']:.2f} s", f"{row['wall_2']:.2f} s"]
     return [*times, f"{row['wall_1'] / row['wall_2']:.2f}{differs}", cpu]
-
-
-def reached(results: targets.Results) -> str:
-    """Each target with its figure."""
-    return markdown(("target", "measured", "reached"), targets.verdicts(results))
 
 
 def or_missing(

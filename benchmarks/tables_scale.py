@@ -105,33 +105,6 @@ def _fit(found: tuple[float, float] | None) -> str:
     return "" if found is None else f"x^{found[0]:.2f} (within {100 * (found[1] - 1):.0f} %)"
 
 
-def large(rows: Rows) -> str:
-    """The corpus of the size of AS."""
-    titles = (
-        "data",
-        "characters",
-        "attributes",
-        "peak memory",
-        "start-up, reading, encoding",
-        "learning",
-        "certified gap",
-        "clock",
-    )
-    return markdown(titles, (or_missing(row, "data", _large, len(titles)) for row in rows))
-
-
-def _large(row: dict[str, Any]) -> list[str]:
-    return [
-        f"{row['characters']:,}",
-        f"{row['attributes']:,}",
-        f"{row['peak_mb']:,.0f} MB",
-        f"{row['cpu_before']:.0f} s",
-        f"{row['cpu_learning']:.0f} s",
-        f"{100 * row['gap']:.2f} %" + ("" if row["converged"] else " (not reached)"),
-        f"{row['wall']:.0f} s",
-    ]
-
-
 def first(rows: Rows) -> str:
     """Cold and warm."""
     titles = ("command", "first time", "CPU", "from then on", "CPU", "kernels kept", "their size")
@@ -157,37 +130,3 @@ def read_only(rows: Rows) -> str:
         return str(row["missing"])
     kept = f"`{row['folder']}`, {row['kernels_in_home']} of them" if row["kernels_in_home"] else "**nowhere**"
     return f"{kept}; in the package {row['kernels_in_package']}"
-
-
-def roofline(rows: Rows) -> str:
-    """Steps against both roofs."""
-    titles = ("step", "bytes", "seconds", "rate", "of bytes in a row", "of rows at random")
-    lines: list[list[str]] = []
-    for row in rows:
-        if "missing" in row:
-            lines.append([row["data"], row["missing"], "", "", "", ""])
-            continue
-        lines += [[f"{row['data']}: {name}", *_step(row, **step)] for name, step in row["steps"].items()]
-    return markdown(titles, lines)
-
-
-def _step(row: dict[str, Any], bytes: float, seconds: float) -> list[str]:
-    rate = bytes / seconds
-    return [
-        f"{bytes / 1e6:,.0f} MB",
-        f"{seconds:.3f} s",
-        f"{rate / 1e9:.1f} GB/s",
-        f"{100 * rate / row['bandwidth']:.0f} %",
-        f"{100 * rate / row['random']:.0f} %",
-    ]
-
-
-def roofs(rows: Rows) -> str:
-    """What this machine's memory does."""
-    found = [row for row in rows if "bandwidth" in row]
-    return "\n".join(
-        f"- {row['data']}: {row['entries']:,} entries, {row['rows']:,} rows of {row['row_bytes']} bytes; latency "
-        f"{1e9 * row['latency']:.0f} ns, in a row {row['bandwidth'] / 1e9:.1f} GB/s, rows at random "
-        f"{row['random'] / 1e9:.1f} GB/s ({1e9 * (row['row_bytes'] + 4) / row['random']:.1f} ns a row)."
-        for row in found
-    )

@@ -60,16 +60,16 @@ class Task:
         return [*kind, *self.options.split()]
 
 
-ESP_MTL = Task("ESP mtl c=1", ESP, "ner-134", "-c 1", {"dev": 69.62, "test": 73.42})
+ESP_MTL = Task("ESP mtl c=1", ESP, "ner-134", "--loss hinge -c 1", {"dev": 69.62, "test": 73.42})
 TASKS = (
     ESP_MTL,
-    Task("ESP mtl c=10", ESP, "ner-134", "-c 10"),
+    Task("ESP mtl c=10", ESP, "ner-134", "--loss hinge -c 10"),
     Task("ESP svm c=0.01", ESP, "ner-134", "--method svm -c 0.01", {"dev": 63.72, "test": 67.35}),
-    Task("NED mtl c=1", NED, "ner-134", "-c 1", {"dev": 61.00, "test": 67.77}),
-    Task("PKU tp1 c=1", PKU, "cws-tp1", "-c 1", {"test": 93.6, "r_iv": 96.1}),
-    Task("PKU tp2 c=1", PKU, "cws-tp2", "-c 1", {"test": 93.8, "r_iv": 96.2}),
-    Task("PKU tp2 c=10", PKU, "cws-tp2", "-c 10", {"test": 93.8, "r_iv": 96.2}),
-    Task("PKU tp2 c=1 nfkc", PKU, "cws-tp2", "-c 1 --normalize nfkc"),
+    Task("NED mtl c=1", NED, "ner-134", "--loss hinge -c 1", {"dev": 61.00, "test": 67.77}),
+    Task("PKU tp1 c=1", PKU, "cws-tp1", "--loss hinge -c 1", {"test": 93.6, "r_iv": 96.1}),
+    Task("PKU tp2 c=1", PKU, "cws-tp2", "--loss hinge -c 1", {"test": 93.8, "r_iv": 96.2}),
+    Task("PKU tp2 c=10", PKU, "cws-tp2", "--loss hinge -c 10", {"test": 93.8, "r_iv": 96.2}),
+    Task("PKU tp2 c=1 nfkc", PKU, "cws-tp2", "--loss hinge -c 1 --normalize nfkc"),
 )
 
 ESP_CRF = Task("ESP crf-l2 c=1", ESP, "words-and-pos", "--method crf-l2 -c 1 --eta 1e-4")
@@ -100,10 +100,11 @@ def warm_up() -> None:
     online = ["--method", "online-mkl", "--max-iter", "1"]
     for options in (
         [],
+        ["--loss", "log"],
         ["--method", "svm"],
         planes,
         [*planes, "--line-search"],
-        ["--method", "crf-l2"],
+        ["--method", "crf-l2", "--loss", "log"],
         online,
     ):
         measure.python(

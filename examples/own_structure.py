@@ -1,7 +1,7 @@
 """A structure of your own: a sentence has at most one token with the label MAIN, all others are REST.
 
-It says where templates may look, which parts an output has, and how the best output is searched; docs/extending.md
-has the contract. Training, all regularizers, prediction, saving and the estimator come with it.
+It says where templates may look, which parts an output has, and how the best output is searched;
+docs/howto/extend.md has the contract. Training, all regularizers, prediction, saving and the estimator come with it.
 """
 
 from dataclasses import dataclass
@@ -36,18 +36,20 @@ class AtMostOne:
     def losses(self, outputs, gold, cost, ptr):
         return np.add.reduceat(cost[gold, outputs].astype(float), ptr[:-1])
 
-    def evaluate(self, parts, rows, ptr, outputs):
-        return np.add.reduceat(parts[0][np.arange(len(outputs)), outputs].astype(float), ptr[:-1])
+    def evaluate(self, batch, outputs):
+        scores = batch.parts[0][np.arange(len(outputs)), outputs].astype(float)
+        return np.add.reduceat(scores, batch.ptr[:-1])
 
     def indicator(self, outputs, against, rows, ptr):
         where = np.flatnonzero(outputs != against).astype(np.int32)
         part = np.stack([outputs[where], against[where]], axis=1).ravel()
         return (Triplets(np.repeat(where, 2), part, np.tile(np.float32([1, -1]), len(where))),)
 
-    def decode(self, parts, rows, ptr, span, outputs, values, *, scale=1.0, gold=None, cost=None):
+    def decode(self, batch, span, outputs, values, *, scale=1.0, gold=None, cost=None):
+        (parts,), ptr = batch.parts, batch.ptr
         for i in range(*span):
             own = slice(ptr[i], ptr[i + 1])
-            scores = (scale * parts[0][own] + (0 if gold is None else cost[gold[own]])).astype(float)
+            scores = (scale * parts[own] + (0 if gold is None else cost[gold[own]])).astype(float)
             gain = scores[:, MAIN] - scores[:, REST]
             best = int(gain.argmax())
             outputs[own], values[i] = REST, scores[:, REST].sum() + max(0.0, gain[best])

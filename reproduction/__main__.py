@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.errors import NO, complain
+from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.cli.progress import GridProgress
 from mtlstruct.cli.tuning_run import describe, headline
@@ -82,8 +82,10 @@ def reproduce(
     print(page)
     if run.progress.failed:
         trial, reason = run.progress.failed[0]
-        complain(f"{len(run.progress.failed)} trainings failed, the first, {trial.options.method}: {reason}")
-        raise typer.Exit(NO)
+        print_message(
+            f"{len(run.progress.failed)} trainings failed, the first, {trial.options.method}: {reason}"
+        )
+        raise typer.Exit(NEGATIVE)
 
 
 def _check_folder(out: Path, *, force: bool) -> None:
@@ -174,18 +176,15 @@ class Reproduction:
     def _train(self, study: Study, trials: Sequence[Trial]) -> None:
         from mtlstruct._system.threads import set_threads
         from mtlstruct.tasks import task_of
-        from mtlstruct.tuning.runner import runner
+        from mtlstruct.tuning.runner import Runner
 
         cores = set_threads(None)
-        with runner(study, self.store.folder) as ready:
-            self.progress.jobs = jobs = ready.fitting(min(self.jobs or cores, len(trials)))
-            threads = max(1, cores // jobs)
-            outcomes = ready.run(
-                trials, self.store, task_of(study.task), jobs=jobs, threads=threads, go_on=self._time_left
-            )
-            with closing(outcomes):
-                for outcome in outcomes:
-                    self.progress.see(outcome)
+        runner = Runner.encode(study, task_of(study.task))
+        self.progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(trials)))
+        set_threads(max(1, cores // jobs))
+        with closing(runner.run(trials, self.store, jobs=jobs, go_on=self._time_left)) as outcomes:
+            for outcome in outcomes:
+                self.progress.see(outcome)
 
     def _time_left(self) -> bool:
         return self.minutes is None or time.perf_counter() - self.began < 60 * self.minutes
@@ -203,12 +202,12 @@ class Reproduction:
 
 def _read(path: Path, task: str) -> Corpus:
     """A part of a corpus; the official files of 2002 are Latin-1."""
-    from mtlstruct.tasks import Form, task_of
+    from mtlstruct.tasks import FileOptions, task_of
 
     try:
         path.read_text("utf-8")
     except UnicodeDecodeError:
-        return task_of(task).read(path, Form("latin-1"))
+        return task_of(task).read(path, FileOptions("latin-1"))
     return task_of(task).read(path)
 
 

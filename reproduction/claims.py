@@ -184,8 +184,9 @@ def _verdict(claim: str, holds: Sequence[bool], said: Sequence[str]) -> Verdict:
 
 
 def _scores(looked: Looked, name: str, data: str, templates: str) -> dict[str, float]:
-    """F1 on the test text of every row of a table that was run."""
-    labels = [row.label for grid in experiment(name).grids if data in grid.data for row in grid.rows]
+    """F1 on the test text of every row of the paper's table that was run."""
+    rows = [row for grid in experiment(name).grids if data in grid.data for row in grid.rows]
+    labels = [row.label for row in rows if row.paper]
     found = {label: looked.f1(name, label, data, templates) for label in dict.fromkeys(labels)}
     return {label: score for label, score in found.items() if score is not None}
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct.report.plots import FLOOR, INK, LINE, new_figure, quiet, save
-from mtlstruct.report.tuning_plot import COLOURS, c_axis
+from mtlstruct.report.plots import COLOURS, INK, LINE, MIN_RELATIVE, c_axis, new_figure, save, style
 from mtlstruct.tuning.study import Finding
 from reproduction.plan import Case, cases_of
 from reproduction.results import CHOOSING, Results, mean, relative_weights
@@ -98,17 +97,17 @@ def _against_c(
     for axes, panel in zip(spots, panels, strict=True):
         for row, curve in panel.curves:
             number = names.index(row.label)
-            x = [finding.options.c for finding in curve]
+            x = [finding.options.c_value for finding in curve]
             y = [value(panel, row, finding) for finding in curve]
             axes.plot(x, y, color=COLOURS[number], marker=MARKERS[number], ms=5, lw=1.5, label=row.label)
-        c_axis(axes, sorted({finding.options.c for _, curve in panel.curves for finding in curve}))
+        c_axis(axes, sorted({finding.options.c_value for _, curve in panel.curves for finding in curve}))
         if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
             axes.yaxis.set_minor_formatter("{x:g}" if _narrow(axes) else "")
         axes.set_ylabel(label, color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
-        quiet(axes, "y")
+        style(axes)
     _legend(figure, spots)
     save(figure, path)
 
@@ -126,23 +125,23 @@ def _weights(panels: Sequence[Panel], path: Path) -> None:
             kept = int(np.count_nonzero(heights > 1e-5 * len(heights)))
             at = np.arange(len(heights)) + (shift if len(learned) > 1 else 0)
             width = 0.4 if len(learned) > 1 else 0.8
-            label = f"{row.label}, c = {chosen.options.c:g}: {kept} of {len(heights)} kept"
+            label = f"{row.label}, c = {chosen.options.c_value:g}: {kept} of {len(heights)} kept"
             axes.bar(
                 at,
-                np.maximum(heights, FLOOR) - FLOOR,
+                np.maximum(heights, MIN_RELATIVE) - MIN_RELATIVE,
                 width,
-                bottom=FLOOR,
+                bottom=MIN_RELATIVE,
                 color=colour,
                 label=label,
                 zorder=2,
             )
         axes.axhline(1.0, color=LINE, lw=1, zorder=3)
         axes.set_yscale("log")
-        axes.set_ylim(bottom=FLOOR)
+        axes.set_ylim(bottom=MIN_RELATIVE)
         axes.set_ylabel("relative weight", color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
         axes.margins(x=0.005)
-        quiet(axes, "y")
+        style(axes)
         axes.legend(fontsize=8, frameon=False, loc="upper right", ncols=2, bbox_to_anchor=(1, 1.13))
     spots[-1].set_xlabel("template, in the order of the file", color=INK)
     save(figure, path)
@@ -166,7 +165,7 @@ def _weights_by_p(panels: Sequence[Panel], path: Path) -> None:
         axes.set_xlabel("template, heaviest first", color=INK)
         axes.set_ylabel("share of all weight", color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
-        quiet(axes, "y")
+        style(axes)
     _legend(figure, spots)
     save(figure, path)
 
@@ -188,7 +187,7 @@ def _convergence(panels: Sequence[Panel], path: Path) -> None:
         axes.set_xlabel("seconds", color=INK)
         axes.set_ylabel("relative duality gap", color=INK)
         axes.set_title(panel.name, fontsize=10, color=INK, loc="left")
-        quiet(axes, "both")
+        style(axes)
     _legend(figure, spots)
     save(figure, path)
 

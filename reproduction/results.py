@@ -43,7 +43,7 @@ class Results:
         if outcome is None:
             return []
         found = [outcome.findings.get(options) for options in settings_of(grid, row, case)]
-        return sorted((f for f in found if f is not None and f.complete), key=lambda f: f.options.c)
+        return sorted((f for f in found if f is not None and f.complete), key=lambda f: f.options.c_value)
 
     def shown(self, grid: Grid, row: Row, case: Case) -> Finding | None:
         """The finding at the c that is best on the part on which c is chosen."""

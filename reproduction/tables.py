@@ -192,7 +192,7 @@ def _c(line: Line) -> str:
     """The c that each template set is shown at."""
     if line.row.left_out:
         return "left out"
-    return ", ".join("–" if finding is None else f"{finding.options.c:.3g}" for finding in line.shown)
+    return ", ".join("–" if finding is None else f"{finding.options.c_value:.3g}" for finding in line.shown)
 
 
 def _records(experiment: Experiment, table: Table, results: Results) -> Iterator[dict[str, object]]:
@@ -216,6 +216,6 @@ def _records(experiment: Experiment, table: Table, results: Results) -> Iterator
                     "deviation": entry.spread,
                     "paper": entry.paper,
                     "difference": entry.difference,
-                    **({} if finding is None else {"c": finding.options.c}),
+                    **({} if finding is None else {"c": finding.options.c_value}),
                     **({} if finding is None else {name: finding.mean(name) for name in CSV_FIELDS[-4:]}),
                 }

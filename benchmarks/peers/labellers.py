@@ -128,7 +128,7 @@ class PythonCrfsuite:
 
 
 LABELLERS = (
-    Mtlstruct("mtl", "c = 1, gap 1 %", ("-c", "1")),
+    Mtlstruct("mtl", "hinge, c = 1, gap 1 %", ("--loss", "hinge", "-c", "1")),
     Mtlstruct("crf-l2", "c = 1, gap 1 %", ("-c", "1")),
     PythonCrfsuite(),
     CrfsuiteCommand(),

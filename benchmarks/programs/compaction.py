@@ -15,7 +15,7 @@ import numpy as np
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.features.pruning import compact
+from mtlstruct.features.pruning import prune
 from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
@@ -34,7 +34,7 @@ def both(corpus: Corpus, templates: TemplateSet, options: Options) -> tuple[Mode
         oracle_of(corpus, structure, material.encoded, options), overwrite=False
     ).encoded
     blocks = blocks_of(encoded, trained.fit, structure)
-    full, live = compact(index, [np.ones(len(block.kept), bool) for block in blocks])
+    full, live = prune(index, [np.ones(len(block.live), bool) for block in blocks])
     kept = {j: (blocks[j].scale * blocks[j].table[blocks[j].which]).astype(np.float32) for j in live}
     weights = stacked(kept, index, encoded, structure)
     return trained.model, replace(trained.model, live=tuple(live), index=full, weights=weights)
@@ -53,7 +53,7 @@ def tokens_per_second(model: Model, corpus: Corpus, rounds: int) -> float:
 def main(templates: str, data: str, test: str, rounds: int) -> dict[str, Any]:
     """Both models on one text."""
     threads.set_threads(1)
-    small, full = both(columns.read(data), TemplateSet.read(templates), Options().checked())
+    small, full = both(columns.read(data), TemplateSet.read(templates), Options(loss="hinge").checked())
     held = columns.read(test)
     if not np.array_equal(small.predict(held), full.predict(held)):
         raise AssertionError("the compacted model predicts something else")

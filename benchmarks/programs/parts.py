@@ -80,7 +80,7 @@ def main(templates: str, train: str, model: str, test: str, count: str) -> dict[
     corpus, lines, options = (
         TASKS["sequence"].read(Path(train)),
         TemplateSet.parse(Path(templates).read_text("utf-8")),
-        Options(),
+        Options(loss="hinge"),
     )
     seconds, material = rates._best(lambda: encode(corpus, lines, options), OFTEN)
     oracle = oracle_of(corpus, material.structure, material.encoded, options)

@@ -52,6 +52,7 @@ def main(
     corpus = columns.read(data)
     trace = Trace(float(c) * len(corpus), float(limit))
     options = Options(
+        loss="hinge",
         c=float(c),
         solver=solver,
         line_search="--line-search" in more,

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from mtlstruct._system import threads
-from mtlstruct.cli.commands.predict import reading
+from mtlstruct.cli.common import reading
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of

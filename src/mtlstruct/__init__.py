@@ -40,7 +40,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first asked for: predicting never imports a learner."""
+    """Public names are imported when first asked for: predicting never imports a solver."""
     if name not in _HOMES:
         raise AttributeError(f"module 'mtlstruct' has no attribute {name!r}")
     from importlib import import_module

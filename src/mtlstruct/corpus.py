@@ -1,8 +1,8 @@
-"""Sentences as columns of integers: what every reader returns and every encoder takes.
+"""Sentences as columns of integers: the output of every reader and the input of every encoder.
 
-A corpus is immutable and knows nothing of templates. Each column holds ids into *its own* list of distinct
-strings, so that whatever is computed from a string (a feature id, a suffix, a normal form) is computed once
-per distinct value. Letters: T tokens, S sentences, L labels.
+A corpus is immutable and independent of templates. Each column has ids into its own list of
+distinct strings, so that values computed from a string (a feature id, a suffix, a normal form) are
+computed once per distinct string. Letters: T tokens, S sentences, L labels.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ UNKNOWN = -1
 """The id of a label that is not in the label set."""
 
 ABSENT = -1
-"""The id of a cell that a token does not have."""
+"""The id of a missing cell."""
 
 MOST_COLUMNS = 10_000
-"""More than any data have on purpose: a column costs memory of its own, however few its rows are."""
+"""The number of columns; more is taken for a mistake, because every column takes memory."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One observation column: `ids` int32 into `strings`, the distinct values in order of appearance.
+    """An observation column: `ids` int32 into `strings`, which are distinct, as they appear.
 
-    A plain column has a cell a token, ids[t], ABSENT where there is none. An *open* one has any number of entries a
-    token, each with a value: what a key of a feature dict or an array of numbers holds.
+    A single-valued column has one cell per token, ids[t], ABSENT if it is missing. A multi-valued
+    one has any number of entries per token, each with a value: a key of feature dicts, or vectors.
 
-    ptr      int64[T+1]: the entries of token t are ptr[t]:ptr[t+1]; None for a plain column
+    ptr      int64[T+1]: the entries of token t are ptr[t]:ptr[t+1]; None for a single-valued column
     values   float32, a value for each entry; None where all are 1
     """
 
@@ -45,16 +45,13 @@ class Column:
     values: NDArray[np.float32] | None = None
 
     def __post_init__(self) -> None:
-        distinct = len(set(self.strings))
-        if distinct < len(self.strings):  # encoders take different ids for different values
-            problem = (
-                f"expected distinct strings in a column, got {len(self.strings)} of which {distinct} are"
-            )
-            raise ValueError(problem)
+        count, distinct = len(self.strings), len(set(self.strings))
+        if distinct < count:  # encoders take different ids for different values
+            raise ValueError(f"expected distinct strings in a column, got {count} of which {distinct} are")
 
     @classmethod
     def merged(cls, ids: NDArray[np.int32], strings: Sequence[str]) -> Column:
-        """Make a plain column of strings that may repeat: the ids of equal strings become one."""
+        """Return a single-valued column of strings that may repeat: equal strings get one id."""
         number: dict[str, int] = {}
         table = [number.setdefault(text, len(number)) for text in strings]
         return cls(np.array([*table, ABSENT], np.int32)[ids], list(number))
@@ -63,14 +60,14 @@ class Column:
         return len(self.ids) if self.ptr is None else len(self.ptr) - 1
 
     def cells(self) -> list[str]:
-        """The column as text, one string a token; entries of an open column with blanks between them."""
+        """Return one string per token; entries of a multi-valued column are joined by blanks."""
         if self.ptr is None:
             return [self.strings[i] if i >= 0 else "" for i in self.ids.tolist()]
         names = [self.strings[i] for i in self.ids.tolist()]
         return [" ".join(names[a:b]) for a, b in pairwise(self.ptr.tolist())]
 
     def take(self, tokens: NDArray[np.int64]) -> Column:
-        """The cells of some tokens; the strings stay."""
+        """Return the cells of some tokens, with the same strings."""
         if self.ptr is None:
             return replace(self, ids=self.ids[tokens])
         found, ptr = entries(self.ptr, tokens)
@@ -82,13 +79,13 @@ class Column:
 class Corpus:
     """Sentences: observation columns, where each sentence starts, and (if known) the outputs.
 
-    columns   a Column for each observation column, all of T cells
+    columns   the observation columns, T cells each
     ptr       int64[S+1], sentence i is tokens ptr[i]:ptr[i+1]
-    outputs   int32[T] label ids (heads for trees, classes for items), UNKNOWN where not in `labels`; or None
-    labels    the label set, sorted; ids in `outputs` point here
+    outputs   int32[T] indices of `labels` (heads for trees), UNKNOWN for other labels; or None
+    labels    the label set, sorted
     names     column names for messages and named access; may be empty
-    lines     int64[S], the line of its file on which each sentence begins, for messages; or None
-    extra     what a format needs to write its file back (blank runs, comments); opaque here
+    lines     int64[S], the first line of each sentence in its file, for messages; or None
+    extra     data that a format needs to write its file back (runs of blanks, comments)
     """
 
     columns: tuple[Column, ...]
@@ -100,7 +97,7 @@ class Corpus:
     extra: Any = field(default=None, compare=False, repr=False)
 
     def digest(self) -> str:
-        """Return a hash of sentences and outputs; line ends and runs of blanks in the file do not matter."""
+        """Return a hash of sentences and outputs, whatever the line ends and blanks."""
         text = [self.labels, [list(column.strings) for column in self.columns]]
         seen = hashlib.sha256(digest(text).encode())
         arrays = [array for column in self.columns for array in (column.ids, column.ptr, column.values)]
@@ -117,7 +114,7 @@ class Corpus:
         return int(self.ptr[-1])
 
     def relabelled(self, labels: Sequence[str]) -> Corpus:
-        """The same corpus with outputs numbered by another label set (a model's); foreign labels are UNKNOWN."""
+        """Return the corpus with outputs numbered by other labels; the rest is UNKNOWN."""
         number = {label: i for i, label in enumerate(labels)}
         table = np.array([number.get(label, UNKNOWN) for label in self.labels], np.int32)
         outputs = None
@@ -127,7 +124,7 @@ class Corpus:
         return replace(self, outputs=outputs, labels=tuple(labels))
 
     def take(self, sentences: NDArray[np.int64]) -> Corpus:
-        """Some of the sentences, in the order given. Strings and labels stay those of the whole; `extra` goes."""
+        """Return sentences in the order given, with all strings and labels, without `extra`."""
         tokens, ptr = entries(self.ptr, sentences)
         columns = tuple(column.take(tokens) for column in self.columns)
         outputs = None if self.outputs is None else self.outputs[tokens]
@@ -135,13 +132,12 @@ class Corpus:
         return replace(self, columns=columns, ptr=ptr, outputs=outputs, lines=lines, extra=None)
 
     def sentences(self) -> Iterator[slice]:
-        """The token range of each sentence."""
-        for start, stop in zip(self.ptr[:-1].tolist(), self.ptr[1:].tolist(), strict=True):
-            yield slice(start, stop)
+        """Yield the token range of each sentence."""
+        yield from map(slice, self.ptr[:-1].tolist(), self.ptr[1:].tolist())
 
 
 def joined(corpora: Sequence[Corpus]) -> Corpus:
-    """Corpora one after the other, all with the same columns; `lines` and `extra`, which are about files, go."""
+    """Return the concatenation of corpora with the same columns, without `lines` and `extra`."""
     labels = tuple(sorted({label for corpus in corpora for label in corpus.labels}, key=str.encode))
     parts = [corpus.relabelled(labels) for corpus in corpora]
     columns = tuple(_stacked(column) for column in zip(*(part.columns for part in parts), strict=True))
@@ -157,7 +153,7 @@ def joined(corpora: Sequence[Corpus]) -> Corpus:
 
 
 def _stacked(columns: Sequence[Column]) -> Column:
-    """Columns one below the other, over one list of distinct strings."""
+    """Return the concatenation of single-valued columns."""
     number: dict[str, int] = {}
     ids = []
     for column in columns:
@@ -167,7 +163,7 @@ def _stacked(columns: Sequence[Column]) -> Column:
 
 
 def entries(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The entries ptr[r]:ptr[r+1] of some rows one after the other, and where each of these rows then starts."""
+    """Return the entries ptr[r]:ptr[r+1] of some rows, and the new start of each of these rows."""
     lengths = ptr[rows + 1] - ptr[rows]
     starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     found = np.repeat(ptr[rows] - starts[:-1], lengths) + np.arange(starts[-1], dtype=np.int64)
@@ -175,7 +171,7 @@ def entries(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np
 
 
 def label_outputs(cells: Column) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Turns a column of label strings into sorted labels and their ids, so label ids do not depend on order."""
+    """Return the sorted labels of a column, and the index of each cell in them, index first."""
     order = sorted(range(len(cells.strings)), key=lambda i: cells.strings[i].encode())
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)

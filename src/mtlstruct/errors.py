@@ -1,13 +1,13 @@
-"""The exceptions a user can meet. Each message is one sentence: where, expected, got.
+"""The exceptions of the package. Each message is one sentence: where, expected, got.
 
 MtlError
 ├── FormatError        a data file that cannot be read (path, line)
 ├── TemplateError      a template line that cannot be read (text, column)
-├── IncompatibleError  pieces that do not fit together: a method and a structure, a model and its input
+├── IncompatibleError  things that do not fit together: a method and a structure, a model and input
 ├── InfeasibleError    constraints that leave a sentence without any labelling (sentence)
-├── SolverError        an optimiser that could not certify its answer (gap)
-├── ModelFileError     a model file that is damaged, foreign or of another version
-└── ResourceError      work that would not fit into memory or onto the disk
+├── SolverError        a solver that could not certify its result (gap)
+├── ModelFileError     a model file that is damaged, of another program or of another version
+└── ResourceError      a computation that would not fit into memory or onto the disk
 
 UncalibratedWarning    probabilities of a margin model that has no temperature
 """
@@ -16,19 +16,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-LONGEST = 2000
-"""Characters of a message: it is read by a person, and what it repeats of the input may be of any size."""
+MAX_MESSAGE_LENGTH = 2000
+"""Characters of a message, which may repeat input of any size."""
 
 
 class MtlError(Exception):
-    """Base of all errors that are the input's fault rather than ours."""
+    """Base of all errors caused by the input rather than by a bug."""
 
     def __init__(self, sentence: str) -> None:
-        super().__init__(sentence if len(sentence) <= LONGEST else sentence[:LONGEST] + "…")
+        super().__init__(
+            sentence if len(sentence) <= MAX_MESSAGE_LENGTH else sentence[:MAX_MESSAGE_LENGTH] + "…"
+        )
 
 
 class FormatError(MtlError):
-    """A line of a data file is not what its format says."""
+    """A line of a data file does not have the expected format."""
 
     def __init__(self, path: str | Path, line: int | None, problem: str) -> None:
         self.path = str(path)
@@ -61,11 +63,11 @@ class TemplateError(MtlError):
 
 
 class IncompatibleError(MtlError):
-    """Two things that were asked to work together cannot."""
+    """Two things do not fit together."""
 
 
 class InfeasibleError(MtlError):
-    """No labelling of a sentence keeps all constraints. `sentence` counts from 0 in its corpus."""
+    """No labelling of a sentence meets all constraints. `sentence` counts from 0 in its corpus."""
 
     def __init__(self, sentence: int) -> None:
         self.sentence = sentence
@@ -73,7 +75,7 @@ class InfeasibleError(MtlError):
 
 
 class SolverError(MtlError):
-    """An optimiser stopped without a certificate that its answer is good enough."""
+    """A solver stopped without a certificate of the required gap."""
 
     def __init__(self, problem: str, gap: float = float("nan")) -> None:
         self.gap = gap
@@ -81,12 +83,12 @@ class SolverError(MtlError):
 
 
 class ModelFileError(MtlError):
-    """A model file is not one of ours, or not whole."""
+    """A model file is damaged, of another program or of another version."""
 
 
 class ResourceError(MtlError):
-    """The machine has not enough of something, and we can say how much was wanted."""
+    """The machine has not enough memory or disk; the message has the amounts."""
 
 
 class UncalibratedWarning(UserWarning):
-    """Probabilities come from the scores of a margin model that was not calibrated on held-out data."""
+    """Probabilities of a margin model that was not calibrated on held-out data."""

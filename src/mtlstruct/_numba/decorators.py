@@ -1,7 +1,8 @@
 """Decorators and intrinsics for numba kernels, and the folder where compiled kernels are cached.
 
-Numba looks only at the file of a kernel to see whether its cache is stale, not at the files of the kernels it calls.
-So the folder is named by a digest of all files with kernels. After a change of any of them all is compiled again.
+Numba decides by the file of a kernel alone whether its cache is stale, not by the files of the
+kernels it calls. The folder is therefore named by a digest of all files with kernels: a change of
+any of them compiles all kernels again.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ Kernel = Callable[..., Any]
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Whether kernels are compiled; else they are plain Python, for debugging."""
 
-KEPT = 16
-"""How many cache folders of other versions are kept, those used last."""
+MAX_OLD_FOLDERS = 16
+"""Number of cache folders of other versions that are not deleted, those used last."""
 
 _FAST = {"fastmath": True, "error_model": "numpy"}
 _DEFINES_KERNEL = re.compile(rb"^ *@\w*kernel$", re.MULTILINE)
@@ -43,18 +44,18 @@ def fast_kernel(function: Kernel) -> Kernel:
 def inner_kernel(function: Kernel) -> Kernel:
     """Compile a fast kernel that is inlined into each kernel that calls it; Python cannot call it.
 
-    A caller from the cache contains its own copy of what it calls, optimised together with it; a caller that was
-    just compiled may call a copy outside. Fast sums of the two may differ in their last bits. Inlining leaves no
-    copy outside, so that both give the same bits.
+    A cached caller contains its own copy of a called kernel, optimised together with it; a caller
+    that was just compiled may call a separate copy. Fast sums of the two may differ in their last
+    bits. Inlining leaves no separate copy, so that both give the same bits.
     """
     return _compiled(function, forceinline=True, no_cpython_wrapper=True, **_FAST)
 
 
 def inlined_kernel(function: Kernel) -> Kernel:
-    """Compile a small fast kernel that numba inlines as source, so that LLVM sees it as part of its callers only.
+    """Compile a small fast kernel that numba inlines as source into its callers.
 
-    LLVM may order a sum otherwise where it has optimised the function by itself before. Large kernels take longer to
-    compile this way than as `inner_kernel`.
+    LLVM may order a sum differently if it has optimised the function alone before. Large kernels
+    take longer to compile this way than as `inner_kernel`.
     """
     return _compiled(function, inline="always", **_FAST)
 
@@ -82,7 +83,8 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
 def cache_folder() -> Path | None:
     """Return the folder of this version's compiled kernels; None if no folder can be written.
 
-    It is below the user's NUMBA_CACHE_DIR if set, else in the user's cache folder, else in the temporary one.
+    It is below the user's NUMBA_CACHE_DIR if set, else in the user's cache folder, else in the
+    temporary one.
     """
     for parent in (_given, _users, _temporary):
         with suppress(OSError, RuntimeError):  # not writable; no home
@@ -95,12 +97,6 @@ def cache_folder() -> Path | None:
                 _prune(folder.parent)
             return folder
     return None
-
-
-def nothing_compiled() -> bool:
-    """Whether the cache folder is empty: the first run on this machine is about to compile."""
-    folder = cache_folder() if COMPILED else None
-    return folder is not None and not any(folder.rglob("*.nbi"))
 
 
 def _given() -> Path:
@@ -120,7 +116,7 @@ def _users() -> Path:
 
 
 def _temporary() -> Path:
-    """Return a folder that nobody else can write: what is cached is executed."""
+    """Return a folder that no other user can write to: cached code is executed."""
     if not hasattr(os, "getuid"):
         return Path(tempfile.gettempdir())  # the user's own on Windows
     folder = Path(tempfile.gettempdir()) / f"mtlstruct-{os.getuid()}"
@@ -132,7 +128,7 @@ def _temporary() -> Path:
 
 
 def _digest(package: Path) -> str:
-    """Return a name for these kernels: their sources, and the Python, numba and processor they are compiled by."""
+    """Return a digest of the sources of all kernels, and of Python, numba and processor."""
     import numba
     from llvmlite.binding import get_host_cpu_name
 
@@ -148,12 +144,12 @@ def _prune(folder: Path) -> None:
     """Delete cache folders of other versions except those used last."""
     with suppress(OSError):  # another process prunes at the same time
         versions = sorted(folder.iterdir(), key=lambda version: version.stat().st_mtime)
-        for version in versions[: -KEPT - 1]:
+        for version in versions[: -MAX_OLD_FOLDERS - 1]:
             shutil.rmtree(version, ignore_errors=True)
 
 
 def make_prefetch() -> Callable[[Any, Any], None]:
-    """prefetch(array, row) asks the cache for the start of array[row]; it has no effect on values."""
+    """Return prefetch(array, row), which loads the start of array[row] into the cache."""
     from llvmlite import ir
     from numba import config, types
     from numba.core import cgutils
@@ -162,8 +158,8 @@ def make_prefetch() -> Callable[[Any, Any], None]:
     if config.DISABLE_JIT:
         return lambda array, row: None
 
-    def prefetch(typing_context, array, row):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def prefetch(typing_context, array, row):
+        def codegen(context, builder, signature, args):
             kind = signature.args[0]
             view = context.make_array(kind)(context, builder, args[0])
             place = [args[1], *[context.get_constant(types.intp, 0)] * (kind.ndim - 1)]
@@ -179,25 +175,26 @@ def make_prefetch() -> Callable[[Any, Any], None]:
     return cast(Callable[[Any, Any], None], intrinsic(prefetch))
 
 
-def make_peek() -> Callable[[Any, Any], Any]:
-    """peek(address, i) is the int32 i of the array that begins at the address: for kernels that read many arrays.
+def make_peek(bits: int = 32) -> Callable[[Any, Any], Any]:
+    """Return peek(address, i), the integer number i of the array at an address.
 
-    Who calls such a kernel sees to it that the arrays stay where they are.
+    The caller of such a kernel must keep the arrays alive.
     """
     from llvmlite import ir
     from numba import config, types
     from numba.extending import intrinsic
 
     if config.DISABLE_JIT:
-        from ctypes import c_int32
+        from ctypes import c_int32, c_int64
 
-        return lambda address, i: c_int32.from_address(int(address) + 4 * int(i)).value
+        kind, size = (c_int64, 8) if bits == 64 else (c_int32, 4)
+        return lambda address, i: kind.from_address(int(address) + size * int(i)).value
 
-    def peek(typing_context, address, i):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-            array = builder.inttoptr(args[0], ir.IntType(32).as_pointer())
+    def peek(typing_context, address, i):
+        def codegen(context, builder, signature, args):
+            array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
             return builder.load(builder.gep(array, [args[1]]))
 
-        return types.int32(types.int64, types.int64), codegen
+        return (types.int64 if bits == 64 else types.int32)(types.int64, types.int64), codegen
 
     return cast(Callable[[Any, Any], Any], intrinsic(peek))

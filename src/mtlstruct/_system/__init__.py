@@ -1,4 +1,4 @@
-"""Threads, worker processes, memory, atomic files, folder locks, the array archive, run state, digests.
+"""Threads, memory, atomic files, folder locks, archive, run state, digests.
 
 May import: `errors` and `_numba`.
 Start reading at `archive` and `threads`.

@@ -1,13 +1,13 @@
-"""The container of models and checkpoints: one zip of `model.json` and plain arrays, memory-mapped.
+"""File format of models and checkpoints: a zip of `model.json` and plain arrays, memory-mapped.
 
 Entries are stored uncompressed (so nothing can inflate), each array as a .npy whose data begin on a
-64-byte boundary, names sorted, times fixed: equal content gives equal bytes. The zip comment ends the file
-with the SHA-256 digest of all bytes before the digest. `read` checks it first: a file with a changed byte,
-a cut or a tail is rejected before anything is parsed.
+64-byte boundary, names sorted, times fixed: equal content gives equal bytes. The zip comment ends
+the file with the SHA-256 digest of all bytes before the digest. `read` checks it first: a file with
+a changed byte, a cut or a tail is rejected before anything is parsed.
 
-The digest detects damage, not forgery, so `read` trusts nothing behind it either: names, methods, sizes,
-dtypes and shapes are checked before an array is mapped, entries must not overlap (so that no file costs
-more than its own size), and names are keys that never become paths. No pickle, ever.
+The digest detects damage, not forgery. `read` therefore also checks names, methods, sizes, dtypes
+and shapes before it maps an array; entries must not overlap, so that no file costs more than its
+own size; names are keys that never become paths. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ from mtlstruct.errors import ModelFileError
 ALIGNMENT = 64
 HEADER = "model.json"
 SEAL = b"mtlstruct sha256 "
-"""Start of the zip comment. The hexadecimal digest of all bytes before it follows and ends the file."""
+"""Start of the zip comment; the digest in hexadecimal follows."""
 
 DIGEST_SIZE = 64
-MOST_ENTRIES = 200_000
-MOST_JSON = 256 << 20
-DTYPES = {"|u1", "<i4", "<i8", "<f4", "<f8"}
-_DESCRIBED = re.compile(
-    rb"\{'descr': '([|<][uif][148])', 'fortran_order': False, 'shape': "
+MAX_ENTRIES = 200_000
+MAX_JSON_BYTES = 256 << 20
+DTYPES = {"|b1", "|u1", "<u2", "<u4", "<i2", "<i4", "<i8", "<f4", "<f8"}
+_NPY_HEADER = re.compile(
+    rb"\{'descr': '([|<][buif][1248])', 'fortran_order': False, 'shape': "
     rb"\(((?:[0-9]{1,15}(?:,|, |(?=\))))*)\)(?:, )?\} *\n?"
 )
-"""What numpy writes above an array, and nothing else: no expression is ever evaluated."""
+"""The header that numpy writes above an array, and nothing else: no expression is evaluated."""
 
-_CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 20
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _LOCAL = struct.Struct("<4s5H3I2H")  # local file header of the zip format
 
 
 def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes header and arrays to `path`, atomically."""
+    """Write header and arrays to `path`, atomically."""
     text = json.dumps(header, ensure_ascii=False, sort_keys=True, indent=1, allow_nan=False)
     with replacing(path, "w+b") as out:
         with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
@@ -65,7 +65,7 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDAr
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """The header and the mapped arrays of a file that is whole; ModelFileError for anything else."""
+    """Return the header and the mapped arrays; raise ModelFileError for a file that is damaged."""
     try:
         with open(path, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
@@ -73,8 +73,8 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
             view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             _check_digest(path, memoryview(view))
             with zipfile.ZipFile(file) as archive:
-                entries = _checked_entries(path, archive, len(view))
-        return _read_entries(path, memoryview(view), entries)
+                entries = _checked_entries(archive, len(view))
+        return _read_entries(memoryview(view), entries)
     except ModelFileError:
         raise
     except FileNotFoundError:
@@ -89,11 +89,11 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 
 def _write_digest(out: IO[bytes]) -> None:
-    """Replaces the last bytes of a finished file by the digest of all bytes before them."""
+    """Replace the last bytes of a complete file by the digest of all bytes before them."""
     left = out.seek(0, os.SEEK_END) - DIGEST_SIZE
     out.seek(0)
     seen = hashlib.sha256()
-    while left > 0 and (chunk := out.read(min(left, _CHUNK))):
+    while left > 0 and (chunk := out.read(min(left, _CHUNK_BYTES))):
         seen.update(chunk)
         left -= len(chunk)
     out.seek(-DIGEST_SIZE, os.SEEK_END)
@@ -112,103 +112,92 @@ def _check_digest(path: str | Path, view: memoryview) -> None:
 
 
 def _add(archive: zipfile.ZipFile, out: IO[bytes], name: str, head: bytes, body: Any) -> None:
-    """One stored entry whose data start on a boundary: the zip's extra field takes up the slack."""
+    """Add a stored entry whose data start on a 64-byte boundary, by padding in the extra field."""
     info = zipfile.ZipInfo(name, _EPOCH)
     info.external_attr = 0o644 << 16
     info.create_system = 3
     fixed = out.tell() + _LOCAL.size + len(info.filename.encode()) + 20  # 20: the zip64 extra field
-    slack = -(fixed + 4) % ALIGNMENT
-    info.extra = struct.pack("<HH", 0x4D54, slack) + bytes(slack)
+    padding = -(fixed + 4) % ALIGNMENT
+    info.extra = struct.pack("<HH", 0x4D54, padding) + bytes(padding)
     with archive.open(info, "w", force_zip64=True) as entry:
         entry.write(head)
         entry.write(body)
 
 
 def npy_header(array: NDArray[Any]) -> bytes:
-    """What stands above the data of an array in its entry."""
-    described = {"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}
-    text = repr(described).encode("latin1")
+    """Return the .npy header of an array."""
+    text = repr({"descr": array.dtype.str, "fortran_order": False, "shape": array.shape}).encode("latin1")
     text += b" " * (-(len(text) + 11) % ALIGNMENT) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def _checked_entries(path: str | Path, archive: zipfile.ZipFile, size: int) -> dict[str, tuple[int, int]]:
-    """name -> (where the local header stands, data size) of entries that are what they should be."""
+def _checked_entries(archive: zipfile.ZipFile, size: int) -> dict[str, tuple[int, int]]:
+    """Return header offset and data size by name; raise an error for unexpected entries."""
     infos = archive.infolist()
-    names = [info.filename for info in infos]
-    if len(infos) > MOST_ENTRIES or len({name.removesuffix(".npy") for name in names}) != len(names):
-        raise ModelFileError(
-            f"{path}: the model file is damaged: {len(infos)} entries, some of them repeated"
-        )
-    if HEADER not in names:
-        raise ModelFileError(f"{path}: not a model file: it has no {HEADER}")
+    names = {info.filename.removesuffix(".npy") for info in infos}
+    _require(len(names) == len(infos) <= MAX_ENTRIES, f"{len(infos)} entries, some of them repeated")
+    _require(HEADER in names, f"it has no {HEADER}")
     for info in infos:
-        if (
-            info.compress_type != zipfile.ZIP_STORED
-            or info.file_size != info.compress_size
-            or info.flag_bits & 1
-        ):
-            raise ModelFileError(
-                f"{path}: entry {info.filename!r} is compressed or encrypted, expected stored"
-            )
-        if info.file_size > size or info.header_offset < 0 or info.header_offset + _LOCAL.size > size:
-            raise ModelFileError(f"{path}: entry {info.filename!r} does not lie inside the file")
+        stored = info.compress_type == zipfile.ZIP_STORED and info.file_size == info.compress_size
+        _require(
+            stored and not info.flag_bits & 1,
+            f"entry {info.filename!r} is compressed or encrypted, expected stored",
+        )
+        inside = info.file_size <= size and 0 <= info.header_offset <= size - _LOCAL.size
+        _require(inside, f"entry {info.filename!r} does not lie inside the file")
     return {info.filename: (info.header_offset, info.file_size) for info in infos}
 
 
 def _read_entries(
-    path: str | Path, view: memoryview, entries: dict[str, tuple[int, int]]
+    view: memoryview, entries: dict[str, tuple[int, int]]
 ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    header: dict[str, Any] = {}
+    header: Any = None
     arrays: dict[str, NDArray[Any]] = {}
-    taken = 0
+    end = 0
     for name, (offset, size) in sorted(entries.items(), key=lambda item: item[1]):
-        if offset < taken:
-            raise ModelFileError(
-                f"{path}: entry {name!r} lies inside another entry, expected one after the other"
-            )
+        _require(offset >= end, f"entry {name!r} lies inside another entry, expected one after the other")
         signature, *_, name_length, extra_length = _LOCAL.unpack_from(view, offset)
         start = offset + _LOCAL.size + name_length + extra_length
-        taken = start + size
-        data = view[start:taken]
-        if signature != b"PK\x03\x04" or len(data) != size:
-            raise ModelFileError(f"{path}: entry {name!r} is not where the directory of the file says")
+        end = start + size
+        data = view[start:end]
+        whole = signature == b"PK\x03\x04" and len(data) == size
+        _require(whole, f"entry {name!r} is not where the directory of the file says")
         if name == HEADER:
-            if size > MOST_JSON:
-                raise ModelFileError(f"{path}: {HEADER} has {size} bytes, expected at most {MOST_JSON}")
-            header = _parsed(path, bytes(data))
+            _require(size <= MAX_JSON_BYTES, f"{HEADER} has {size} bytes, expected at most {MAX_JSON_BYTES}")
+            header = _parse_json(bytes(data))
         else:
-            arrays[name.removesuffix(".npy")] = _map_array(path, name, data)
-    if not isinstance(header, dict):
-        raise ModelFileError(f"{path}: {HEADER} holds {type(header).__name__}, expected an object")
+            arrays[name.removesuffix(".npy")] = _map_array(name, data)
+    _require(isinstance(header, dict), f"{HEADER} holds {type(header).__name__}, expected an object")
     return header, arrays
 
 
-def _parsed(path: str | Path, data: bytes) -> Any:
-    """JSON in UTF-8 without NaN and without halves of characters, which no file of ours has."""
+def _parse_json(data: bytes) -> Any:
+    """Return JSON in UTF-8; raise ValueError for NaN and lone surrogates."""
     text = data.decode()
-    found = json.loads(text, parse_constant=_no_constant)
-    if "\\ud" in text.lower():  # an escape, or a backslash that stands before these letters
+    found = json.loads(text, parse_constant=_reject_constant)
+    if "\\ud" in text.lower():  # perhaps the escape of a lone surrogate
         json.dumps(found, ensure_ascii=False).encode()
     return found
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{HEADER} holds {name}, expected numbers that are finite")
 
 
-def _map_array(path: str | Path, name: str, data: memoryview) -> NDArray[Any]:
-    if bytes(data[:8]) != b"\x93NUMPY\x01\x00":
-        raise ModelFileError(f"{path}: entry {name!r} is not an array")
+def _map_array(name: str, data: memoryview) -> NDArray[Any]:
+    _require(bytes(data[:8]) == b"\x93NUMPY\x01\x00", f"entry {name!r} is not an array")
     (length,) = struct.unpack_from("<H", data, 8)
-    described = _DESCRIBED.fullmatch(bytes(data[10 : 10 + length]))
+    described = _NPY_HEADER.fullmatch(bytes(data[10 : 10 + length]))
     if described is None or (dtype := described[1].decode()) not in DTYPES:
-        raise ModelFileError(f"{path}: array {name!r} has an unexpected type or shape")
+        raise ValueError(f"array {name!r} has an unexpected type or shape")
     shape = tuple(int(number) for number in described[2].split(b",") if number.strip())
-    if len(shape) > 3:
-        raise ModelFileError(f"{path}: array {name!r} has {len(shape)} dimensions, expected at most 3")
+    _require(len(shape) <= 3, f"array {name!r} has {len(shape)} dimensions, expected at most 3")
     body = data[10 + length :]
-    count = math.prod(shape)
-    if count * np.dtype(dtype).itemsize != len(body):
-        raise ModelFileError(f"{path}: array {name!r} has {len(body)} bytes, its shape says otherwise")
+    fits = math.prod(shape) * np.dtype(dtype).itemsize == len(body)
+    _require(fits, f"array {name!r} has {len(body)} bytes, which do not fit its shape")
     return np.frombuffer(body, dtype).reshape(shape)
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

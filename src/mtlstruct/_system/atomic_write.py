@@ -1,4 +1,4 @@
-"""Writing that is whole or not there: a new file takes an old one's place once it is complete on disk."""
+"""Atomic writing: a new file takes the place of an old one only when it is complete on disk."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from mtlstruct.errors import MtlError
 
 @contextmanager
 def replacing(path: str | Path, mode: str = "wb") -> Iterator[IO[bytes]]:
-    """A temporary file beside `path` that is renamed to it if the block ends well, and removed if not.
+    """Give a temporary file beside `path`, renamed to it if the block succeeds and removed if not.
 
-    A device or a pipe is written as it is: it has no content to protect, and a rename would put a plain file
-    in its place (as root, `-o /dev/null` would be the end of /dev/null).
+    A device or a pipe is opened directly: it has no content to protect, and a rename would replace
+    it by a plain file (as root, `-o /dev/null` would destroy /dev/null).
     """
-    target = Path(os.path.realpath(path))  # a link keeps pointing where it did
     check_writable(path)
+    target = Path(os.path.realpath(path))  # a link keeps its target
     try:
-        with _open_special(target, mode) if _special(target) else _open_beside(target, mode) as out:
+        with open(target, mode) if _is_special(target) else _open_beside(target, mode) as out:
             yield out
     except OSError as error:
         raise cannot_write(path, error) from None
@@ -43,18 +43,12 @@ def _open_beside(target: Path, mode: str) -> Iterator[IO[bytes]]:
             os.unlink(name)
 
 
-@contextmanager
-def _open_special(target: Path, mode: str) -> Iterator[IO[bytes]]:
-    with open(target, mode) as out:
-        yield out
-
-
-def _special(target: Path) -> bool:
+def _is_special(target: Path) -> bool:
     return target.exists() and not target.is_file()
 
 
 def check_writable(path: str | Path) -> None:
-    """Complains now, not after an hour of training, where the file could not be written."""
+    """Raise an error if the file could not be written, before hours of training."""
     target = Path(os.path.realpath(path))
     folder = target.parent
     if target.is_dir():
@@ -63,13 +57,9 @@ def check_writable(path: str | Path) -> None:
         raise MtlError(f"{path}: cannot write there: the folder {folder} does not exist")
     if target.exists() and not os.access(target, os.W_OK):
         raise MtlError(f"{path}: cannot write there: the file is write-protected")
-    if not _special(target):
-        _try_folder(path, folder)
-
-
-def _try_folder(path: str | Path, folder: Path) -> None:
-    """Makes a nameless file and lets it go: rights alone do not tell whether a file system takes one."""
-    try:
+    if _is_special(target):
+        return
+    try:  # permissions alone do not tell whether a file system takes a file
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         reason = error.strerror or error
@@ -77,7 +67,7 @@ def _try_folder(path: str | Path, folder: Path) -> None:
 
 
 def cannot_write(path: str | Path, error: OSError) -> MtlError:
-    """The sentence for a write that failed; what was there before is untouched."""
+    """Return the error for a write that failed; what was there before is unchanged."""
     return MtlError(f"{path}: cannot write: {error.strerror or error}; what was there before is unchanged")
 
 

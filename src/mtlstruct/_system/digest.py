@@ -1,4 +1,4 @@
-"""JSON values as text, and their hashes."""
+"""JSON values as text, and their digests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 
 
 def digest(value: Any) -> str:
-    """Return a hash of a JSON value that does not depend on the order of keys."""
+    """Return a digest of a JSON value that does not depend on the order of keys."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def to_json(value: Any) -> str:
-    """Return JSON that every reader takes: numbers that are not finite become null."""
+    """Return strict JSON: numbers that are not finite become null."""
     return json.dumps(finite(value), ensure_ascii=False, allow_nan=False)
 
 

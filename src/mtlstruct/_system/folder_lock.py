@@ -1,4 +1,4 @@
-"""A lock on a folder, so that two runs do not write their results into it at the same time."""
+"""Lock on a folder, so that two runs do not write into it at the same time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def locked(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         held = lock.acquire()
     except Timeout:
-        raise MtlError(f"{folder}: another run is at work in this folder") from None
+        raise MtlError(f"{folder}: another run uses this folder") from None
     except OSError as error:
         raise cannot_write(folder, error) from None
-    with held:  # released by the end of the process, too, however it comes
+    with held:  # the system releases it when the process ends
         yield

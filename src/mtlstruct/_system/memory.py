@@ -1,7 +1,4 @@
-"""How much memory there is, how much a job wants, and the refusal when the two do not fit.
-
-The user may set a limit below what is free.
-"""
+"""Memory: how much is free, how much is used, and the error for work that does not fit."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ _limit: int | None = None
 
 
 def set_limit(count: int | None) -> None:
-    """Use at most so many bytes from now on, in all (None: what is there)."""
+    """Use at most `count` bytes from now on (None: all that is free)."""
     global _limit
     if count is not None and count <= 0:
         raise MtlError(f"expected a limit of memory above 0, got {count}")
@@ -25,33 +22,34 @@ def set_limit(count: int | None) -> None:
 
 
 def available() -> int:
-    """Return the bytes that can still be had: the least of machine, control group and limit."""
-    found = [int(psutil.virtual_memory().available)]
+    """Return the bytes that are free: the minimum over machine, control group and limit."""
+    free = [int(psutil.virtual_memory().available)]
     if _limit is not None:
-        found.append(max(0, _limit - resident()))
-    group = _control_group()
-    return min(found if group is None else [*found, group])
+        free.append(max(0, _limit - resident()))
+    with suppress(OSError, ValueError):  # no control group, or one without a limit
+        group = Path("/sys/fs/cgroup")
+        free.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return min(free)
 
 
 def resident() -> int:
-    """Return the bytes that this process holds now, without files that it has mapped where that is known."""
-    held = psutil.Process().memory_info()
-    return int(held.rss - getattr(held, "shared", 0))
+    """Return the bytes that this process uses, without files it has mapped where that is known."""
+    used = psutil.Process().memory_info()
+    return int(used.rss - getattr(used, "shared", 0))
 
 
 def peak() -> int:
-    """Return the most bytes that this process has held."""
+    """Return the maximum of the bytes that this process has used."""
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:  # Windows
-        held = psutil.Process().memory_info()
-        return int(getattr(held, "peak_wset", held.rss))
-    unit = 1 if sys.platform == "darwin" else 1024
-    return getrusage(RUSAGE_SELF).ru_maxrss * unit
+        used = psutil.Process().memory_info()
+        return int(getattr(used, "peak_wset", used.rss))
+    return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def ensure(needed: int, what: str) -> None:
-    """Refuses work that cannot fit, with both figures."""
+    """Raise ResourceError, with both sizes, if `needed` bytes are not free."""
     free = available()
     if needed > free:
         raise ResourceError(
@@ -60,12 +58,5 @@ def ensure(needed: int, what: str) -> None:
 
 
 def gigabytes(count: int) -> str:
-    """A size to read."""
+    """Return a number of bytes as text."""
     return f"{count / 1e9:.2f} GB" if count >= 5e7 else f"{count / 1e6:.1f} MB"
-
-
-def _control_group() -> int | None:
-    with suppress(OSError, ValueError):
-        root = Path("/sys/fs/cgroup")
-        return int((root / "memory.max").read_text()) - int((root / "memory.current").read_text())
-    return None

@@ -1,17 +1,20 @@
-"""What a run must remember to be gone on with: plain values, taken out of an object and put back into a new one.
+"""State of a run that a checkpoint stores and a later run restores.
 
-A class names the attributes that matter in `kept`; the rest is made anew from the data and the options. Values are
-numbers, texts, arrays, random generators, other `Kept` objects, and dataclasses and lists of all these. Arrays are
-put back in place where they fit, so that whoever holds the same array sees them too.
+A class names in `state_fields` the attributes that its future depends on; everything else is
+rebuilt from the data and the options. Values are numbers, strings, arrays, random generators, other
+`Stateful` objects, and dataclasses and lists of these. A state is flat: `bundle/cuts/outputs/3` is
+the name of an array. Arrays are restored in place where their shape fits, so that all holders of an
+array see the restored values.
 
-A learner calls `Keeper.begin` once, before its first pass, and `Keeper.safe` wherever it could go on from. What is
-done with that is none of its business: `checkpoints` writes files. Keeping only reads: it changes no run.
+A solver calls `Checkpointer.restore` once, before its first pass, and `Checkpointer.at_safe_point`
+wherever the run could be resumed. Neither changes the numbers of the run.
 """
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,80 +23,86 @@ import numpy as np
 from mtlstruct.errors import IncompatibleError
 
 State = dict[str, Any]
-"""Nested dicts and lists of numbers, texts and arrays."""
+"""Arrays, numbers, strings and None by flat names."""
 
 
-class Kept:
-    """Can be taken up again. `kept` names what the future of an object depends on."""
+class Stateful:
+    """Object whose state is stored in checkpoints: the attributes that `state_fields` names."""
 
-    kept: ClassVar[tuple[str, ...]] = ()
+    state_fields: ClassVar[tuple[str, ...]] = ()
 
-    def pack(self) -> State:
-        """The values of `kept`: the arrays themselves, not copies."""
-        return {name: packed(getattr(self, name)) for name in self.kept}
+    def state_dict(self) -> State:
+        """Return the values of `state_fields` by flat names: the arrays themselves, not copies."""
+        return {key: value for name in self.state_fields for key, value in _flat(name, getattr(self, name))}
 
-    def unpack(self, state: State) -> None:
-        """Makes this object, which is new, what the one was that `state` is of."""
-        for name in self.kept:
-            setattr(self, name, unpacked(getattr(self, name), state[name]))
-
-
-class Keeper:
-    """Keeps nothing and has nothing to go on from: what a run gets that nobody wants to take up again."""
-
-    def begin(self, run: Kept) -> None:
-        """Brings the run to where an earlier one was, if there was one."""
-
-    def safe(self, run: Kept) -> None:
-        """The run could go on from here. May raise what ends it."""
+    def load_state_dict(self, state: State) -> None:
+        """Restore the state that another object's `state_dict` returned."""
+        for name in self.state_fields:
+            setattr(self, name, _restored(getattr(self, name), name, state))
 
 
-def packed(value: Any) -> Any:
-    """A value as plain ones: the arrays in it are its own."""
-    if isinstance(value, Kept):
-        return value.pack()
-    if isinstance(value, np.random.Generator):
-        return value.bit_generator.state
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, np.ndarray | int | float | str):
-        return value
-    if isinstance(value, list | tuple | deque):
-        return [packed(item) for item in value]
-    if is_dataclass(value):
-        return {field.name: packed(getattr(value, field.name)) for field in fields(value)}
-    raise IncompatibleError(
-        f"{type(value).__name__} cannot be kept in a checkpoint: it does not name what to keep"
-    )
+class Checkpointer:
+    """Checkpointer that stores and restores nothing; subclasses write files."""
+
+    def restore(self, run: Stateful) -> None:
+        """Restore the state of an earlier run, if there is one."""
+
+    def at_safe_point(self, run: Stateful) -> None:
+        """Store the state if a checkpoint is due. May raise an exception that ends the run."""
 
 
-def unpacked(now: Any, kept: Any) -> Any:
-    """What was kept, in the form of what is there now."""
-    if isinstance(now, Kept):
-        now.unpack(kept)
-    elif isinstance(now, np.random.Generator):
-        now.bit_generator.state = kept
-    elif isinstance(now, list | deque):
-        items = _items(now, kept)
-        now.clear()
-        now.extend(items)
-    elif isinstance(now, tuple):
-        return type(now)(*_items(now, kept)) if hasattr(now, "_fields") else tuple(_items(now, kept))
-    elif isinstance(kept, dict):
-        return replace(now, **{name: unpacked(getattr(now, name), kept[name]) for name in kept})
-    elif isinstance(kept, np.ndarray):
-        if not (isinstance(now, np.ndarray) and (now.shape, now.dtype) == (kept.shape, kept.dtype)):
-            return kept.copy()
-        now[...] = kept
+def sub_state(state: State, name: str) -> State:
+    """Return the part of a state that belongs to the attribute `name`."""
+    prefix = f"{name}/"
+    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Stateful):
+        for key, part in value.state_dict().items():
+            yield f"{name}/{key}", part
+    elif isinstance(value, list | tuple | deque):
+        yield f"{name}/length", len(value)
+        for k, item in enumerate(value):
+            yield from _flat(f"{name}/{k}", item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _flat(f"{name}/{field.name}", getattr(value, field.name))
+    elif isinstance(value, np.random.Generator):
+        yield name, json.dumps(value.bit_generator.state)
+    elif value is None or isinstance(value, np.ndarray | np.generic | int | float | str):
+        yield name, value.item() if isinstance(value, np.generic) else value
     else:
-        return kept
+        raise IncompatibleError(
+            f"{type(value).__name__} cannot be stored in a checkpoint: it has no state_fields"
+        )
+
+
+def _restored(now: Any, name: str, state: State) -> Any:
+    """Return the value of `name` in a state; arrays that fit are restored in place."""
+    if isinstance(now, Stateful):
+        now.load_state_dict(sub_state(state, name))
+    elif isinstance(now, np.random.Generator):
+        now.bit_generator.state = json.loads(state[name])
+    elif isinstance(now, list | tuple | deque) or f"{name}/length" in state:
+        return _restored_items(now, name, state)
+    elif is_dataclass(now):
+        names = [field.name for field in fields(now)]
+        return replace(now, **{n: _restored(getattr(now, n), f"{name}/{n}", state) for n in names})  # type: ignore[type-var]
+    elif not isinstance(value := state[name], np.ndarray):
+        return value
+    elif isinstance(now, np.ndarray) and (now.shape, now.dtype) == (value.shape, value.dtype):
+        now[...] = value
+    else:
+        return value.copy()
     return now
 
 
-def _items(now: Sequence[Any], kept: Sequence[Any]) -> list[Any]:
-    return [unpacked(now[k] if k < len(now) else _absent(item), item) for k, item in enumerate(kept)]
-
-
-def _absent(kept: Any) -> Any:
-    """What stands for an item that the new object does not have yet: only its kind matters."""
-    return [] if isinstance(kept, list) else None
+def _restored_items(now: Any, name: str, state: State) -> Any:
+    known, numbers = [] if now is None else now, range(state[f"{name}/length"])
+    items = [_restored(known[k] if k < len(known) else None, f"{name}/{k}", state) for k in numbers]
+    if isinstance(known, tuple):
+        return type(known)._make(items) if hasattr(known, "_make") else tuple(items)
+    known.clear()
+    known.extend(items)
+    return known

@@ -1,16 +1,18 @@
-"""Work over sentences, on any number of threads, with the same bits on one and on sixty-four.
+"""Work over sentences on any number of threads, with the same bits for every number of threads.
 
-The corpus is cut into a *fixed* number of chunks that depends on the data alone; threads take chunks, and
-results come back in chunk order, so a sum over them does not depend on who was fast. Kernels release the GIL.
+The corpus is cut into chunks whose number depends on the data alone. Threads take chunks, and
+results come back in the order of the chunks, so that sums over them do not depend on timing.
+Kernels release the GIL.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import pairwise
+from itertools import islice, pairwise
+from queue import SimpleQueue
 from typing import TypeVar
 
 import numpy as np
@@ -19,15 +21,12 @@ from numpy.typing import NDArray
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
-CHUNKS = 64
-"""The most pieces a corpus is cut into; more than any thread count we expect, few enough to cost nothing."""
-
-LEAST = 1000
-"""Tokens below which a piece is not worth a thread's attention."""
+MAX_CHUNKS = 64
+MIN_CHUNK_TOKENS = 1000
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -35,84 +34,97 @@ def cores() -> int:
 
 _threads = cores()
 _pool: ThreadPoolExecutor | None = None
+_inside = threading.local()
+"""Its attribute `pool` is set on the threads of the pool."""
 
 
 def set_threads(count: int | None) -> int:
-    """Use `count` threads from now on (None: all cores); returns what is in force."""
-    global _threads, _pool
+    """Use `count` threads from now on (None: all cores); return the number."""
+    global _threads
     _threads = max(1, count or cores())
     if _pool is not None:
         _pool.shutdown()
-        _pool = None
+    _forget_pool()
     return _threads
 
 
-def _forget() -> None:
-    """A copy of this process that was forked has none of its threads."""
+def get_threads() -> int:
+    """Return the number of threads that parallel parts use."""
+    return _threads
+
+
+def _forget_pool() -> None:
     global _pool
     _pool = None
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+if hasattr(os, "register_at_fork"):  # a forked process has none of the threads of its parent
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
-def get_threads() -> int:
-    """The number of threads that parallel parts use."""
-    return _threads
-
-
-def chunks(ptr: NDArray[np.int64], count: int = CHUNKS) -> list[tuple[int, int]]:
-    """Cuts sentences 0..S into at most `count` runs of about equal token counts. ptr: int64[S+1]."""
+def chunks(ptr: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Cut sentences 0..S into runs of about equal token counts. ptr: int64[S+1]."""
     sentences = len(ptr) - 1
     if sentences <= 0:
         return []
-    count = max(1, min(count, int(ptr[-1] - ptr[0]) // LEAST))
+    count = max(1, min(MAX_CHUNKS, int(ptr[-1] - ptr[0]) // MIN_CHUNK_TOKENS))
+    if count == 1:
+        return [(0, sentences)]
     goals = ptr[0] + (ptr[-1] - ptr[0]) * np.arange(1, count, dtype=np.int64) // count
     cuts = np.unique(np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]]))
-    return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+    return list(pairwise(cuts.tolist()))
 
 
 def shares(size: int) -> list[tuple[int, int]]:
-    """Cuts 0..size into an equal run for each thread: for work in which it does not matter where the cuts are."""
+    """Cut 0..size into an equal run per thread; results must not depend on the cuts."""
     cuts = np.linspace(0, size, _threads + 1).astype(np.int64).tolist()
     return [(first, last) for first, last in pairwise(cuts) if first < last]
 
 
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """[work(item) for item in items], on threads: this one and others, each taking the next item when it is free."""
+    """Return [work(item) for item in items], computed on threads unless called from one of them."""
     global _pool
-    if _threads == 1 or len(items) < 2:
+    if _threads == 1 or len(items) < 2 or hasattr(_inside, "pool"):
         return [work(item) for item in items]
     if _pool is None:
-        _pool = ThreadPoolExecutor(_threads - 1, "mtlstruct")
-    found: dict[int, Result] = {}
-    numbers, turn = iter(range(len(items))), threading.Lock()
-
-    def following() -> int | None:
-        with turn:
-            return next(numbers, None)
-
-    def take() -> None:
-        try:
-            while (k := following()) is not None:
-                found[k] = work(items[k])
-        except BaseException:
-            while following() is not None:  # nobody begins what will not be wanted
-                pass
-            raise
-
-    # a future for each item would cost more than a small item does
-    others = [_pool.submit(take) for _ in range(min(_threads, len(items)) - 1)]
-    try:
-        take()
-    finally:
-        for other in others:
-            if not other.cancel():  # else it has not begun, and there is nothing left for it
-                other.result()
-    return [found[k] for k in range(len(items))]
+        _pool = ThreadPoolExecutor(_threads, "mtlstruct", lambda: setattr(_inside, "pool", True))
+    return list(_pool.map(work, items))
 
 
 def over_sentences(kernel: Callable[[int, int], Result], ptr: NDArray[np.int64]) -> list[Result]:
-    """Calls kernel(first, last) on each fixed chunk of sentences; results in order."""
+    """Return the results of kernel(first, last) for each chunk of sentences."""
     return in_order(lambda span: kernel(*span), chunks(ptr))
+
+
+def as_completed(
+    work: Callable[[Item], Result], items: Iterable[Item], jobs: int
+) -> Generator[Result, None, None]:
+    """Yield work(item) for each item, `jobs` at a time, in the order of completion.
+
+    One job runs on this thread. An item is drawn when its work begins; none is drawn after the
+    generator is closed. `work` must not raise an exception. The threads do not keep an interrupted
+    process alive.
+    """
+    if jobs == 1:
+        yield from map(work, items)
+        return
+    source, lock, closed = iter(items), threading.Lock(), threading.Event()
+    done: SimpleQueue[list[Result]] = SimpleQueue()
+
+    def worker() -> None:
+        while True:
+            with lock:
+                drawn = [] if closed.is_set() else list(islice(source, 1))
+            done.put([work(item) for item in drawn])
+            if not drawn:
+                return
+
+    for _ in range(jobs):
+        threading.Thread(target=worker, daemon=True).start()
+    try:
+        while jobs:
+            found = done.get()
+            jobs -= not found
+            yield from found
+    finally:
+        closed.set()

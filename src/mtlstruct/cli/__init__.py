@@ -1,15 +1,19 @@
-"""The command line: one module per command group in `commands`, and what commands share.
+"""The command line: a module per group of commands in `commands`, and what commands share.
 
-The module of a command is imported when the command runs, so it may import what it needs at the top: `--help`
-does not wait for numba, and `predict` loads neither a solver nor scipy.
+Contents: `command` (lazy commands, grouped help), `options` (command-line options made from
+`Options`), `common` (options and helpers of several commands), `outputs` (no file is overwritten by
+mistake), `errors` (messages and exit codes), `progress`, `training_run` and `tuning_run` (what
+`train` and `tune` do).
 
-Results go to stdout, everything else to stderr.
+The module of a command is imported when the command runs, so `mtlstruct --help` is quick and
+`predict` loads no solver. Results go to stdout, everything else to stderr.
 
-Exit codes: 0 done · 1 the answer is no (`score --min`), or part of the work failed (`tune`) · 2 bad usage or bad
-input, one sentence on stderr · 3 a fault of ours · 130 interrupted · 143 terminated. What is raised ends in `run`.
+Exit codes: 0 done; 1 the answer is no (`score --min`, `templates check`) or a training of `tune`
+failed; 2 bad usage or bad input, one sentence on stderr; 3 internal error; 130 interrupted; 143
+terminated.
 
 May import: every package.
-Start reading at `commands.train`, `training_run` and `errors`.
+Start reading at `COMMANDS`, then `commands.train` and `training_run.TrainingRun`.
 """
 
 from __future__ import annotations
@@ -17,55 +21,52 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.errors import exit_code, heed_termination, tolerant
-from mtlstruct.cli.lazy import add_lazy_command
+from mtlstruct.cli.command import add_command
+from mtlstruct.cli.errors import exit_code, raise_on_sigterm
 
 COMMANDS = {
-    "train": ("train:train", "Learn a model, and how much each template is worth."),
-    "tune": ("tune:tune", "Try options on data that training has not seen, and say which are best."),
-    "predict": ("predict:predict", "Label text, from a file or a stream."),
-    "evaluate": ("evaluate:evaluate", "Predict labelled data and score the result."),
-    "score": ("evaluate:score", "Score one file against another."),
-    "calibrate": (
-        "calibrate:calibrate",
-        "Fit the temperature at which a model's probabilities are worth most, and store it in the model.",
-    ),
-    "weights": ("weights:weights", "Show what each template is worth."),
-    "explain": (
-        "explain:explain",
-        "Show how much each template speaks for the chosen label of a token, or for its head.",
-    ),
-    "report": ("report:report", "Write one page with all there is to know about a model."),
-    "serve": ("serve:serve", "Serve a model on this machine: a page to try it on, and a JSON API."),
-    "export": ("convert:export", "Write a model for another program."),
-    "import": ("convert:import_", "Read a model of another program, for `predict`, `weights` and `explain`."),
-    "templates": ("templates:app", "Make, check, convert and select template files."),
-    "bench": ("bench:bench", "Measure this machine: encoding, a pass, training, prediction, memory."),
-    "demo": ("demo:demo", "Try it all on a small corpus, in under a minute."),
-    "warmup": ("warmup:warmup", "Compile the kernels of training and prediction, for images and CI."),
+    "train": ("train:train", "Train a model and learn a weight for each template."),
+    "tune": ("tune:tune", "Choose -c, -p, --loss and --method on held-out data."),
+    "predict": ("predict:predict", "Label text from a file or from standard input."),
+    "evaluate": ("evaluate:evaluate", "Label a file with gold labels and print the scores."),
+    "score": ("evaluate:score", "Score a file of predictions against a gold file."),
+    "calibrate": ("evaluate:calibrate", "Calibrate a model's probabilities on held-out data."),
+    "weights": ("weights:weights", "Show the weight of each template."),
+    "explain": ("explain:explain", "Show which templates decided each prediction."),
+    "report": ("report:report", "Write an HTML page about a model and its training."),
+    "serve": ("serve:serve", "Serve a model as a web page and a JSON API."),
+    "export": ("convert:export", "Write a model for CRF++ or Wapiti."),
+    "import": ("convert:import_", "Read a model of CRF++ or Wapiti."),
+    "templates": ("templates:app", "Generate, check, convert and select template files."),
+    "bench": ("bench:bench", "Measure the speed of this machine."),
+    "demo": ("demo:demo", "Run all main commands on a small corpus."),
+    "warmup": ("warmup:warmup", "Compile all kernels ahead of time, for images and CI."),
 }
-"""The commands: where each is defined, and the first line of its help."""
+"""Each command: where it is defined, and the first line of its help."""
 
 app = typer.Typer(
     name="mtlstruct",
-    help="Structured prediction from feature templates, where the templates weigh themselves.",
+    help="Structured prediction from feature templates, with a learned weight for each template.",
+    epilog="Try: mtlstruct demo",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _name, (_target, _summary) in COMMANDS.items():
-    add_lazy_command(app, _name, _target, _summary)
+for _name, _entry in COMMANDS.items():
+    add_command(app, _name, *_entry)
 
 
 def main() -> None:
-    """The console script."""
-    tolerant(sys.stdout)
-    heed_termination()
+    """Run the console script."""
+    with suppress(AttributeError, OSError):
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    raise_on_sigterm()
     code = run(sys.argv[1:])
     gc.freeze()  # the last collection at exit would take 0.2 s: the compiler has made many objects
     sys.exit(code)
@@ -73,26 +74,21 @@ def main() -> None:
 
 def run(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> int:
     """Run one command line of an application and return its exit code."""
-    arguments, debug = _without_debug(arguments)
-    return exit_code(lambda: invoke(arguments, app, name), debug=debug)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given = [a for a in arguments[:end] if a != "--debug"]  # it may stand before or after the command
+    rest = [*given, *arguments[end:]]
+    return exit_code(lambda: invoke(rest, app, name), debug=len(given) < end)
 
 
 def invoke(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> None:
     """Run one command line; raise what it raises."""
-    # Not app(): there, click and typer turn interrupts and closed pipes into exit codes of their own.
+    # app() would turn interrupts and closed pipes into exit codes of its own.
     command = typer.main.get_command(app)
     with command.make_context(name, list(arguments), obj=tuple(arguments)) as context:
         command.invoke(context)
 
 
-def _without_debug(arguments: Sequence[str]) -> tuple[list[str], bool]:
-    """Takes `--debug` out wherever it stands, so that it may come before or after the command."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    kept = [a for a in arguments[:end] if a != "--debug"]
-    return [*kept, *arguments[end:]], len(kept) < end
-
-
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from mtlstruct import __version__
 
@@ -104,10 +100,10 @@ def _version(wanted: bool) -> None:
 def _top(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error; works after a command too.")
+        bool, typer.Option("--debug", help="Print the traceback of an error (also after a command).")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

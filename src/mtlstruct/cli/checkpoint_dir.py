@@ -1,7 +1,7 @@
-"""Checkpoints of a training run: their folder, the log lines they keep, and what SIGINT and SIGTERM do.
+"""Checkpoints of a training run: their folder, their log lines, and SIGINT and SIGTERM.
 
-A run has one training or two (`--labels`), each with a checkpoint of its own. SIGINT and SIGTERM end a run at the
-next safe point, with a checkpoint; a second signal ends it at once.
+A run has one training or two (`--labels`), each with a checkpoint of its own. SIGINT and SIGTERM
+end a run at the next safe point, with a checkpoint; a second signal ends it at once.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from types import FrameType
 from typing import Any, Self
 
 from mtlstruct._system.digest import to_json
-from mtlstruct._system.folder_lock import locked
-from mtlstruct.cli.errors import Terminated, complain
-from mtlstruct.cli.progress import Progress
+from mtlstruct._system.folder_lock import locked as locked_folder
+from mtlstruct.cli.errors import Terminated, print_message
+from mtlstruct.cli.progress import TrainingProgress
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.checkpoints import SUFFIX, Checkpoint
 from mtlstruct.training.run_log import RunLog
@@ -38,16 +38,16 @@ class CheckpointDir:
     resume: bool
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Lock the folder for a run; a run that ends well leaves no checkpoint."""
-        with locked(self.path):
+        with locked_folder(self.path):
             for name in STAGES:
-                for half in self.path.glob(f".{name}{SUFFIX}.*.part"):  # a run was killed while writing it
+                for half in self.path.glob(f".{name}{SUFFIX}.*.part"):  # of a run that was killed
                     half.unlink(missing_ok=True)
             if self.found() and not self.resume:
                 raise IncompatibleError(
-                    f"{self.path}: there is the checkpoint of a training that has not ended: --resume goes on with "
-                    "it; remove it to start anew"
+                    f"{self.path}: has the checkpoint of a training that has not ended: continue it with "
+                    "--resume, or remove it to start over"
                 )
             yield
             for path in self.found():
@@ -59,9 +59,9 @@ class CheckpointDir:
 
 
 class Stage(Checkpoint):
-    """The checkpoint of one training of a run. As a context it handles SIGINT and SIGTERM, unless ignored."""
+    """The checkpoint of one training of a run; as a context it handles SIGINT and SIGTERM."""
 
-    def __init__(self, folder: CheckpointDir, name: str, log: RunLog, shown: Progress) -> None:
+    def __init__(self, folder: CheckpointDir, name: str, log: RunLog, shown: TrainingProgress) -> None:
         super().__init__(folder.path / f"{name}{SUFFIX}", folder.every)
         self.folder, self.log, self.shown = folder, log, shown
         self._first = len(log.lines)
@@ -71,7 +71,7 @@ class Stage(Checkpoint):
     def open(self, facts: Mapping[str, Any]) -> None:
         """Read the checkpoint of an earlier run, if any; say if there is none to resume."""
         if self.folder.resume and not self.folder.found():
-            self.shown.say(f"{self.folder.path} has no checkpoint: this training starts anew")
+            self.shown.say(f"{self.folder.path} has no checkpoint: training starts from the beginning")
         super().open(facts)
 
     def notes(self) -> Any:
@@ -84,11 +84,11 @@ class Stage(Checkpoint):
         self.shown.began -= notes["seconds"]
         lines = [json.loads(line) for line in notes["lines"]]
         after = self.log.resume(notes["started"], self._first, lines, notes["seconds"])
-        self.shown.say(f"going on from {self.path}, after pass {after}")
+        self.shown.say(f"resuming from {self.path}, after pass {after}")
 
     def failed(self, error: Exception) -> None:
         """Warn that a checkpoint could not be written; training goes on."""
-        complain(f"{error or 'no memory for a checkpoint'}; training goes on and will try again")
+        print_message(f"{error or 'no memory for a checkpoint'}; training continues and will try again")
 
     def leaving(self) -> BaseException | None:
         """Return the exception that a received signal asks for, if any."""
@@ -97,7 +97,7 @@ class Stage(Checkpoint):
         kind = "terminated" if self._received == signal.SIGTERM else "interrupted"
         return _exception(
             self._received,
-            f"{kind}; what existed before is unchanged, --resume goes on from {self.folder.path}",
+            f"{kind}; existing files are unchanged, --resume continues from {self.folder.path}",
         )
 
     def __enter__(self) -> Self:
@@ -118,9 +118,7 @@ class Stage(Checkpoint):
             raise _exception(number)
         self._received = number
         with suppress(OSError):  # print is not for signal handlers
-            os.write(
-                2, b"mtlstruct: ending with a checkpoint at the next safe place; once more ends at once\n"
-            )
+            os.write(2, b"mtlstruct: stopping after the next checkpoint; Ctrl-C again stops immediately\n")
 
 
 def _exception(number: int, *message: str) -> KeyboardInterrupt:

@@ -1,59 +1,112 @@
-"""Options and helpers that several commands share."""
+"""Arguments, options and helpers that several commands share."""
 
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from mtlstruct._system.digest import to_json
-from mtlstruct.cli.errors import complain
-from mtlstruct.errors import MtlError
+from mtlstruct.cli.errors import print_message
+from mtlstruct.errors import FormatError, MtlError
 
 if TYPE_CHECKING:
+    from mtlstruct.corpus import Corpus
+    from mtlstruct.formats.columns import CellFormat
     from mtlstruct.model.model import Model
+    from mtlstruct.tasks import Source
 
-ThreadsOption = Annotated[
-    int | None,
-    typer.Option("--threads", metavar="N", min=1, help="How many to use.", show_default="all cores"),
-]
-MemoryOption = Annotated[
-    float | None,
-    typer.Option(
-        "--memory",
-        metavar="GB",
-        help="Use at most so much.",
-        show_default="what is free",
-    ),
-]
-EncodingOption = Annotated[str, typer.Option("--encoding", help="The encoding of the data files.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
-WordsOption = Annotated[
-    Path | None,
-    typer.Option("--words", help="The training vocabulary, for the recall of known and unknown words."),
-]
-
+STANDARD = Path("-")
+"""The name of stdin and stdout."""
 
 LOG_SUFFIX = ".log.jsonl"
 
+MIN_CHARACTERS = 20
+"""In fewer characters, unknown ones prove nothing."""
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `train`.")]
+InputArgument = Annotated[
+    Path, typer.Argument(metavar="INPUT", help="Data with or without labels; - reads standard input.")
+]
+ThreadsOption = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of threads.", show_default="all cores")
+]
+MemoryOption = Annotated[
+    float | None, typer.Option(metavar="GB", help="Memory limit.", show_default="free memory")
+]
+EncodingOption = Annotated[str, typer.Option(help="Encoding of the data files.")]
+ModelEncodingOption = Annotated[
+    str | None, typer.Option(help="Encoding of the data files.", show_default="that of the training data")
+]
+SeparatorOption = Annotated[
+    str,
+    typer.Option(
+        metavar="CHAR|tab",
+        help="Character between cells, which may then be empty or have spaces.",
+        show_default="runs of spaces and tabs",
+    ),
+]
+RaggedOption = Annotated[
+    Literal["pad"] | None,
+    typer.Option(help="pad: rows may lack cells before the label (if any); they get the cell _."),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+WordsOption = Annotated[
+    Path | None, typer.Option(help="Training vocabulary, for the recall of known and unknown words.")
+]
+ScoreOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Score to compare settings by: f1, accuracy, sequences (whole sequences right) or uas.",
+        show_default="f1; accuracy where labels are no chunks; uas for trees",
+        rich_help_panel="Search",
+    ),
+]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(
+        metavar="M",
+        min=0,
+        help="Begin no training of the search after so long; choose among what is finished.",
+        rich_help_panel="Search",
+    ),
+]
+PlotOption = Annotated[
+    Path | None, typer.Option(metavar="F.png|.svg|.pdf", help="Draw a picture into this file.")
+]
+
 
 def log_beside(model: Path) -> Path:
-    """Return where the log of a model is written unless another path is given."""
+    """Return the default path of the training log of a model."""
     return Path(f"{model}{LOG_SUFFIX}")
 
 
+def cell_format(separator: str, ragged: str | None) -> CellFormat:
+    """Return the division of rows into cells that the options name."""
+    from mtlstruct.formats.columns import CellFormat
+
+    character = "\t" if separator in ("tab", "\\t") else separator
+    if len(character) > 1 or character in ("\n", "\r"):
+        raise MtlError(f"--separator: expected one character or tab, got {separator!r}")
+    return CellFormat(character, ragged == "pad")
+
+
 def use_threads(count: int | None) -> None:
-    """Set how many threads the work may use."""
+    """Set the number of threads."""
     from mtlstruct._system.threads import set_threads
 
     set_threads(count)
 
 
 def use_memory(limit: float | None) -> None:
-    """Set how many gigabytes the work may use."""
+    """Set the memory limit in gigabytes."""
     from mtlstruct._system.memory import set_limit
 
     if limit is not None and not (math.isfinite(limit) and limit > 0):
@@ -61,12 +114,44 @@ def use_memory(limit: float | None) -> None:
     set_limit(None if limit is None else int(limit * 1e9))
 
 
+@contextmanager
+def reading(path: Path, encoding: str) -> Iterator[Source]:
+    """Open a file, or stdin."""
+    from mtlstruct.formats.text import check_encoding
+    from mtlstruct.tasks import Source
+
+    check_encoding(encoding, path)
+    if path == STANDARD:
+        yield Source(sys.stdin.buffer, "standard input", encoding)
+        return
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
+    with file:
+        yield Source(file, str(path), encoding)
+
+
 def warn_uncalibrated(model: Model, path: Path) -> None:
-    """Say on stderr that the probabilities of a model are not reliable, unless it is calibrated."""
+    """Warn that the probabilities of a model are not reliable, unless it is calibrated."""
     if not model.calibrated:
-        complain(
-            f"warning: {path} is not calibrated: it was trained for a margin, and its probabilities are not "
-            f"reliable (mtlstruct calibrate {path} HELDOUT fits its temperature)"
+        print_message(
+            f"warning: {path} is not calibrated, so its probabilities are not reliable; "
+            f"`mtlstruct calibrate {path} HELDOUT` calibrates it"
+        )
+
+
+def warn_unknown_characters(model: Model, corpus: Corpus, source: str) -> None:
+    """Warn if most characters of a text are unknown to a segmentation model."""
+    from mtlstruct.features.index import FeatureIndex
+
+    if not model.characters or not isinstance(model.index, FeatureIndex) or corpus.tokens < MIN_CHARACTERS:
+        return
+    known = model.index.known_cells(corpus, 0)
+    if known is not None and 2 * known.sum() < len(known):
+        print_message(
+            f"warning: {source}: {1 - known.mean():.0%} of {len(known):,} characters are unknown to the model: "
+            "was it trained on text of this kind?"
         )
 
 

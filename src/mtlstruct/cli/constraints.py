@@ -1,4 +1,4 @@
-"""The options that rule labelings out, and what they come to for a model."""
+"""Options that restrict the labels of a prediction, and the constraints they mean for a model."""
 
 from __future__ import annotations
 
@@ -20,49 +20,47 @@ ForbidOption = Annotated[
     typer.Option(
         "--forbid",
         metavar="A>B|@F",
-        help="Never label B after A; * is any text, an empty side the edge of a sentence. @F: the rules of a file, "
-        "one a line. May be repeated.",
+        help="Never label B after A; * matches any text, an empty side the edge of a sentence. @F reads rules from "
+        "a file, one per line. May be repeated.",
     ),
 ]
 ValidOption = Annotated[
     bool,
-    typer.Option(
-        "--valid-bio", help="Only labelings that write chunks rightly: BIO, BIOES, BILOU, BIE or BMES."
-    ),
+    typer.Option("--valid-bio", help="Only allow valid sequences of BIO, BIOES, BILOU, BIE or BMES labels."),
 ]
 
 
 def rule_files(forbid: Sequence[str] | None) -> list[Path]:
-    """Return the files that --forbid names: @F, where F has no > (@>B is a rule for the label @)."""
+    """Return the files of --forbid @F; @>B is a rule for the label @."""
     return [Path(rule[1:]) for rule in forbid or () if rule.startswith("@") and ">" not in rule]
 
 
 def constraints_of(
     labels: Sequence[str], forbid: Sequence[str] | None, valid_bio: bool
 ) -> Constraints | None:
-    """Return what the options allow; None for everything."""
+    """Return the constraints of the options; None for no options."""
     if not (forbid or valid_bio):
         return None
-    from mtlstruct.structures.constraints import Constraints, forbidding, valid
+    from mtlstruct.structures.constraints import Constraints
 
     found = Constraints()
     for path, line, rule in _rules(forbid or ()):
         try:
-            found &= forbidding([rule], labels)
+            found &= Constraints.from_rules([rule], labels)
         except IncompatibleError as error:
             if path is None:
                 raise IncompatibleError(f"--forbid: {error}") from None
             raise FormatError(path, line, str(error)) from None
     if valid_bio:
         try:
-            found &= valid(labels)
+            found &= Constraints.valid_chunks(labels)
         except IncompatibleError as error:
             raise IncompatibleError(f"--valid-bio: {error}") from None
     return found
 
 
 def _rules(forbid: Sequence[str]) -> Iterator[tuple[Path | None, int, str]]:
-    """Yield all rules, those of files with their places. A comment begins with # and a blank: # may be a label."""
+    """Yield path, line and text of each rule; comments begin with "# ", since # may be a label."""
     from mtlstruct.formats import text
 
     for rule in forbid:
@@ -76,10 +74,10 @@ def _rules(forbid: Sequence[str]) -> Iterator[tuple[Path | None, int, str]]:
 
 @contextmanager
 def located(source: str, corpus: Corpus) -> Iterator[None]:
-    """Name the place in the input of the sentence that constraints leave without a labelling."""
+    """Name file and line of a sentence that constraints leave without a labelling."""
     try:
         yield
     except InfeasibleError as error:
         assert corpus.lines is not None
-        problem = "no labelling of the sentence that begins here keeps all that is given and forbidden"
+        problem = "the sentence that begins here has no labelling that satisfies --forbid, --valid-bio and --partial"
         raise FormatError(source, int(corpus.lines[error.sentence]), problem) from None

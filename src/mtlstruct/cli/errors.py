@@ -1,29 +1,43 @@
-"""The one place where what a command raised becomes a sentence on stderr and an exit code."""
+"""Turn what a command raises into one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import TextIO
+from typing import Any
 
 import typer
 
 from mtlstruct.errors import MtlError
 
-DONE, NO, BAD_INPUT, OUR_FAULT, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
+
+HABITS = {
+    "-H": "CRF++'s -H is not needed: shrinking adapts to the data",
+    "-a": "to choose the algorithm use --method, such as --method crf-l1 for CRF++'s -a CRF-L1",
+    "-e": "CRF++'s -e is --eta",
+    "-f": "CRF++'s -f is --min-count",
+    "-i": "the number of passes is limited by --max-iter",
+    "-m": "the model is an argument without option: train TEMPLATES TRAIN MODEL, predict MODEL INPUT",
+    "-n": "CRF++'s -n is predict --nbest",
+    "-t": "evaluate MODEL GOLD tests a model, export writes a text model, --threads sets the number of threads",
+    "-v": "CRF++'s -v1 is predict --scores, -v2 is predict --scores all",
+}
+"""Options of CRF++, Wapiti and CRFsuite, and what to write instead."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: like Ctrl-C, what has begun is cleared away, nothing is half-written."""
+    """SIGTERM, treated like Ctrl-C: started output is removed, no file is half-written."""
 
 
-def heed_termination() -> None:
-    """From now on SIGTERM is raised, in a program of our own."""
+def raise_on_sigterm() -> None:
+    """Raise `Terminated` when this process receives SIGTERM."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated
@@ -32,76 +46,75 @@ def heed_termination() -> None:
 
 
 def exit_code(work: Callable[[], None], *, debug: bool) -> int:
-    """Does the work; says in one sentence why it ended early."""
+    """Do the work and return the exit code; print one sentence if it ended early."""
     try:
         work()
         sys.stdout.flush()  # a full disk behind stdout must be noticed here, not at the interpreter's exit
-        return DONE
+        return OK
     except typer.Exit as stop:
         return stop.exit_code
-    except BrokenPipeError:  # who reads our output has seen enough
-        _forget_stdout()
-        return DONE
+    except BrokenPipeError:  # the reader of our output has stopped reading
+        _discard_stdout()
+        return OK
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        complain(_sentence(error))
-        _forget_stdout()
+        print_message(_sentence(error))
+        _discard_stdout()
         return _code(error)
 
 
-def complain(sentence: str) -> None:
-    """A sentence for people, on stderr: plain text, on one line."""
-    with suppress(OSError):  # nobody listens
+def print_message(sentence: str) -> None:
+    """Print a sentence on one line of stderr, after the name of the program."""
+    with suppress(OSError):  # stderr may be closed
         print(f"mtlstruct: {' '.join(sentence.splitlines())}", file=sys.stderr)
-
-
-def tolerant(stream: TextIO) -> None:
-    """Lets a terminal that lacks a character show another one instead of failing."""
-    with suppress(AttributeError, OSError):
-        stream.reconfigure(errors="replace")  # type: ignore[attr-defined]
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         kind = "terminated" if isinstance(error, Terminated) else "interrupted"
-        return str(error) or f"{kind}; what existed before is unchanged"
-    if _is_usage(error):
-        problem = str(error.format_message())  # type: ignore[attr-defined]
-        return problem.removesuffix(".") + _hint(error)
+        return str(error) or f"{kind}; existing files are unchanged"
+    if _is_usage_error(error):
+        return _usage(error)
     if isinstance(error, MtlError):
         return str(error)
     if isinstance(error, OSError):
         return f"{error.filename or 'standard output'}: {error.strerror or error}"
     if isinstance(error, MemoryError):
-        return "the machine has not enough memory for this"
+        return "not enough memory"
     kind = type(error).__name__
-    return f"a fault of mtlstruct, please report it: {kind}: {error} (--debug shows where)"
+    return f"internal error, please report it: {kind}: {error} (--debug shows where)"
 
 
 def _code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-    expected = _is_usage(error) or isinstance(error, MtlError | OSError | MemoryError)
-    return BAD_INPUT if expected else OUR_FAULT
+    expected = _is_usage_error(error) or isinstance(error, MtlError | OSError | MemoryError)
+    return BAD_INPUT if expected else INTERNAL_ERROR
 
 
-def _is_usage(error: BaseException) -> bool:
-    """Whether click (typer's own copy of it, or the package) complains about the command line."""
+def _is_usage_error(error: BaseException) -> bool:
+    """Return whether click (the package, or typer's copy of it) rejects the command line."""
     return hasattr(error, "format_message") and hasattr(error, "exit_code")
 
 
-def _hint(error: BaseException) -> str:
+def _usage(error: Any) -> str:
+    """Return what is wrong with a command line, what to write instead, and where the help is."""
+    problem = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
+    problem = re.sub("Input should be a valid (number|integer), .*", r"expected a valid \1", problem)
+    habit = HABITS.get(str(getattr(error, "option_name", ""))[:2])
+    if habit is not None:
+        problem = f"{problem.partition(' (')[0]}: {habit}"
     context = getattr(error, "ctx", None)
-    return f" (see {context.command_path} --help)" if context is not None else ""
+    return problem if context is None else f"{problem} (see {context.command_path} --help)"
 
 
-def _forget_stdout() -> None:
-    """Sends what is still buffered nowhere, else the interpreter complains about it when it ends."""
+def _discard_stdout() -> None:
+    """Discard buffered output that cannot be written; the interpreter would report it."""
     with suppress(OSError, ValueError):
         sys.stdout.flush()
         return
     with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)

@@ -1,4 +1,4 @@
-"""Checks of output files before any work: no command overwrites an input, or a file of another kind than it writes.
+"""Checks of output files: no command overwrites an input or a file of another kind.
 
 A kind is recognised by content, not by the name of the file.
 """
@@ -21,11 +21,9 @@ HEAD = 1 << 16
 """How many bytes of a file are looked at."""
 
 MIN_LINES = 5
-"""Fewer lines with equally many words may be text by chance, and are not taken for columns."""
+"""Fewer lines with the same number of words are text, not columns."""
 
-ForceOption = Annotated[
-    bool, typer.Option("--force", help="Overwrite an output file that holds something else.")
-]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an output file of another kind.")]
 
 
 class Kind(Enum):
@@ -73,17 +71,23 @@ _DUMPED = re.compile(r"[ub*][^\t]*\t[^\t]+\t[^\t]+\t-?[0-9.]+(e[+-]?[0-9]+)?")
 def check_outputs(
     outputs: Iterable[tuple[Path | None, Kind]], *, inputs: Iterable[Path | None] = (), force: bool
 ) -> None:
-    """Raise an error for an output that cannot be written, or that would replace a file of another kind.
+    """Raise an error for an output that cannot be written or would replace a file of another kind.
 
-    inputs    Files that no output may be, with --force neither; outputs must differ from each other, too.
-    force     Whether files of another kind may be replaced.
+    Parameters
+    ----------
+    outputs : iterable of (Path or None, Kind)
+        The files to write, all different.
+    inputs : iterable of Path or None
+        Files that no output may be, with `force` neither.
+    force : bool
+        Whether files of another kind may be replaced.
     """
     taken = {os.path.realpath(path) for path in inputs if path is not None}
     for path, kind in outputs:
         if path is None:
             continue
         if os.path.realpath(path) in taken and (path.is_file() or not path.exists()):
-            raise MtlError(f"{path}: cannot write there: this command needs that file for something else")
+            raise MtlError(f"{path}: cannot write there: this command uses the file for something else")
         taken.add(os.path.realpath(path))
         check_writable(path)
         if not force and path.is_file():
@@ -91,7 +95,7 @@ def check_outputs(
 
 
 def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (), force: bool) -> None:
-    """Check the output file of a picture, whose ending says which kind it will be."""
+    """Check the output file of a picture, whose suffix gives its kind."""
     if path is not None:
         from mtlstruct.report.plots import check_picture
 
@@ -105,7 +109,7 @@ def _check_kind(path: Path, kind: Kind) -> None:
             head = file.read(HEAD)
     except OSError as error:
         raise MtlError(
-            f"{path}: cannot see what would be overwritten: {error.strerror or error}; --force overwrites it"
+            f"{path}: cannot read what would be overwritten: {error.strerror or error}; --force overwrites it"
         ) from None
     if head and (found := kind_of(head)) is not kind:
         raise MtlError(
@@ -115,7 +119,7 @@ def _check_kind(path: Path, kind: Kind) -> None:
 
 
 def kind_of(head: bytes) -> Kind:
-    """Return what a file holds that begins with these bytes."""
+    """Return the kind of a file that begins with these bytes."""
     for beginning, kind in _BEGINNINGS:
         if re.match(beginning, head, re.DOTALL):
             return kind

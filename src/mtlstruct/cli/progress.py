@@ -1,6 +1,6 @@
-"""What a person sees while models are trained: on a terminal one line that lives, elsewhere a line a change.
+"""Progress of a training and of a grid of trainings, on stderr.
 
-Nothing here can end a run: if nobody reads stderr any more, training goes on.
+Nothing here can end a run: training continues if stderr is closed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from rich.live import Live
     from rich.text import Text
 
     from mtlstruct.solvers import Record, Stop
     from mtlstruct.tuning.runner import Outcome
     from mtlstruct.tuning.study import Trial
 
-LOOK_BACK = 6
-"""Passes from which the speed of the gap is taken."""
+RECENT_PASSES = 6
+"""Passes from which the speed of convergence is estimated."""
 
 
 class TimeLeft:
-    """Guesses how long it will take: the gap shrinks about geometrically, its logarithm falls in a line."""
+    """Estimate of the time left, by extrapolation of the logarithm of the gap."""
 
     def __init__(self, stop: Stop, C: float) -> None:
         self.stop, self.C = stop, C
@@ -34,14 +35,14 @@ class TimeLeft:
         self.passes = 0
 
     def see(self, record: Record, seconds: float) -> None:
-        """A pass that ended at `seconds`."""
+        """Add a pass that ended after `seconds`."""
         self.passes = record.passes
         excess = self._excess(record)
         if excess > 0 and math.isfinite(excess):
-            self.seen = [*self.seen[1 - LOOK_BACK :], (seconds, math.log(excess))]
+            self.seen = [*self.seen[1 - RECENT_PASSES :], (seconds, math.log(excess))]
 
     def at(self, seconds: float) -> float | None:
-        """Seconds that are left at this moment; None if that cannot be told yet, or all is done."""
+        """Return the seconds left after `seconds`; None if unknown, or if the gap is reached."""
         if len(self.seen) < 2:
             return None
         (first, start), (last, now) = self.seen[0], self.seen[-1]
@@ -52,66 +53,50 @@ class TimeLeft:
         return max(0.0, min(left, most) - (seconds - last)) if now > 0 else None
 
     def _excess(self, record: Record) -> float:
-        """How many times too large the gap is."""
+        """Return the gap as a multiple of the gap at which training stops."""
         if self.stop.epsilon is not None:
             return (record.objective - record.dual) / (self.C * self.stop.epsilon)
         return record.gap / self.stop.gap
 
 
 class Screen:
-    """Show nothing, as `--quiet` wants; the base of those that do. `line` gives the state of the work."""
+    """The state of the work: one redrawn line on a terminal, a new line per change elsewhere.
 
-    def __init__(self, line: Callable[[], str]) -> None:
-        self.line = line
+    `line` returns the state; with `quiet` nothing is shown. As a context it starts and ends the
+    display.
+    """
 
-    def __enter__(self) -> Self:
-        return self
+    def __init__(self, line: Callable[[], str], *, quiet: bool) -> None:
+        self.line, self.quiet = line, quiet
+        self.live: Live | None = None
+        if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.live import Live
 
-    def __exit__(self, *error: Any) -> None:
-        """End the display."""
-
-    def say(self, sentence: str) -> None:
-        """Show a sentence on a line of its own."""
-
-    def tick(self) -> None:
-        """Show that the state has changed."""
-
-
-class Lines(Screen):
-    """Print a line per change, for log files and pipes."""
-
-    def say(self, sentence: str) -> None:
-        """Print a line on stderr."""
-        with suppress(OSError):
-            print(sentence, file=sys.stderr, flush=True)
-
-    def tick(self) -> None:
-        """Print the state."""
-        self.say(self.line())
-
-
-class LiveLine(Screen):
-    """Redraw one line, for terminals. rich reads the state through __rich__."""
-
-    def __init__(self, line: Callable[[], str]) -> None:
-        from rich.console import Console
-        from rich.live import Live
-
-        super().__init__(line)
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        self.live = Live(self, console=console, refresh_per_second=4, redirect_stdout=False)
+            console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+            self.live = Live(self, console=console, refresh_per_second=4, redirect_stdout=False)
 
     def __enter__(self) -> Self:
-        self.live.__enter__()
+        if self.live is not None:
+            self.live.start(refresh=True)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        """End the display."""
-        self.live.__exit__(*error)
+    def __exit__(self, *error: object) -> None:
+        if self.live is not None:
+            self.live.stop()
 
     def say(self, sentence: str) -> None:
-        """Print a line above the live one."""
-        self.live.console.print(sentence)
+        """Print a sentence on a line of its own."""
+        if self.live is not None:
+            self.live.console.print(sentence)
+        elif not self.quiet:
+            with suppress(OSError):  # stderr may be closed
+                print(sentence, file=sys.stderr, flush=True)
+
+    def tick(self) -> None:
+        """Show that the state has changed; a terminal redraws by itself."""
+        if self.live is None:
+            self.say(self.line())
 
     def __rich__(self) -> Text:
         from rich.text import Text
@@ -119,20 +104,14 @@ class LiveLine(Screen):
         return Text(self.line(), no_wrap=True, overflow="ellipsis")
 
 
-def screen(line: Callable[[], str], *, quiet: bool) -> Screen:
-    """Return the display that suits where stderr goes."""
-    kind = Screen if quiet else LiveLine if sys.stderr.isatty() else Lines
-    return kind(line)
-
-
-class Progress:
+class TrainingProgress:
     """The passes of one training on the screen. `C` is c·n."""
 
     def __init__(self, templates: int, stop: Stop, C: float, *, quiet: bool) -> None:
         self.templates, self.left = templates, TimeLeft(stop, C)
         self.began = time.perf_counter()
         self.record: Record | None = None
-        self.screen = screen(self.line, quiet=quiet)
+        self.screen = Screen(self.line, quiet=quiet)
         self.say = self.screen.say
 
     @property
@@ -142,12 +121,12 @@ class Progress:
 
     def see(self, record: Record) -> None:
         """Show the end of a pass."""
-        self.record = replace(record, now=None)  # which would keep the training data in memory
+        self.record = replace(record, now=None)  # it refers to the training data
         self.left.see(record, self.seconds)
         self.screen.tick()
 
     def line(self) -> str:
-        """Return the state: at most 80 columns; a gap that is estimated, not proved, is marked with ~."""
+        """Return the state in at most 80 columns; ~ marks an estimated gap."""
         if self.record is None:
             return f"preparing … {clock(self.seconds)}"
         record, left = self.record, self.left.at(self.seconds)
@@ -160,7 +139,7 @@ class Progress:
 
 
 class GridProgress:
-    """The trainings of a grid: how many are done, which failed, how long the rest will take."""
+    """The trainings of a grid on the screen: how many are done, which failed, the time left."""
 
     def __init__(
         self, name: Callable[[Trial], str], headline: Callable[[dict[str, Any]], str], *, quiet: bool
@@ -171,10 +150,10 @@ class GridProgress:
         self.took: list[float] = []
         self.failed: list[tuple[Trial, str]] = []
         self.began = self.last = time.perf_counter()
-        self.screen = screen(self.line, quiet=quiet)
+        self.screen = Screen(self.line, quiet=quiet)
 
     def see(self, outcome: Outcome) -> None:
-        """A training has ended."""
+        """Show the end of a training."""
         self.done += 1
         self.last = time.perf_counter()
         name = self.name(outcome.trial)
@@ -189,15 +168,15 @@ class GridProgress:
         self.screen.tick()
 
     def line(self) -> str:
-        """The state of the grid."""
+        """Return the state of the grid."""
         now = time.perf_counter()
-        failed = f", {len(self.failed)} of them failed" if self.failed else ""
+        failed = f"; {len(self.failed)} failed" if self.failed else ""
         left = self._left(now)
         coming = "" if left is None else f", {clock(left)} left"
         return f"{self.done} of {self.total} done{failed}  {clock(now - self.began)}{coming}"
 
     def _left(self, now: float) -> float | None:
-        """Return the seconds left if the rest takes as long as those that are done; long ones come first."""
+        """Return the seconds left if the other trainings take as long as those that are done."""
         if not self.took or self.done == self.total:
             return None
         coming = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
@@ -205,12 +184,12 @@ class GridProgress:
 
 
 def figure(value: float) -> str:
-    """A number to read: four digits, and whole where it is large."""
+    """Return a number with four digits, or as a whole number if it is large."""
     return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def clock(seconds: float) -> str:
-    """A duration to read: 4.2 s, 42 s, 3:07, 2:03:07."""
+    """Return a duration as 4.2 s, 42 s, 3:07 or 2:03:07."""
     if seconds < 59.5:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtlstruct._system import memory
 from mtlstruct._system.memory import gigabytes
+from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.checkpoint_dir import CheckpointDir, Stage
 from mtlstruct.cli.commands.templates import read_templates
-from mtlstruct.cli.engines import Cluster
-from mtlstruct.cli.errors import complain
+from mtlstruct.cli.common import warn_unknown_characters
+from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
-from mtlstruct.cli.progress import Progress, clock
-from mtlstruct.cli.training_summary import Result
-from mtlstruct.cli.unknown import UnknownCharacters
+from mtlstruct.cli.progress import TrainingProgress, clock, figure
 from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.index import merged_outline
-from mtlstruct.distributed.ray_pool import RayPool
+from mtlstruct.distributed.ray_pool import RayPool, read_pool
 from mtlstruct.distributed.train import train_local_shards, train_shards
-from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.scores import Scores
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.formats import conll
+from mtlstruct.formats.columns import SPACES, CellFormat
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model, load
-from mtlstruct.solvers import Record
-from mtlstruct.tasks import Form, task_of
+from mtlstruct.solvers import Fit, Record
+from mtlstruct.solvers.base import active_templates
+from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.presets import preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
+from mtlstruct.training.methods import ONLINE, method_spec
 from mtlstruct.training.options import Options
 from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
 from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train
 
 
-class Data(NamedTuple):
-    """What a run is trained on.
+class RunData(NamedTuple):
+    """Input of a run after reading.
 
     dataset : EncodedDataset or None
         The encoded corpus, if it is encoded already.
@@ -68,45 +71,49 @@ class TrainingRun:
     valid: Path | None = None
     log: Path | None = None
     encoding: str = "utf-8"
+    cells: CellFormat = SPACES
     arguments: tuple[str, ...] = ()
     dialect: str = "mtlstruct"
     start: Path | None = None
     label_templates: Path | None = None
-    checkpoint: Path | None = None
-    checkpoint_every: float = 60.0
-    resume: bool = False
-    cluster: Cluster | None = None
+    checkpoint: CheckpointDir | None = None
+    engine: str = "local"
+    address: str | None = None
     force: bool = False
+    quiet: bool = False
+    search: Mapping[str, Any] | None = None
+    """What was tried before this training, and why its options were chosen."""
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
         self.options.checked()
-        if self.cluster is not None:
-            self.cluster.check(self.options)
+        if self.engine == "ray":
+            if find_spec("ray") is None:
+                raise MtlError("--engine ray needs the package ray: pip install 'mtlstruct[ray]'")
+            replace(self.options, shards=2).checked()  # one worker has the limits of several
+            if self.cells.ragged:
+                raise IncompatibleError(
+                    "--ragged pad does not support --engine ray: a worker sees only its rows"
+                )
+        elif self.address is not None:
+            raise IncompatibleError("--address is for --engine ray")
         if self.label_templates is not None and not self.options.labels:
             raise IncompatibleError("--label-templates is for --labels")
-        if self.resume and self.checkpoint is None:
-            raise IncompatibleError("--resume is for --checkpoint DIR")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
         check_outputs([(self.model, Kind.MODEL)], inputs=inputs, force=self.force)
         check_outputs([(self.log, Kind.LOG)], inputs=[*inputs, self.model, self.start], force=self.force)
 
-    def run(self, *, quiet: bool, data: Data | None = None) -> Result:
+    def run(self, data: RunData | None = None) -> TrainingResult:
         """Read the data unless given, train, save. Until the model is saved, no file changes."""
         with ExitStack() as stack:
-            folder = None
             if self.checkpoint is not None:
-                folder = CheckpointDir(self.checkpoint, self.checkpoint_every, self.resume)
-                stack.enter_context(folder.at_work())
+                stack.enter_context(self.checkpoint.locked())
             if data is None:
-                pool = None
-                if self.cluster is not None:
-                    pool = stack.enter_context(self.cluster.pool(self.data, self.options, self.encoding))
-                data = self.read(pool)
-            return self._run(data, folder, quiet=quiet)
+                data = self.read(stack.enter_context(self._pool()) if self.engine == "ray" else None)
+            return self._run(data)
 
-    def read(self, pool: RayPool | None = None) -> Data:
-        """Read templates and data that fit each other; of data that workers have read, the outline."""
+    def read(self, pool: RayPool | None = None) -> RunData:
+        """Read templates and data; with a pool, only the outline of the data that it has read."""
         templates = read_templates(self.templates, self.dialect)
         if self.options.share_identical:
             templates = templates.shared()
@@ -118,13 +125,28 @@ class TrainingRun:
             given = self.label_templates
             labels = preset("dependency-labels") if given is None else TemplateSet.read(given)
             labels = check_labels(corpus, conll.relations(corpus), labels)
-        return Data(templates, corpus, valid, labels=labels, pool=pool)
+        return RunData(templates, corpus, valid, labels=labels, pool=pool)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
         options = self.options
-        return task_of(options.task).read(path, Form(self.encoding, options.tags, width, options.single_root))
+        return task_of(options.task).read(
+            path, FileOptions(self.encoding, options.tags, width, options.single_root, self.cells)
+        )
 
-    def _run(self, data: Data, folder: CheckpointDir | None, *, quiet: bool) -> Result:
+    def _pool(self) -> Any:
+        """Start the workers of a Ray cluster; what happens to them goes to stderr."""
+        task, shards = task_of(self.options.task), self.options.shards
+        return read_pool(
+            self.data,
+            shards,
+            partial(task.read_file, options=FileOptions(self.encoding, self.options.tags, cells=self.cells)),
+            at_blank_lines=task.ends_at_blank_line,
+            address=self.address,
+            threads=max(1, get_threads() // shards),
+            listeners=[print_message],
+        )
+
+    def _run(self, data: RunData) -> TrainingResult:
         files = {
             "templates": self.templates,
             "train": self.data,
@@ -135,32 +157,44 @@ class TrainingRun:
         log = RunLog.start(self.options, data.corpus, data.templates, files, self.arguments)
         if data.pool is not None:
             data.pool.listeners.append(log.add_worker_event)
-        training, labels = self._train(data, log, folder, quiet=quiet), None
-        model = self._calibrated(training.model, data.valid)
+        training, labels, scores = self._train(data, log), None, None
+        model = training.model
+        if self.search is not None:
+            model = replace(model, facts=model.facts | {"search": dict(self.search)})
+        if data.valid is not None:
+            model = self._calibrated(model, data.valid)
         if data.labels is not None:
-            labels = self._train_labels(data.corpus, data.labels, log, folder, quiet=quiet)
+            labels = self._train_labels(data.corpus, data.labels, log)
             model = replace(model, relations=labels.model)
+        model = replace(model, facts=model.facts | self._file_facts())
         model.save(self.model)
-        training = replace(training, model=model)
-        result = Result(self, data.corpus, training, self._score(model, data.valid), labels)
+        task = task_of(model.task)
+        if data.valid is not None:
+            warn_unknown_characters(model, data.valid, str(self.valid))
+            scores = task.score_model(model, data.valid, model.predict(data.valid))
+        result = TrainingResult(self, data.corpus, replace(training, model=model), scores, labels)
         if self.log is not None:
             if data.valid is not None:
-                log.add(
-                    "assessment", task_of(model.task).assess(model, data.valid, str(self.valid)).as_dict()
-                )
+                log.add("assessment", task.assess(model, data.valid, str(self.valid)).as_dict())
             log.add("summary", result.numbers)
             log.write(self.log)
         return result
 
-    def _train(self, data: Data, log: RunLog, folder: CheckpointDir | None, *, quiet: bool) -> Training:
+    def _file_facts(self) -> dict[str, Any]:
+        """Return the format of data files, where it is not the default."""
+        found = {"encoding": self.encoding, **asdict(self.cells)}
+        default = {"encoding": "utf-8", **asdict(SPACES)}
+        return {name: value for name, value in found.items() if value != default[name]}
+
+    def _train(self, data: RunData, log: RunLog) -> Training:
         """Train the model, or the trees of a model with arc labels."""
         templates, corpus, options = data.templates, data.corpus, self.options
         start = None if self.start is None else load(self.start)
-        known = data.dataset is not None  # its figures are on the screen already
-        with self._stage("training", PASS, corpus, templates, log, folder, quiet=quiet) as (shown, hooks):
-            if not known:
-                say_what_was_read(shown.say, options.task, corpus, templates)
-            hooks |= {"init": start} | ({"on_encoded": None} if known else {})
+        encoded = data.dataset is not None  # its size is on the screen already
+        with self._stage("training", PASS, corpus, templates, log) as (shown, hooks):
+            if not encoded:
+                print_data_summary(shown.say, options.task, corpus, templates)
+            hooks |= {"init": start} | ({"on_encoded": None} if encoded else {})
             if data.pool is not None:
                 training = train_shards(data.pool, templates, options, **hooks)
             elif options.shards > 1:
@@ -169,77 +203,136 @@ class TrainingRun:
                 training = train(corpus, templates, options, dataset=data.dataset, **hooks)
             return replace(training, seconds=shown.seconds)
 
-    def _train_labels(
-        self,
-        corpus: Corpus,
-        templates: TemplateSet,
-        log: RunLog,
-        folder: CheckpointDir | None,
-        *,
-        quiet: bool,
-    ) -> Training:
+    def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog) -> Training:
         """Train the second stage of parsing, the labels of arcs."""
         relations = conll.relations(corpus)
-        with self._stage("labels", LABEL_PASS, corpus, templates, log, folder, quiet=quiet) as (shown, hooks):
-            some = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
-            shown.say(f"training arc labels: {some}")
+        with self._stage("labels", LABEL_PASS, corpus, templates, log) as (shown, hooks):
+            count = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
+            shown.say(f"training arc labels: {count}")
             training = train_labels(corpus, relations, templates, self.options, **hooks)
             return replace(training, seconds=shown.seconds)
 
     @contextmanager
     def _stage(
-        self,
-        name: str,
-        event: str,
-        corpus: Corpus,
-        templates: TemplateSet,
-        log: RunLog,
-        folder: CheckpointDir | None,
-        *,
-        quiet: bool,
-    ) -> Iterator[tuple[Progress, dict[str, Any]]]:
-        """Show, log and checkpoint one training; give its progress and the hooks of `train`."""
-        shown = Progress(len(templates), self.options.stop(), self.options.c * len(corpus), quiet=quiet)
+        self, name: str, event: str, corpus: Corpus, templates: TemplateSet, log: RunLog
+    ) -> Iterator[tuple[TrainingProgress, dict[str, Any]]]:
+        """Show, log and checkpoint one training; yield its progress and the hooks of `train`."""
+        shown = TrainingProgress(
+            len(templates), self.options.stop(), self.options.c_value * len(corpus), quiet=self.quiet
+        )
 
         def callback(record: Record) -> bool:
             log.add(event, record.as_dict() | {"seconds": shown.seconds})
             shown.see(record)
             return False
 
-        with (
-            shown.screen,
-            nullcontext() if folder is None else Stage(folder, name, log, shown) as checkpointer,
-        ):
-            encoded = partial(_say_encoded, shown.say)
-            yield shown, {"callback": callback, "on_encoded": encoded, "checkpointer": checkpointer}
+        stage = nullcontext() if self.checkpoint is None else Stage(self.checkpoint, name, log, shown)
+        with shown.screen, stage as checkpointer:
+            encoded = partial(_print_encoded, shown.say)
+            hooks = {"callback": callback, "on_encoded": encoded, "on_stage": shown.say}
+            yield shown, hooks | {"checkpointer": checkpointer}
 
-    def _calibrated(self, model: Model, valid: Corpus | None) -> Model:
-        """Fit the temperature of a model, if there are held-out data and it needs one."""
-        if valid is None:
-            return model
+    def _calibrated(self, model: Model, valid: Corpus) -> Model:
+        """Return the model with its temperature fitted to held-out data, if it needs one."""
         try:
             return with_temperature(model, valid)
-        except IncompatibleError as error:  # not a reason to lose what was learned
-            complain(f"{self.valid}: {error}: the model has no temperature and is not calibrated")
+        except IncompatibleError as error:  # not a reason to lose the model
+            print_message(f"{self.valid}: {error}: the model is not calibrated")
             return model
 
-    def _score(self, model: Model, valid: Corpus | None) -> Scores | None:
-        if valid is None:
-            return None
-        unknown = UnknownCharacters(model, str(self.valid))
-        unknown.see(valid)
-        unknown.finish()
-        return task_of(model.task).score_model(model, valid, model.predict(valid))
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """The result of a run. `labels` is the training of arc labels, if any."""
+
+    run: TrainingRun
+    corpus: Corpus
+    training: Training
+    valid: Scores | None
+    labels: Training | None = None
+
+    @cached_property
+    def numbers(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        found = _figures(self.training) | {
+            "peak_rss_mb": memory.peak() / 1e6,
+            "sentences": len(self.corpus),
+            "tokens": self.corpus.tokens,
+        }
+        if self.valid is not None:
+            found["valid"] = self.valid.as_dict()
+        if self.training.model.calibrated:
+            found["temperature"] = self.training.model.temperature
+        if self.labels is not None:
+            found["labels"] = _figures(self.labels)
+        if self.run.search is not None:
+            found["search"] = self.run.search
+        return found
+
+    def summary(self) -> str:
+        """Return a few lines on the training and on the files that it wrote."""
+        run, training, model, fit = self.run, self.training, self.training.model, self.training.fit
+        online, found = model.facts["solver"] in ONLINE, self.numbers
+        gap = "no gap, since the method is online" if online else f"gap {fit.gap:.2%}"
+        lines = [
+            f"{'converged' if fit.converged else 'stopped'} after {fit.passes} passes, {clock(training.seconds)} "
+            f"({clock(training.encode_seconds)} of that encoding): objective {figure(fit.objective)}, {gap}",
+            f"kept {found['active_templates']} of {found['templates']} templates, out of {found['features']:,} "
+            f"candidate features ({found['attributes']:,} attributes); "
+            f"peak memory {gigabytes(round(found['peak_rss_mb'] * 1e6))}",
+        ]
+        if self.labels is not None:
+            gap, some = "" if online else f", gap {self.labels.fit.gap:.2%}", found["labels"]
+            lines.append(
+                f"labels: {some['passes']} passes, {clock(self.labels.seconds)}{gap}; "
+                f"kept {some['active_templates']} of {some['templates']} templates"
+            )
+        if self.valid is not None:
+            temperature = f" · temperature {model.temperature:.3g}" if model.calibrated else ""
+            lines.append(f"{run.valid}: {headline(self.valid)}{temperature}")
+        log = f", log {run.log}" if run.log is not None else ""
+        return "\n".join([*lines, f"saved {run.model} ({gigabytes(run.model.stat().st_size)}){log}"])
+
+    def warn(self) -> None:
+        """Warn of each training that stopped before the gap was reached."""
+        for training, what in ((self.training, ""), (self.labels, "labels of arcs: ")):
+            if training is not None:
+                self._warn_of(training.fit, what)
+
+    def _warn_of(self, fit: Fit, what: str) -> None:
+        stop = self.run.options.stop()
+        by_eta = stop.eta is not None and fit.passes < stop.max_passes
+        if fit.converged or by_eta or method_spec(self.run.options.method).epochs is not None:
+            return
+        got, asked = f"gap is {fit.gap:.2%}", f"{stop.gap:.2%}"
+        if stop.epsilon is not None:
+            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
+        print_message(
+            f"{what}not converged: after {fit.passes} passes (--max-iter) the {got}, expected {asked}; "
+            f"saved {self.run.model} nevertheless"
+        )
 
 
-def say_what_was_read(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
-    """Say how much data there is, and what looks odd about it."""
-    known = task_of(task)
-    say(f"read {known.summary(corpus)}; {len(templates)} templates")
-    if corpus.labels and all(map(_is_number, corpus.labels)):  # they may be meant, so this is no error
+def _figures(training: Training) -> dict[str, Any]:
+    """Return the figures of any training."""
+    return {
+        **training.fit.figures(),
+        "seconds": training.seconds,
+        "encode_seconds": training.encode_seconds,
+        "templates": len(training.model.templates),
+        "active_templates": active_templates(training.fit.mu),
+        "attributes": training.attributes,
+        "features": training.weights,
+    }
+
+
+def print_data_summary(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
+    """Print the size of the data, and what looks odd about them."""
+    say(f"read {task_of(task).summary(corpus)}; {len(templates)} templates")
+    if corpus.labels and all(map(_is_number, corpus.labels)):  # it may be intended, so this is no error
         some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
-        say(f"note: all {some}; the last column is taken for the label")
-    if note := known.note(corpus):
+        say(f"note: all {some}; the last column is read as the label: is the label column missing?")
+    if note := task_of(task).warning(corpus):
         say(f"note: {note}")
 
 
@@ -251,14 +344,9 @@ def _is_number(label: str) -> bool:
     return True
 
 
-def _say_encoded(say: Callable[[str], None], ready: DatasetSummary) -> None:
+def _print_encoded(say: Callable[[str], None], ready: DatasetSummary) -> None:
     say(
-        f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
-        f"training takes {gigabytes(ready.memory)} of memory on top of {gigabytes(memory.peak())}, "
-        f"{gigabytes(memory.available())} is free"
+        f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; memory: "
+        f"{gigabytes(memory.peak())} used, {gigabytes(ready.memory)} more for training, "
+        f"{gigabytes(memory.available())} free"
     )
-    if ready.constant or ready.identical:
-        say(
-            f"left out {ready.identical} templates that equal another on these data and {ready.constant} that cannot "
-            "tell one tree from another (`weights` names them)"
-        )

@@ -1,43 +1,31 @@
-"""A grid of trainings as a command runs it: read, encode once, try with progress, choose, train, tell.
-
-This module is imported when a grid is run, not when a command line is read.
-"""
+"""A search over settings: encode once, train with each setting, choose one, train with it."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mtlstruct._system.folder_lock import locked
 from mtlstruct._system.memory import gigabytes
-from mtlstruct._system.threads import set_threads
+from mtlstruct._system.threads import get_threads, set_threads
 from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.cli.progress import GridProgress, clock
-from mtlstruct.cli.training_run import Data, TrainingRun, say_what_was_read
-from mtlstruct.cli.training_summary import Result
+from mtlstruct.cli.training_run import TrainingResult, TrainingRun, print_data_summary
 from mtlstruct.errors import MtlError
+from mtlstruct.report.plots import plot_settings
 from mtlstruct.report.tables import print_settings
-from mtlstruct.report.tuning_plot import plot_settings
 from mtlstruct.tasks import task_of
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Store
-from mtlstruct.tuning.runner import Runner, runner
-from mtlstruct.tuning.study import (
-    VALID,
-    Finding,
-    Split,
-    Study,
-    Trial,
-    best,
-    findings,
-    folds,
-    held_out,
-)  # fmt: skip
+from mtlstruct.tuning.runner import Runner
+from mtlstruct.tuning.search import HELD_OUT, Round, Search, study_of
+from mtlstruct.tuning.study import Finding, Trial, varied
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
 TIMES = ("seconds", "cpu_seconds")
@@ -45,118 +33,150 @@ TIMES = ("seconds", "cpu_seconds")
 
 @dataclass(frozen=True)
 class Trials:
-    """The input of a grid. `job` is the training of the best setting; its options are those that all share."""
+    """The input of a search; `base` is the training of the chosen setting, with the shared options.
 
-    job: TrainingRun
+    rounds    of `--method auto`; none for a grid
+    out       folder of the results
+    minutes   time limit of the search, without the last training
+    refit     whether to train with the chosen setting on all data
+    """
+
+    base: TrainingRun
     settings: Sequence[Options]
-    folds: int | None
-    hold_out: float | None
     out: Path
-    jobs: int | None
-    threads: int | None
-    refit: bool
+    rounds: Sequence[Round] = ()
+    folds: int | None = None
+    hold_out: float | None = None
+    score: str | None = None
+    jobs: int | None = None
+    minutes: float | None = None
+    refit: bool = True
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
         for options in self.settings:
             options.checked()
         if self.refit:
-            self.job.check()
+            replace(self.base, options=self.settings[0]).check()
         if self.out.exists() and not self.out.is_dir():
             raise MtlError(f"{self.out}: cannot write there: expected a folder, got a file")
-        others = [self.job.templates, self.job.data, self.job.valid]
-        others += [self.job.model, self.job.log] if self.refit else []
+        others = [self.base.templates, self.base.data, self.base.valid]
+        others += [self.base.model, self.base.log] if self.refit else []
         if self.picture.exists():
-            check_picture_output(self.picture, inputs=others, force=self.job.force)
+            check_picture_output(self.picture, inputs=others, force=self.base.force)
 
     @property
     def picture(self) -> Path:
-        """Where the picture goes."""
+        """The file of the picture."""
         return self.out / "tune.png"
 
-    def run(self, *, quiet: bool) -> Summary:
-        """Run the trials that have no result, then train with the best setting, if a model is asked for."""
+    def run(self) -> TuningSummary:
+        """Run the trials without a result, then train with the chosen setting if `refit`."""
         began = time.perf_counter()
-        data = self.job.read()
-        splits = self._splits(len(data.corpus))
-        study = Study(data.corpus, data.templates, tuple(self.settings), splits, data.valid)
-        summary = self._run(study, Store(self.out), data, quiet=quiet)
-        summary.draw(self.picture, quiet=quiet)
+        data, task = self.base.read(), task_of(self.base.options.task)
+        study = study_of(
+            data.corpus,
+            data.templates,
+            self.settings,
+            task,
+            valid=data.valid,
+            parts=self.folds,
+            share=HELD_OUT if self.hold_out is None else self.hold_out,
+            score=self.score,
+        )
+        search = Search(study, Store(self.out), task, self.rounds)
+        progress = GridProgress(_name, partial(headline, study.task), quiet=self.base.quiet)
+        progress.total = search.total
+        ends = None if self.minutes is None else began + 60 * self.minutes
+        with locked(self.out), progress.screen:
+            print_data_summary(progress.screen.say, study.task, data.corpus, data.templates)
+            progress.screen.say(f"{len(study.settings)} settings, scored on {study.scored_on}")
+            runner = self._train(search, progress, ends)
+        summary = TuningSummary(search, progress.failed)
+        if self.refit:
+            dataset = runner.material if runner is not None and study.corpus is data.corpus else None
+            chosen = replace(self.base, options=search.chosen.options, search=search.facts())
+            summary.refitted = chosen.run(data._replace(dataset=dataset))
+        summary.draw(self.picture, quiet=self.base.quiet)
+        summary.encode_seconds = 0.0 if runner is None else runner.material.seconds
         summary.seconds = time.perf_counter() - began
         return summary
 
-    def _run(self, study: Study, store: Store, data: Data, *, quiet: bool) -> Summary:
-        missing = [trial for trial in study.trials if store.load(trial.key) is None]
-        progress = GridProgress(_name, partial(headline, study.task), quiet=quiet)
-        progress.total, progress.done = len(study.trials), len(study.trials) - len(missing)
-        with ExitStack() as stack:
-            with progress.screen:
-                say_what_was_read(progress.screen.say, study.task, data.corpus, data.templates)
-                progress.screen.say(_plan(study, progress.done, store))
-                if missing or self.refit:
-                    ready = stack.enter_context(runner(study, self.out))
-                if missing:
-                    self._try(ready, missing, store, progress)
-            summary = Summary(study, store, progress.failed)
-            if missing or self.refit:
-                summary.encode_seconds = ready.material.seconds
-            if self.refit:
-                chosen = replace(self.job, options=summary.best.options)
-                summary.refitted = chosen.run(quiet=quiet, data=Data(*data[:3], ready.material))
-        return summary
+    def _train(self, search: Search, progress: GridProgress, ends: float | None) -> Runner | None:
+        """Run the rounds; return the encoded data, unless every result was stored already."""
+        runner, cores = None, get_threads()
+        for trials in search:
+            missing = [trial for trial in trials if search.store.load(trial.key) is None]
+            if stored := len(trials) - len(missing):
+                progress.done += stored
+                progress.screen.say(f"{stored} of {len(trials)} trainings are in {search.store.path} already")
+            if not missing:
+                continue
+            if runner is None:
+                runner = Runner.encode(search.study, search.task)
+                progress.screen.say(
+                    f"encoded {runner.oracle.features:,} features in {clock(runner.material.seconds)}; "
+                    f"a training takes {gigabytes(runner.memory)}"
+                )
+            progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)))
+            self._run(runner, missing, search.store, jobs, progress, ends)
+        return runner
 
-    def _splits(self, sentences: int) -> tuple[Split, ...]:
-        seed = self.job.options.seed
-        if self.folds is not None:
-            return tuple(folds(sentences, self.folds, seed))
-        return (VALID,) if self.hold_out is None else (held_out(sentences, self.hold_out, seed),)
-
-    def _try(self, ready: Runner, trials: Sequence[Trial], store: Store, progress: GridProgress) -> None:
-        cores = set_threads(None)
-        progress.jobs = jobs = ready.fitting(min(self.jobs or cores, len(trials)))
-        threads = self.threads or max(1, cores // jobs)
-        progress.screen.say(
-            f"encoded {ready.oracle.features:,} features in {clock(ready.material.seconds)}; {jobs} at a time, "
-            f"{threads} {'thread' if threads == 1 else 'threads'} each; each takes {gigabytes(ready.memory)}"
+    def _run(
+        self,
+        runner: Runner,
+        trials: Sequence[Trial],
+        store: Store,
+        jobs: int,
+        progress: GridProgress,
+        ends: float | None,
+    ) -> None:
+        """Run the trials of a round, on an equal share of the threads each."""
+        cores = get_threads()
+        set_threads(max(1, cores // jobs))
+        outcomes = runner.run(
+            trials, store, jobs=jobs, go_on=lambda: ends is None or time.perf_counter() < ends
         )
-        outcomes = ready.run(trials, store, task_of(ready.study.task), jobs=jobs, threads=threads)
         try:
             with closing(outcomes):
                 for outcome in outcomes:
                     progress.see(outcome)
         except KeyboardInterrupt:
-            progress.screen.say(f"what is done is kept in {store.path}: the same command goes on from there")
+            progress.screen.say(
+                f"finished trainings are in {store.path}: the same command continues from there"
+            )
             raise
+        finally:
+            set_threads(cores)
 
 
-class Summary:
-    """The results of a grid, for people and for programs. A grid without a complete setting is an error."""
+class TuningSummary:
+    """The results of a search; raises an error if no setting is complete."""
 
-    def __init__(self, study: Study, store: Store, failed: Sequence[tuple[Trial, str]]) -> None:
-        self.study, self.store, self.failed = study, store, failed
-        self.found = findings(study, store)
-        if failed and not any(finding.complete for finding in self.found):
+    def __init__(self, search: Search, failed: Sequence[tuple[Trial, str]]) -> None:
+        self.search, self.failed = search, failed
+        if failed and not any(finding.complete for finding in search.findings):
             raise MtlError(self.failures())
-        results = [result for finding in self.found for result in finding.results]
-        self.score = task_of(study.task).chosen_score(results)
-        self.best = best(self.found, self.score)
-        self.refitted: Result | None = None
+        self.best = search.chosen
+        self.refitted: TrainingResult | None = None
         self.encode_seconds = self.seconds = 0.0
 
     def failures(self) -> str:
         """Return one sentence on the trainings that failed."""
         (trial, reason), count = self.failed[0], len(self.failed)
         which = f"{'it' if count == 1 else 'the first of them'}, with {describe(trial.options)}"
-        return f"{count} of {len(self.study.trials)} trainings failed; {which}: {reason}"
+        return f"{count} of {self.search.total} trainings failed; {which}: {reason}"
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """The object that `--json` prints."""
-        trials = ((trial, self.store.load(trial.key)) for trial in self.study.trials)
+        """The object that `tune --json` prints."""
+        study, store = self.search.study, self.search.store
+        trials = ((trial, store.load(trial.key)) for trial in study.trials)
         return {
-            "score": self.score,
+            "score": self.search.score,
+            "reason": self.search.reason,
             "best": self._setting(self.best),
-            "settings": [self._setting(finding) for finding in self.found],
+            "settings": [self._setting(finding) for finding in self.search.findings],
             "failed": [{**_trial(trial), "reason": reason} for trial, reason in self.failed],
             "trials": [
                 {**_trial(trial), **{name: result[name] for name in ("scores", *FIGURES, *TIMES)}}
@@ -169,21 +189,22 @@ class Summary:
         }
 
     def print_table(self) -> None:
-        """Print the settings and the choice."""
-        print_settings(self.found, self.best, self.score)
-        figure = f"{self.score} {self.best.mean(self.score):.2f} on {where(self.study)}"
-        print(f"best: {describe(self.best.options)} ({figure}); results in {self.store.path}")
+        """Print the settings, the chosen one and why, and where the results are."""
+        print_settings(self.search)
+        print(
+            f"chosen: {describe(self.best.options)}: {self.search.reason}; results in {self.search.store.path}"
+        )
         if self.refitted is not None:
             self.refitted.warn()
             print(self.refitted.summary())
 
     def draw(self, path: Path, *, quiet: bool) -> None:
         """Draw the scores, if two settings are complete and matplotlib is installed."""
-        complete = [finding for finding in self.found if finding.complete]
+        complete = [finding for finding in self.search.findings if finding.complete]
         if len(complete) < 2:
             return
         with suppress(MtlError):
-            plot_settings(complete, self.score, path)
+            plot_settings(complete, self.search.score, path)
             if not quiet:
                 print(f"drew {path}", file=sys.stderr)
 
@@ -191,7 +212,7 @@ class Summary:
         names = [name for name, value in finding.results[0]["scores"].items() if isinstance(value, float)]
         figures = ("objective", "gap", "passes", "active_templates", *TIMES)
         return {
-            **_varied(finding.options),
+            **varied(finding.options),
             "scores": {name: finding.mean(name) for name in names},
             "deviation": {name: finding.deviation(name) for name in names},
             **{name: finding.mean(name) for name in figures},
@@ -200,23 +221,9 @@ class Summary:
         }
 
 
-def _plan(study: Study, done: int, store: Store) -> str:
-    settings = f"{len(study.settings)} settings" if len(study.settings) > 1 else "1 setting"
-    known = f"; {done} of {len(study.trials)} trainings are in {store.path} already" if done else ""
-    return f"{settings}, scored on {where(study)}{known}"
-
-
-def where(study: Study) -> str:
-    """Return what settings are scored on, in words."""
-    if len(study.splits) > 1:
-        return f"{len(study.splits)} folds"
-    test = study.splits[0].test
-    return "the validation data" if test is None else f"{len(test):,} sentences held out"
-
-
 def describe(options: Options) -> str:
-    """Return the options that a grid varies, in words."""
-    given = {name: value for name, value in _varied(options).items() if value is not None}
+    """Return the options that a search varies, in words."""
+    given = {name: value for name, value in varied(options).items() if value is not None}
     return ", ".join(f"{k} {f'{v:.4g}' if isinstance(v, float) else v}" for k, v in given.items())
 
 
@@ -236,9 +243,5 @@ def _name(trial: Trial) -> str:
     return f"{describe(trial.options)}{fold}"
 
 
-def _varied(options: Options) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in ("method", "p", "c")}
-
-
 def _trial(trial: Trial) -> dict[str, Any]:
-    return {**_varied(trial.options), "split": trial.split.name, "key": trial.key}
+    return {**varied(trial.options), "split": trial.split.name, "key": trial.key}

@@ -1,4 +1,4 @@
-"""Training on shards: workers on threads or in Ray actors, the merged index and the sharded oracle.
+"""Training on shards: workers in this process or in Ray actors, merged index, sharded oracle.
 
 May import: `training` and the layers below.
 Start reading at `shard.Shard`, `pool.Pool` and `oracle.ShardedOracle`.

@@ -1,9 +1,9 @@
-"""One feature index for data in shards, with the numbers that one machine would give.
+"""Feature index of data in shards, with the numbers that one machine would give.
 
-Numbers go by first appearance, and shards follow each other as in the data. Each worker numbers what it sees on its
-own and returns what its numbers stand for: strings, pairs of numbers, counts. Here these are translated; new values
-are numbered in the order of the workers, which is that of first appearance. Each worker gets back the attributes of
-its own values: no worker sees the whole vocabulary.
+Values are numbered by first appearance, and shards follow each other as in the data. Each worker
+numbers the values of its shard and returns strings, pairs of numbers, and counts. Here these are
+renumbered in the order of the workers, which is that of first appearance. Each worker gets back the
+attributes of its own values: no worker needs the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mtlstruct.templates import TemplateSet
 
 
 def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
-    """Cut a corpus into runs of sentences with about as many tokens each, in order; none is empty."""
+    """Cut a corpus into runs of sentences with about equal token counts; none is empty."""
     goals = np.arange(1, count) * corpus.tokens // count
     cuts = np.concatenate([[0], np.searchsorted(corpus.ptr, goals), [len(corpus)]])
     cuts[1:-1] = np.clip(cuts[1:-1], np.arange(1, count), len(corpus) - np.arange(count - 1, 0, -1))
@@ -36,7 +36,7 @@ def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
 
 
 def merged_outline(outlines: list[Corpus]) -> Corpus:
-    """Return the corpus that pieces make up, all without text: lengths and labels."""
+    """Return the outline of all data, lengths and labels without text, from those of the shards."""
     first, width = outlines[0], len(outlines[0].columns)
     for number, each in enumerate(outlines):
         if len(each.columns) != width:
@@ -75,7 +75,7 @@ def build_index(
 
 
 class _Translation:
-    """The merged numbers of what each worker has numbered. numbers[node][k] int32: those of worker k."""
+    """Merged numbers of the values of each worker. numbers[node][k] int32: those of worker k."""
 
     def __init__(self, plan: Plan, found: list[LocalCounts]) -> None:
         self.plan, self.found = plan, found
@@ -84,7 +84,7 @@ class _Translation:
         self.tables = tuple(self._merge_pairs(n) for n in range(len(plan.joins)))
 
     def of(self, r: int) -> list[Int32]:
-        """Return the numbers of a reading's values, for each worker."""
+        """Return the merged numbers of the values of a line, for each worker."""
         node = self.plan.uses[r].node
         if node == ABSENT:  # a line without cells has one value
             return [np.zeros(1, np.int32)] * len(self.found)

@@ -1,7 +1,7 @@
-"""The oracle over shards: solvers ask it as they ask any other.
+"""Oracle over shards: weights are sent to all workers, and counts Aᵀ·z come back as one sum.
 
-Weights go out to all workers; counts Aᵀ·z come back as one sum. Part scores stay with the workers, where they can be
-made again from the weights; here the weights stand for them. Outputs of cuts are kept here, in one byte a token.
+Part scores stay with the workers, which can recompute them; here the stored weights represent them.
+The outputs of cuts are kept here, in one byte per token.
 """
 
 from __future__ import annotations
@@ -14,22 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import State
-from mtlstruct.distributed.pool import Pool, Stored
-from mtlstruct.distributed.shard import Mixed, View
-from mtlstruct.features.duplicate_columns import Columns, Merged, group
+from mtlstruct.distributed.pool import PerWorker, Pool
+from mtlstruct.distributed.shard import MixedPoint, View
+from mtlstruct.features.duplicate_columns import ColumnHashes, MergedColumns, group
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import Design
+from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.objective.oracle import Hinge, Likelihood, Oracle, Weights
 from mtlstruct.solvers.cutting_plane.bundle import Cuts
 from mtlstruct.structures.base import Parts, Structure
 
-Each = list[tuple[Any, ...]]
-
 
 class ShardedOracle(Oracle):
-    """The oracle of all data. `encoded` has the layout of the weights and the lengths of sentences, but not A.
+    """Oracle of all data; `encoded` has the layout of the weights and sentence lengths, not A.
 
     views   the data of each worker
     ends    int64[workers - 1]: the number of tokens before each worker but the first
@@ -43,8 +41,8 @@ class ShardedOracle(Oracle):
         self.pool, self.views, self.ends = pool, views, ends
 
     @property
-    def each(self) -> Each:
-        """What every call tells each worker first."""
+    def each(self) -> PerWorker:
+        """The first argument of every call."""
         return [(view,) for view in self.views]
 
     def part_shapes(self) -> list[tuple[int, int]]:
@@ -60,7 +58,7 @@ class ShardedOracle(Oracle):
 
     def mix(self, a: float, x: Parts, b: float, y: Parts) -> Parts:
         """Return a·x + b·y of two Points."""
-        return Mixed(a, x, b, y)  # type: ignore[arg-type, return-value]
+        return MixedPoint(a, x, b, y)  # type: ignore[arg-type, return-value]
 
     def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
         """Return the most violated outputs of all shards and their summed hinge."""
@@ -81,17 +79,17 @@ class ShardedOracle(Oracle):
             out[:] = total
 
     def cuts(self) -> ShardedCuts:
-        """Return what keeps the cuts of a bundle."""
-        return ShardedCuts(self)
+        """Return the empty list of cuts of a new bundle."""
+        return ShardedCuts(self, self.sentences)
 
     @cached_property
-    def merged(self) -> Merged:
-        """The data with equal columns merged; columns are compared by sums over all shards."""
+    def merged(self) -> MergedColumns:
+        """The data with equal columns merged, compared by sums over all shards."""
         found = self.pool.sum("columns", each=self.each)
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
-        self._groups = [group(Columns(*some)) for some in triples]
+        self._groups = [group(ColumnHashes(*some)) for some in triples]
         designs = tuple(_bare(np.array([len(g.fired)]), np.zeros(0, np.int32)) for g in self._groups)
-        return Merged(
+        return MergedColumns(
             large=self.encoded,
             encoded=replace(self.encoded, designs=designs),
             number=tuple(some.number for some in self._groups),
@@ -106,34 +104,16 @@ class ShardedOracle(Oracle):
 
 
 class ShardedCuts(Cuts):
-    """Cuts whose outputs are kept here and stored for the workers, each those of its own sentences."""
+    """Cuts whose outputs are stored for the workers, for each worker those of its own sentences."""
 
     oracle: ShardedOracle
-
-    def __init__(self, oracle: ShardedOracle) -> None:
-        super().__init__(oracle, oracle.sentences)
-        self._stored: list[list[Stored]] = []
-
-    def unpack(self, state: State) -> None:
-        """Restore the cuts of a checkpoint, and store their outputs for the workers."""
-        super().unpack(state)
-        self._stored = [self._store(outputs) for outputs in self.outputs]
-
-    def add(self, outputs: NDArray[np.int32]) -> None:
-        """Add a cut, given by its outputs."""
-        super().add(outputs)
-        self._stored.append(self._store(self.outputs[-1]))
-
-    def select(self, kept: NDArray[np.int64]) -> None:
-        """Keep these cuts only."""
-        super().select(kept)
-        self._stored = [self._stored[r] for r in kept]
+    _differences: list[Any]  # of each cut the stored outputs of each worker, None until they are needed
 
     def combine(self, alpha: NDArray[np.float64], weights: Weights) -> None:
         """Write Σ_r α_r p^r, summed over shards, into the weights."""
-        found = self.oracle.pool.sum("combine", self.sentences, alpha, each=self._each())
-        for out, total in zip(weights, found, strict=True):
-            out[:] = total
+        total = self.oracle.pool.sum("combine", self.sentences, alpha, each=self._each())
+        for out, array in zip(weights, total, strict=True):
+            out[:] = array
 
     def products(self, p: Weights) -> NDArray[np.float64]:
         """Return the inner products of p with all cuts by template, summed over shards."""
@@ -141,11 +121,12 @@ class ShardedCuts(Cuts):
         (total,) = pool.sum("products", self.sentences, pool.store(p), each=self._each())
         return total
 
-    def _store(self, outputs: NDArray[Any]) -> list[Stored]:
-        return [self.oracle.pool.store(piece) for piece in np.split(outputs, self.oracle.ends)]
-
-    def _each(self) -> Each:
-        return [(view, [cut[k] for cut in self._stored]) for k, view in enumerate(self.oracle.views)]
+    def _each(self) -> PerWorker:
+        pool, ends = self.oracle.pool, self.oracle.ends
+        for r, outputs in enumerate(self.outputs):
+            if self._differences[r] is None:
+                self._differences[r] = [pool.store(shard) for shard in np.split(outputs, ends)]
+        return [(view, [cut[k] for cut in self._differences]) for k, view in enumerate(self.oracle.views)]
 
 
 def layout(index: FeatureIndex, structure: Structure, ptr: NDArray[np.int64]) -> Encoded:
@@ -163,6 +144,5 @@ def _bare(sizes: NDArray[np.int64], templates: NDArray[np.int32]) -> Design:
         ptr=np.zeros(1, np.int64),
         blocks=templates,
         values=np.zeros(0, np.float32),
-        block_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        templates=templates,
+        layout=WeightLayout(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), templates),
     )

@@ -1,24 +1,24 @@
-"""Workers that are asked together: one interface for threads and for Ray.
+"""Pool of workers, in this process or in Ray actors, that are called together.
 
-A value for all workers is stored once and goes by its number; a stored value that is no longer referenced here is
-forgotten by the workers with their next call. Sums are taken in a tree whose shape depends on the number of workers
-alone, so they have the same bits on threads and on Ray, run after run.
+A value for all workers is stored once and passed by its key. A stored value that is no longer
+referenced here is dropped by the workers with their next call. Sums are taken in a tree whose shape
+depends on the number of workers alone, so that they have the same bits here and on Ray, run after
+run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import Any
+from typing import Any, Self
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system import threads
-
 Arrays = list[NDArray[Any]]
+PerWorker = Sequence[tuple[Any, ...]]
+"""Arguments for each worker, in the order of the workers."""
 
 
 class Stored:
@@ -33,57 +33,54 @@ class Stored:
 
 
 class Pool:
-    """Workers in this process, each on a thread of its own where there are threads enough.
+    """Workers in this process, called one after the other; each uses all threads.
 
-    A worker's answers depend on the arguments only. Its `forget(live)` drops what was made from other stored values.
+    The results of a worker depend on the arguments only. Its method `forget(live)` drops cached
+    results of other stored values. As a context the pool closes itself.
     """
 
     def __init__(self, workers: list[Any]) -> None:
         self.workers, self.size = workers, len(workers)
         self._stored: WeakValueDictionary[int, Stored] = WeakValueDictionary()
         self._keys = count()
-        self._threads: ThreadPoolExecutor | None = None
 
     def store(self, value: Any) -> Stored:
         """Store a value for all workers."""
         key = next(self._keys)
-        self._stored[key] = found = self._put(key, value)
-        return found
+        self._stored[key] = stored = self._put(key, value)
+        return stored
 
-    def call(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Call a method of every worker, with `each[k]` before the other arguments; answers in order of workers."""
-        live = frozenset(self._stored)
+    def call(self, method: str, *arguments: Any, each: PerWorker | None = None) -> list[Any]:
+        """Call a method of every worker k with `each[k]` and `arguments`; return the results."""
+        results = []
+        for worker, first in zip(self.workers, each or [()] * self.size, strict=True):
+            worker.forget(frozenset(self._stored))
+            results.append(getattr(worker, method)(*first, *arguments))
+        return results
 
-        def work(k: int) -> Any:
-            self.workers[k].forget(live)
-            return getattr(self.workers[k], method)(*(each[k] if each else ()), *arguments)
-
-        # not by threads.in_order: a worker may use that pool itself, and would wait for its own thread
-        if threads.get_threads() == 1 or self.size == 1:
-            return [work(k) for k in range(self.size)]
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(min(self.size, threads.get_threads()), "shard")
-        return list(self._threads.map(work, range(self.size)))
-
-    def sum(self, method: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> Arrays:
-        """Call a method whose answers are lists of arrays, and add them up."""
-        total: Arrays = in_tree(self.call(method, *arguments, each=each), add)
+    def sum(self, method: str, *arguments: Any, each: PerWorker | None = None) -> Arrays:
+        """Call a method that returns a list of arrays; return the sums over the workers."""
+        total: Arrays = tree_reduce(add, self.call(method, *arguments, each=each))
         return total
 
-    def ensure_room(self, needed: int, what: str) -> None:
-        """Raise an error if arrays of so many bytes cannot be passed on; here all workers see the same memory."""
+    def ensure_capacity(self, needed: int, what: str) -> None:
+        """Raise an error if arrays of so many bytes cannot be stored; here they always can."""
 
     def close(self) -> None:
         """End the workers."""
-        if self._threads is not None:
-            self._threads.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _put(self, key: int, value: Any) -> Stored:
         return Stored(key, value)
 
 
-def in_tree(items: Sequence[Any], join: Callable[[Any, Any], Any]) -> Any:
-    """Join neighbours, then the joined ones, until one is left."""
+def tree_reduce(join: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
+    """Join neighbours, then the results, until one is left."""
     left = list(items)
     while len(left) > 1:
         pairs = [join(left[k], left[k + 1]) for k in range(0, len(left) - 1, 2)]

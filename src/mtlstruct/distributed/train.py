@@ -1,11 +1,9 @@
-"""Training on shards: each worker holds a part of the sentences, and batch solvers sum over the workers."""
+"""Training on shards of the sentences: batch solvers sum over the workers."""
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,30 +21,27 @@ from mtlstruct.solvers.base import table_bytes
 from mtlstruct.structures import Structure
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.checkpoints import facts_of
-from mtlstruct.training.methods import solver_of
+from mtlstruct.training.methods import solver_name
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import (
-    EncodedDataset,
     Hooks,
+    PreparedTraining,
     Training,
     cost_table,
     ensure_memory,
-    finish,
     resolved_templates,
-    run_solver,
     structure_of,
-    summarize,
 )
 
 
 def train_local_shards(
     corpus: Corpus, templates: TemplateSet, options: Options, callback: Callback | None = None, **hooks: Any
 ) -> Training:
-    """Train on shards of a corpus in this process. Parameters are those of `training.train.train`."""
+    """Train on shards of a corpus in this process, with the parameters of `train`."""
     ensure_memory(corpus, resolved_templates(templates, corpus, options))
     pieces = pieces_of(corpus, min(options.shards, len(corpus)))
-    with closing(Pool([Shard(k, partial(_same, piece)) for k, piece in enumerate(pieces)])) as pool:
-        return train_shards(pool, templates, options, callback, **hooks)
+    pool = Pool([Shard(k, lambda piece=piece: piece) for k, piece in enumerate(pieces)])  # type: ignore[misc]
+    return train_shards(pool, templates, options, callback, **hooks)
 
 
 def train_shards(
@@ -60,7 +55,7 @@ def train_shards(
 
     def facts() -> dict[str, Any]:
         data = digest(pool.call("digest"))
-        return facts_of(data, corpus.names, templates, asdict(options) | {"workers": pool.size}, found.init)
+        return facts_of(data, corpus.names, templates, options.as_dict() | {"workers": pool.size}, found.init)
 
     found.open_checkpoint(facts)
     began = time.perf_counter()
@@ -69,12 +64,9 @@ def train_shards(
         pool, lines, structure, min_count=options.min_count, normalize=options.normalize
     )
     oracle = sharded_oracle(pool, index, maps, structure, outlines, cost_table(corpus, structure, options))
-    dataset = EncodedDataset(structure, oracle.encoded, index, time.perf_counter() - began)
-    # the weights of both ends of a line, of a cut, those of each worker, and their sums
-    pool.ensure_room((2 * pool.size + 3) * table_bytes(oracle), "training")
-    summary = summarize(dataset, oracle, options)
-    fit = run_solver(corpus, index, oracle, summary, options, found)
-    return finish(corpus, index, structure, oracle.encoded, fit, summary, options)
+    # weights at both ends of a line search and of a cut, those of each worker, and their sums
+    pool.ensure_capacity((2 * pool.size + 3) * table_bytes(oracle), "training")
+    return PreparedTraining(corpus, index, oracle, options, found, time.perf_counter() - began).fit()
 
 
 def sharded_oracle(
@@ -90,22 +82,14 @@ def sharded_oracle(
     bare = replace(index, vocabularies=(), tables=(), maps=())
     codings = [pool.store(Coding(bare, own, structure, corpus.labels, cost)) for own in maps]
     ends = np.cumsum([each.tokens for each in outlines])[:-1]
-    return ShardedOracle(
-        pool,
-        [View(coding) for coding in codings],
-        ends,
-        structure,
-        layout(index, structure, corpus.ptr),
-        cost,
-    )
+    views, encoded = [View(coding) for coding in codings], layout(index, structure, corpus.ptr)
+    return ShardedOracle(pool, views, ends, structure, encoded, cost)
 
 
 def with_batch_solver(options: Options) -> Options:
-    """Return the options with the cutting-plane solver where the default would be coordinate ascent."""
-    if options.solver is None and solver_of(options.method, None) == "coordinate":
+    """Return the options with a batch solver where the default would be coordinate ascent."""
+    if options.solver is not None or solver_name(options) != "coordinate":
+        return options
+    if options.loss_name == "hinge":
         return replace(options, solver="cutting-plane", line_search=True)
-    return options
-
-
-def _same(corpus: Corpus) -> Corpus:
-    return corpus
+    return replace(options, solver="lbfgs")

@@ -1,7 +1,7 @@
 """Estimators for scikit-learn: SequenceLabeler, DependencyParser, StructuredClassifier.
 
-An estimator holds what it was given and nothing else until `fit`, which turns X and y into a corpus, trains, and
-keeps the model: the same `Model` that `mtlstruct train` writes. docs/python.md shows how they are used.
+`fit` turns X and y into a corpus, trains, and stores a `Model`, which is equal to the one that
+`mtlstruct train` writes. docs/howto/python.md shows how to use them.
 
 May import: `report` and the layers below.
 Start reading at `base` and `sequence_labeler`.

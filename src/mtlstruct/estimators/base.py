@@ -1,4 +1,4 @@
-"""What all estimators share: from X and y to a model, and from X to predictions."""
+"""Base classes of the estimators: from X and y to a model, and from X to predictions."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
-from mtlstruct.estimators.folds import shared_material
-from mtlstruct.formats import in_memory as gather
-from mtlstruct.formats.sentences import Data, Grouping, aligned, data_for, data_of
+from mtlstruct.estimators.folds import shared_encoding
+from mtlstruct.formats.in_memory import InputData, label_column
+from mtlstruct.formats.sentences import Grouping, aligned, data_for, data_of
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model
@@ -31,21 +31,22 @@ from mtlstruct.training.options import Options, check_count, check_type
 from mtlstruct.training.train import train
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
-"""A set, the path of a template file, or its lines; None: one template for each key of the feature dicts."""
+"""A template set, the path of a template file, its lines, or None for the default templates."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A pass of training, as a callback sees it.
+    """State of a training after one pass, as callbacks get it.
 
     Attributes
     ----------
     record : Record
-        Passes so far, objective, dual, gap, risk, active templates, and whether the bounds are proved.
+        Passes so far, objective, dual, gap, risk, active templates, and whether the bounds are
+        proved.
     seconds : float
-        Since `fit` began.
+        Time since `fit` began.
     score : float or None
-        Of the model so far on X_val and y_val, if they were given.
+        Score of the current model on the validation data, if there are any.
     """
 
     record: Record
@@ -54,11 +55,11 @@ class Progress:
 
 
 Callback = Callable[[Progress], Any]
-"""Called after each pass; a true answer ends training."""
+"""Called after each pass; training ends if it returns a true value."""
 
 
-class Structured(BaseEstimator):  # type: ignore[misc]
-    """The base of the three estimators."""
+class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
+    """Base class of the three estimators."""
 
     _task: ClassVar[str]
     _alone: ClassVar[bool] = False
@@ -80,14 +81,15 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
-            See the class. An iterable is consumed once.
-        y : iterable of iterables
-            The outputs of each sentence, one a token. May be left out where X is a file or corpus that has them.
-        X_val, y_val : like X and y
-            The model is scored on these after each pass; the best one is kept, and training ends after `patience`
-            passes without a better one. They also serve to turn scores into probabilities.
-        callback : callable, optional
-            Called with a `Progress` after each pass; a true answer ends training.
+            The training data, in one of the forms that the class describes. Iterated once.
+        y : iterable of iterables or None, default None
+            The outputs of each sentence, one per token. None if the file or corpus X has them.
+        X_val, y_val : like X and y, default None
+            Validation data. The model is scored on them after each pass and the best one is kept;
+            training ends after `patience` passes without a better one. Probabilities are calibrated
+            on them, too.
+        callback : callable or None, default None
+            Called with a `Progress` after each pass; training ends if it returns a true value.
 
         Returns
         -------
@@ -97,35 +99,50 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         options = self._options().checked(as_parameter)
         if self.threads is not None:
             pool.set_threads(self.threads)
+        began = time.perf_counter()
         data = self._data(X)
         if not data.corpus.tokens:
-            raise FormatError(
-                "X", None, f"expected at least one {'item' if self._alone else 'token'}, got none"
-            )
+            unit = "item" if self._alone else "token"
+            raise FormatError("X", None, f"expected at least one {unit}, got none")
         corpus, originals = self._labelled(data, y)
         templates = self._template_set(data)
-        held = None if X_val is None else self._held_out(data, X_val, y_val)
-        monitor = _Monitor(self, callback, held)
+        if data.dicts and options.context:
+            raise IncompatibleError("context needs rows of cells with the word first: X has feature dicts")
+        validation = None if X_val is None else self._validation_corpus(data, X_val, y_val)
+        self.validation_scores_: list[float] = []
+        latest: float | None = None
+
+        def validate(model: Model) -> float:
+            nonlocal latest
+            assert validation is not None
+            latest = self._score(validation, model.predict(validation), model.labels)
+            return latest
+
+        def on_pass(record: Record) -> bool:
+            if latest is not None:
+                self.validation_scores_.append(latest)
+            progress = Progress(record, time.perf_counter() - began, latest)
+            return callback is not None and bool(callback(progress))
+
         training = train(
             corpus,
             templates,
             options,
-            monitor.on_pass,
-            dataset=shared_material(data, templates, options, len(corpus.labels)),
-            validate=None if held is None else monitor.score,
+            on_pass,
+            dataset=shared_encoding(data, templates, options, len(corpus.labels)),
+            validate=None if validation is None else validate,
             patience=self.patience,
         )
         model = training.model
         if data.dicts:
             facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
             model = replace(model, facts=model.facts | facts)
-        if held is not None:
-            with suppress(MtlError):  # held-out data without a known label give no temperature
-                model = with_temperature(model, held)
+        if validation is not None:
+            with suppress(MtlError):  # data without a known label give no temperature
+                model = with_temperature(model, validation)
         self.model_ = model
         classes = [originals.get(label, label) for label in corpus.labels]
         self.classes_: Any = np.array(classes) if self._alone else classes
-        self.validation_scores_ = monitor.scores
         self.n_iter_ = training.fit.passes
         self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
@@ -135,56 +152,91 @@ class Structured(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : like that of `fit`
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences or items to predict, in one of the forms that `fit` takes.
 
         Returns
         -------
-        list of lists
-            As many outputs as a sentence has tokens. StructuredClassifier returns an array, one class per item.
+        list of lists, or ndarray
+            One output per token of each sentence. StructuredClassifier: one class per item.
         """
-        model = self._model()
-        data = data_for(model, X, alone=self._alone)
-        return data.named(model.predict(data.corpus), self.classes_)
+        return self._model().predict_named(X, self.classes_)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return how good predictions are, from 0 to 1; the notes of the class name the measure.
+        """Return the quality of predictions; the notes of the class name the measure.
 
         Parameters
         ----------
-        X, y : like those of `fit`
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences or items to predict, in one of the forms that `fit` takes.
+        y : iterable of iterables or None, default None
+            The right outputs. None if the file or corpus X has them.
+
+        Returns
+        -------
+        float
+            From 0 to 1.
         """
         model = self._model()
         data = data_for(model, X, alone=self._alone)
         gold, _ = self._labelled(data, y)
-        return self._quality(gold, model.predict(gold), model.labels)
+        return self._score(gold, model.predict(gold), model.labels)
 
     def save(self, path: str | Path) -> None:
-        """Write the model file, which `mtlstruct.load`, `load` of this class and the command line read."""
+        """Write the model file, which `load`, `mtlstruct.load` and the command line read.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        """
         self._model().save(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Return an estimator with the model of a file."""
+        """Return an estimator with the model of a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A model file.
+
+        Returns
+        -------
+        estimator
+            A fitted estimator; parameters that the file does not have are at their defaults.
+
+        Raises
+        ------
+        IncompatibleError
+            If the model is for another task.
+        """
         model = load_model(path)
-        if cls._task not in (model.task, _kind(model)):
+        if cls._task not in (model.task, _estimator_task(model)):
             raise IncompatibleError(f"{path}: a model for {model.task}, expected one for {cls._task}")
         found = cls(method=model.facts["method"], c=model.facts["c"])
-        if not model.takes_dicts:
+        if "loss" in found.get_params():
+            found.set_params(loss=model.facts.get("loss"))
+        if model.first is not None:
+            found.set_params(templates=model.first.templates, context=True)
+        elif not model.takes_dicts:
             found.set_params(templates=model.templates)
         found.model_, found.classes_ = model, list(model.labels)
         return found
 
     @property
     def template_weights_(self) -> list[dict[str, Any]]:
-        """The templates, heaviest first, a dict each: name, text, mu, relative, norm, features, rank, index.
+        """The templates, largest weight first, as dicts.
 
-        The name is that of the line, or the key where there are no lines. `pandas.DataFrame` makes a table of it.
+        The keys are name, text, mu, relative, norm, features, rank and index. The name of a
+        template of feature dicts is its key. `pandas.DataFrame` makes a table of the list.
         """
         model = self._model()
         rows = [dict(vars(weight)) for weight in model.template_weights()]
         if model.takes_dicts:
             for row in rows:
-                row["name"] = _key(model, row["index"]) or row["name"]
+                terms = model.templates[row["index"]].terms
+                row["name"] = model.names[terms[0].column] if terms else row["name"]
         return rows
 
     def __sklearn_tags__(self) -> Any:
@@ -195,19 +247,17 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         tags.no_validation = True
         return tags
 
-    def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+    def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         """Return the corpus with its outputs, and the labels that were no text, by their text."""
         raise NotImplementedError
 
-    def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
+    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         raise NotImplementedError
 
-    def _lines(self, data: Data) -> TemplateSet:
-        """Return the templates where none are given: one for each key of feature dicts."""
+    def _default_templates(self, data: InputData) -> TemplateSet:
+        """Return the templates to use if none are given: one per key of the feature dicts."""
         if not data.dicts:
-            raise IncompatibleError(
-                "templates: expected some, since X has columns of cells and no feature dicts"
-            )
+            raise IncompatibleError("templates: expected some, since X has no feature dicts")
         names = map(quoted, data.corpus.names)
         return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{name}]" for n, name in enumerate(names)))
 
@@ -222,11 +272,11 @@ class Structured(BaseEstimator):  # type: ignore[misc]
         values = {row.name: given[row.name] for row in fields(Options) if row.name in given}
         weights = (given.get("loss_weights") or {}).items()
         values["loss_weights"] = tuple((str(label), weight) for label, weight in weights)
-        seed = given["random_state"]
-        return Options(**values | {"task": self._task, "seed": 0 if seed is None else seed})
+        seed, task = given["random_state"], given.get("structure", self._task)
+        return Options(**values | {"task": task, "seed": 0 if seed is None else seed})
 
     def _check_parameters(self) -> None:
-        """Raise an error for a parameter that is no option of training and makes no sense."""
+        """Raise an error for a wrong value of a parameter that is no option of training."""
         for name in ("patience", "threads"):
             if getattr(self, name) is not None:
                 check_count(name, getattr(self, name), 1)
@@ -240,22 +290,23 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             )
 
     def _model(self) -> Model:
-        check_is_fitted(self, "model_")
+        if not hasattr(self, "model_"):  # the check takes longer than the prediction of a sentence
+            check_is_fitted(self, "model_")
         model: Model = self.model_
         return model
 
-    def _data(self, X: Any) -> Data:
+    def _data(self, X: Any) -> InputData:
         named: Sequence[str] | None = getattr(self, "columns", None)
         grouping: Grouping = getattr(self, "group_by", None)
         columns = named or (None if self.templates is None else True)
         return data_of(X, columns=columns, group_by=grouping, alone=self._alone, task=self._task)
 
-    def _held_out(self, training: Data, X: Any, y: Any) -> Corpus:
+    def _validation_corpus(self, training: InputData, X: Any, y: Any) -> Corpus:
         """Return validation data with the columns of the training data."""
         corpus, _ = self._labelled(self._data(X), y)
         return aligned(corpus, training.corpus.names) if training.corpus.names else corpus
 
-    def _template_set(self, data: Data) -> TemplateSet:
+    def _template_set(self, data: InputData) -> TemplateSet:
         given = self.templates
         if isinstance(given, TemplateSet):
             return given
@@ -265,11 +316,11 @@ class Structured(BaseEstimator):  # type: ignore[misc]
             return TemplateSet.parse("\n".join(given))
         if data.dicts and not data.corpus.names:
             raise FormatError("X", None, "expected feature dicts with at least one feature, got none")
-        return self._lines(data)
+        return self._default_templates(data)
 
 
-class Labelling(Structured):
-    """An estimator whose outputs are labels: strings, or anything with distinct text."""
+class LabelEstimator(StructuredEstimator):
+    """Base class of estimators whose outputs are labels: strings, or objects with distinct text."""
 
     loss_weights: Mapping[Any, float] | None
 
@@ -285,63 +336,34 @@ class Labelling(Structured):
             if not 0 <= weight < math.inf:
                 raise MtlError(f"loss_weights[{label!r}] must be finite and not negative, got {weight}")
 
-    def _labelled(self, data: Data, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
+    def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         if y is None:
             if data.corpus.outputs is None:
                 raise FormatError("y", None, "expected labels, got none")
             return data.corpus, {}
         check_iterable("y", y, "labels")
-        spelled = _Spelled(([label] for label in y) if self._alone else y)
-        outputs, labels = label_outputs(gather.labels(spelled, data.lengths))
-        return replace(data.corpus, outputs=outputs, labels=labels), spelled.originals
+        texts, originals = _label_texts([[label] for label in y] if self._alone else y)
+        outputs, labels = label_outputs(label_column(texts, data.lengths))
+        return replace(data.corpus, outputs=outputs, labels=labels), originals
 
 
-class _Spelled:
-    """Labels as text, sentence by sentence; `originals` are those that were no text."""
-
-    def __init__(self, y: Iterable[Iterable[Any]]) -> None:
-        self.y = y
-        self.originals: dict[str, Any] = {}
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for number, sentence in enumerate(self.y, 1):
-            check_iterable("y", sentence, f"a list of labels for sentence {number}")
-            yield [label if type(label) is str else self._text(label) for label in sentence]
-
-    def _text(self, label: Any) -> str:
-        text = str(label)
-        known = self.originals.setdefault(text, label)
-        if known != label:
-            raise FormatError("y", None, f"expected labels that differ as text, got {known!r} and {label!r}")
-        return text
-
-
-class _Monitor:
-    """Score each pass on held-out data, if there are any, and call the callback."""
-
-    def __init__(self, estimator: Structured, callback: Callback | None, held: Corpus | None) -> None:
-        self.estimator, self.callback, self.held = estimator, callback, held
-        self.began = time.perf_counter()
-        self.latest: float | None = None
-        self.scores: list[float] = []
-
-    def score(self, model: Model) -> float:
-        """Return the score of a model on the held-out data."""
-        assert self.held is not None
-        self.latest = self.estimator._quality(self.held, model.predict(self.held), model.labels)
-        return self.latest
-
-    def on_pass(self, record: Record) -> bool:
-        """Call the callback with a pass that has been scored."""
-        if self.latest is not None:
-            self.scores.append(self.latest)
-        if self.callback is None:
-            return False
-        return bool(self.callback(Progress(record, time.perf_counter() - self.began, self.latest)))
+def _label_texts(y: Iterable[Iterable[Any]]) -> tuple[list[list[str]], dict[str, Any]]:
+    """Return labels as text, and the labels that are no text, by their text."""
+    originals: dict[str, Any] = {}
+    texts = []
+    for number, sentence in enumerate(y, 1):
+        check_iterable("y", sentence, f"a list of labels for sentence {number}")
+        labels = list(sentence)
+        texts.append([label if type(label) is str else str(label) for label in labels])
+        for text, label in zip(texts[-1], labels, strict=True):
+            if text is not label and originals.setdefault(text, label) != label:
+                got = f"{originals[text]!r} and {label!r}"
+                raise FormatError("y", None, f"expected labels that differ as text, got {got}")
+    return texts, originals
 
 
 def as_parameter(name: str) -> str:
-    """Return the name of an option of training as the estimators spell it."""
+    """Return the name of the parameter that sets an option of training."""
     return {"seed": "random_state", "task": "structure"}.get(name, name)
 
 
@@ -351,18 +373,12 @@ def _are_words(value: Any) -> bool:
 
 
 def check_iterable(name: str, value: Any, what: str) -> None:
-    """Raise an error for data that are no collection; `what` says of what."""
+    """Raise an error for data that are not iterable; `what` names the expected contents."""
     if not isinstance(value, Iterable):
         raise FormatError(name, None, f"expected {what}, got {value!r}")
 
 
-def _key(model: Model, j: int) -> str:
-    """Return the key, or the group of keys, of a template; "" for the transitions."""
-    terms = model.templates[j].terms
-    return model.names[terms[0].column] if terms else ""
-
-
-def _kind(model: Model) -> str:
+def _estimator_task(model: Model) -> str:
     """Return the task of the estimator that a model is for."""
     if model.alone:
         return "multiclass"

@@ -1,14 +1,13 @@
-"""Encode sentences once for many fits: the encoding of each fold is cut out of that of the whole."""
+"""Share one encoding among the fits on parts of the same `Sentences`, as in a grid search."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct.features.encoded import subset
-from mtlstruct.formats.sentences import Data, Sentences
+from mtlstruct.formats.in_memory import InputData
 from mtlstruct.structures import structure_for
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
@@ -17,30 +16,27 @@ from mtlstruct.training.train import EncodedDataset, encode
 from mtlstruct.tuning.study import ENCODING
 
 
-def shared_material(
-    data: Data, templates: TemplateSet, options: Options, labels: int
+def shared_encoding(
+    data: InputData, templates: TemplateSet, options: Options, n_labels: int
 ) -> EncodedDataset | None:
-    """Return the encoding of a part of some Sentences; None where there is none to share."""
-    if data.whole is None or data.chosen is None or not task_of(options.task).divisible:
-        return None
-    if np.any(np.diff(data.chosen) <= 0):  # drawn with replacement, or in another order
-        return None
-    structure = structure_for(options.task, options.structure)(labels)
-    return replace(_material(data.whole, templates, options, data.chosen), structure=structure)
+    """Return the encoding of a part of some `Sentences`, cut out of the encoding of the whole.
 
-
-def _material(
-    whole: Sentences, templates: TemplateSet, options: Options, chosen: NDArray[np.int64]
-) -> EncodedDataset:
-    """Return the encoding of the chosen sentences; the whole keeps the encoding that was used last."""
+    None where X is no such part, or repeats or reorders sentences. The whole stores the encoding
+    that was used last.
+    """
+    whole, chosen = data.whole, data.chosen
+    if whole is None or chosen is None or not task_of(options.task).divisible:
+        return None
+    if np.any(np.diff(chosen) <= 0):
+        return None
     key = (templates, *(getattr(options, name) for name in ENCODING))
-    corpus = whole.corpus
+    corpus, structure = whole.corpus, structure_for(options.task, options.structure)
     if whole.encoded is None or whole.encoded[0] != key:
         whole.encoded = None  # free the old encoding before the new one is made
         labelled = replace(corpus, outputs=np.zeros(corpus.tokens, np.int32), labels=("a", "b"))
         whole.encoded = key, encode(labelled, templates, options)
-    material: EncodedDataset = whole.encoded[1]
-    if len(chosen) == len(corpus):
-        return material
-    sites = structure_for(options.task, options.structure)(2).sites(corpus.ptr)
-    return replace(material, encoded=subset(material.encoded, chosen, sites, options.min_count))
+    dataset: EncodedDataset = whole.encoded[1]
+    encoded = dataset.encoded
+    if len(chosen) < len(corpus):
+        encoded = subset(encoded, chosen, structure(2).sites(corpus.ptr), options.min_count)
+    return replace(dataset, encoded=encoded, structure=structure(n_labels))

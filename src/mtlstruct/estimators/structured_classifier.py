@@ -1,4 +1,4 @@
-"""StructuredClassifier: a class for each item."""
+"""StructuredClassifier: one class per item."""
 
 from __future__ import annotations
 
@@ -10,33 +10,30 @@ from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import Labelling, Structured, Templates
+from mtlstruct.estimators.base import LabelEstimator, StructuredEstimator, Templates
+from mtlstruct.estimators.parameters import documented
 from mtlstruct.formats.sentences import Grouping, data_for
+from mtlstruct.training.options import Options
 
 
-class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
-    """A class for each of many items, from feature dicts, templates or numbers, with groups that weigh themselves.
+@documented
+class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[misc]
+    """Classify items from feature dicts, templates or numbers, with a weight per group of features.
 
-    X is a list of items: feature dicts, in which each key is a template; rows of cells, with `templates`; or a
-    matrix of numbers, all of which are one group. y has a class for each. `score` is the share that is right.
+    X is a list of items: feature dicts, in which each key is a template; rows of cells, with
+    `templates`; or a matrix of numbers, which is one group. y has one class per item.
 
     Parameters
     ----------
-    templates : TemplateSet, path, list of lines or None
-        Where to look, in rows 0 only; None for feature dicts.
-    method, c, p, solver, gap, epsilon, max_iter, min_count, normalize, scaling, label_support
-        See SequenceLabeler.
-    share_identical, loss_weights
-        See SequenceLabeler.
-    group_by, columns, random_state, patience, threads
-        See SequenceLabeler.
+    {parameters}
 
     Attributes
     ----------
-    model_, template_weights_, gap_, objective_, n_iter_, validation_scores_
-        See SequenceLabeler.
-    classes_ : ndarray
-        The classes.
+    {attributes}
+
+    Notes
+    -----
+    `score` returns the accuracy. Templates may look at row 0 only.
     """
 
     _task = "multiclass"
@@ -46,18 +43,21 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         self,
         templates: Templates = None,
         *,
-        method: str = "mtl",
-        c: float = 1.0,
-        p: float | None = None,
-        solver: str | None = None,
-        gap: float | None = None,
-        epsilon: float | None = None,
-        max_iter: int | None = None,
-        min_count: int = 1,
-        normalize: str = "none",
-        scaling: str = "unit",
-        label_support: str = "all",
-        share_identical: bool = False,
+        method: str = Options.method,
+        loss: str | None = Options.loss,
+        c: float | None = Options.c,
+        p: float | None = Options.p,
+        l1: float | None = Options.l1,
+        l2: float | None = Options.l2,
+        solver: str | None = Options.solver,
+        gap: float | None = Options.gap,
+        epsilon: float | None = Options.epsilon,
+        max_iter: int | None = Options.max_iter,
+        min_count: int = Options.min_count,
+        normalize: str = Options.normalize,
+        scaling: str = Options.scaling,
+        label_support: str = Options.label_support,
+        share_identical: bool = Options.share_identical,
         loss_weights: Mapping[Any, float] | None = None,
         group_by: Grouping = None,
         columns: Sequence[str] | None = None,
@@ -68,22 +68,28 @@ class StructuredClassifier(ClassifierMixin, Labelling):  # type: ignore[misc]
         self._set(locals())
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return how probable each class of each item is.
+        """Return the probability of each class of each item.
 
-        Probabilities are calibrated if the method is a likelihood (crf-l2 and others), or if `fit` was given X_val,
-        on which it then fitted a temperature. Otherwise an UncalibratedWarning says that they are not reliable.
+        Probabilities are calibrated if the loss is the log loss, the default of most methods, or if
+        `fit` was given X_val, on which it then fits a temperature. Otherwise an UncalibratedWarning
+        is given.
+
+        Parameters
+        ----------
+        X : iterable of items, matrix, Sentences, path or Corpus
+            The items to classify.
 
         Returns
         -------
-        ndarray of shape (items, classes)
+        ndarray of shape (n_items, n_classes)
             Columns in the order of `classes_`.
         """
         model = self._model()
         return model.marginals(data_for(model, X, alone=True).corpus).node
 
-    score = Structured.score
+    score = StructuredEstimator.score
 
-    def _quality(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
+    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None
         names, ours = np.array(gold.labels), np.array(labels)
         return float(np.mean(names[gold.outputs] == ours[found])) if len(found) else 0.0

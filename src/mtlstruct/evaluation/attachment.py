@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct.corpus import Corpus
+
 
 @dataclass(frozen=True)
 class Attachment:
@@ -84,17 +86,13 @@ class AttachmentScores:
 
 
 def attachment_scores(
-    forms: Sequence[str],
-    ptr: NDArray[np.int64],
-    gold: NDArray[np.int32],
-    predicted: NDArray[np.int32],
-    relations: tuple[Sequence[str], Sequence[str]] | None = None,
+    gold: Corpus, heads: NDArray[np.int32], relations: tuple[Sequence[str], Sequence[str]] | None = None
 ) -> AttachmentScores:
     """Score predicted heads int32[T], and relations (gold, predicted) if both are known."""
-    right = np.asarray(gold == predicted)
+    right = np.asarray(gold.outputs == heads)
     same = None if relations is None else np.array([a == b for a, b in zip(*relations, strict=True)], bool)
-    counting = ~punctuation(forms)
-    sentences = np.logical_and.reduceat(right, ptr[:-1]) if len(right) else np.zeros(0, bool)
+    counting = ~punctuation(gold.columns[0].cells())
+    sentences = np.logical_and.reduceat(right, gold.ptr[:-1]) if len(right) else np.zeros(0, bool)
     return AttachmentScores(
         _attachment(right, same, counting),
         _attachment(right, same, np.ones(len(right), bool)),
@@ -119,5 +117,5 @@ def _attachment(
 
 
 def _percent(right: int, total: int) -> float:
-    """Return the percent as the script computes it, so that halves are rounded in the same way."""
+    """Return the percent as the script computes it, so that halves round in the same way."""
     return 100 - (total - right) * 100.0 / total if total else 0.0

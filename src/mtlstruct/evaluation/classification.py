@@ -12,20 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.chunks import conlleval_line
-from mtlstruct.evaluation.counts import Counts, Sentences, check_tokens, correct_sentences, percent, tally
+from mtlstruct.evaluation.counts import Counts, Sentences, TypeScores, equal_sentences, percent, tally
 
 
 @dataclass(frozen=True)
-class ClassScores:
+class ClassScores(TypeScores):
     """Accuracy, and precision, recall and F1 of each class and on average.
 
-    `types` has the counts of each class in gold or prediction, sorted by name. Averages give each
-    class the same weight (macro). The micro average of all three is the accuracy, since every item
-    has one class.
+    Averages give each class of gold or prediction the same weight (macro). The micro average of all
+    three is the accuracy, because every item has one class.
     """
 
-    types: dict[str, Counts]
     items: int
 
     unit = "items"
@@ -35,13 +32,8 @@ class ClassScores:
         """The percent of items whose class is right."""
         return percent(sum(counts.correct for counts in self.types.values()), self.items)
 
-    @property
-    def per_type(self) -> dict[str, dict[str, Any]]:
-        """Precision, recall, f1 and counts of each class."""
-        return {name: counts.full_dict() for name, counts in self.types.items()}
-
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
+        """Return the scores under the names of `score --json`, with macro averages."""
         every = [counts.as_dict() for counts in self.types.values()]
         macro = {name: sum(c[name] for c in every) / len(every) for name in ("precision", "recall", "f1")}
         micro = {"accuracy": self.accuracy, "micro_f1": self.accuracy}
@@ -55,9 +47,7 @@ class ClassScores:
             f"accuracy: {self.accuracy:6.2f}%; macro precision: {values['precision']:6.2f}%; "
             f"macro recall: {values['recall']:6.2f}%; macro F1: {values['f1']:6.2f}",
         ]
-        for name, counts in self.types.items():
-            lines.append(f"{name:>17}: {conlleval_line(counts)}  {counts.predicted}")
-        return "\n".join(lines) + "\n"
+        return "\n".join(lines + self.type_lines()) + "\n"
 
 
 @dataclass(frozen=True)
@@ -75,17 +65,9 @@ class LabelScores(ClassScores):
         return percent(self.correct_sentences, self.sentences)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores as `score --json` prints them, precision, recall and f1 as macro averages."""
-        whole = {"sequence_accuracy": self.sequence_accuracy, "scored_as": "classes"}
+        """Return the scores under the names of `score --json`, with macro averages."""
+        whole = {"sequence_accuracy": self.sequence_accuracy, "scheme": "classes"}
         return super().as_dict() | whole | {"sentences": self.sentences}
-
-    def table(self) -> str:
-        """Return a note on how the labels are read, then the lines of classes."""
-        return f"{AS_CLASSES}\n{super().table()}"
-
-
-AS_CLASSES = "note: not all labels are O or have a chunk prefix (B-, I- ...): they are scored as classes"
-"""The note on labels that conlleval's rules do not fit."""
 
 
 def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str = "prediction") -> ClassScores:
@@ -97,9 +79,8 @@ def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str =
 
 def label_scores(gold: Sentences, predicted: Sentences, *, source: str = "prediction") -> LabelScores:
     """Score the labels of sentences as classes of tokens."""
-    check_tokens(gold, predicted, source)
+    whole = equal_sentences(gold, predicted, source)
     theirs, ours = ([label for sentence in side for label in sentence] for side in (gold, predicted))
-    whole = correct_sentences(gold, predicted)
     return LabelScores(_counts(theirs, ours), len(theirs), len(gold), whole)
 
 

@@ -36,6 +36,10 @@ class Counts:
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
 
+    def conlleval_line(self) -> str:
+        """Return precision, recall and F1 as conlleval prints them."""
+        return f"precision: {self.precision:6.2f}%; recall: {self.recall:6.2f}%; FB1: {self.f1:6.2f}"
+
     def as_dict(self) -> dict[str, Any]:
         """Return precision, recall and f1."""
         return {"precision": self.precision, "recall": self.recall, "f1": self.f1}
@@ -43,6 +47,23 @@ class Counts:
     def full_dict(self) -> dict[str, Any]:
         """Return precision, recall, f1 and the counts that they come from."""
         return self.as_dict() | vars(self)
+
+
+@dataclass(frozen=True)
+class TypeScores:
+    """Counts of each chunk type or class, sorted by name."""
+
+    types: dict[str, Counts]
+
+    @property
+    def per_type(self) -> dict[str, dict[str, Any]]:
+        """Precision, recall, f1 and counts of each type."""
+        return {name: counts.full_dict() for name, counts in self.types.items()}
+
+    def type_lines(self) -> list[str]:
+        """Return the lines of each type that conlleval prints."""
+        rows = self.types.items()
+        return [f"{name:>17}: {counts.conlleval_line()}  {counts.predicted}" for name, counts in rows]
 
 
 def tally(
@@ -58,16 +79,12 @@ def percent(count: int, total: int) -> float:
     return 100 * count / total if total else 0.0
 
 
-def correct_sentences(gold: Sentences, predicted: Sentences) -> int:
-    """Count the sentences whose labels are all right."""
-    return sum(list(g) == list(p) for g, p in zip(gold, predicted, strict=True))
-
-
-def check_tokens(gold: Sentences, predicted: Sentences, source: str) -> None:
-    """Raise unless both have the same number of sentences, of the same lengths."""
+def equal_sentences(gold: Sentences, predicted: Sentences, source: str) -> int:
+    """Count the sentences whose labels are all right; raise unless all have the same lengths."""
     for number, (g, p) in enumerate(zip(gold, predicted, strict=False), 1):
         if len(g) != len(p):
             problem = f"sentence {number}: expected {len(g)} tokens as in gold, got {len(p)}"
             raise FormatError(source, None, problem)
     if len(gold) != len(predicted):
         raise FormatError(source, None, f"expected {len(gold)} sentences as in gold, got {len(predicted)}")
+    return sum(list(g) == list(p) for g, p in zip(gold, predicted, strict=True))

@@ -19,17 +19,17 @@ from mtlstruct.evaluation.chunks import ChunkScores
 from mtlstruct.evaluation.counts import Counts, tally
 from mtlstruct.evaluation.scores import Scores, headline, without_chunks
 from mtlstruct.formats import conll, segmented, text
-from mtlstruct.model.calibration import Trust, trust
+from mtlstruct.model.calibration import CalibrationReport, calibration_report
 from mtlstruct.model.model import Model
 
 POSTAG = 2
 """The column of a tree's coarse part of speech."""
 
-REACHES = ((1, "1"), (2, "2"), (3, "3–4"), (5, "5–9"), (10, "10+"))
+DISTANCES = ((1, "1"), (2, "2"), (3, "3–4"), (5, "5–9"), (10, "10+"))
 """Bins of the distance between a word and its head: where they begin, and their names."""
 
-LONG = 5
-"""Words of so many characters and more are one type."""
+MAX_WORD_LENGTH = 5
+"""Words of this length and longer are one type."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Confusion:
 
 @dataclass(frozen=True)
 class Assessment:
-    """The error analysis of a model on labelled data; `trust` is None if it has no probabilities."""
+    """The error analysis of a model; `calibration` is None without probabilities."""
 
     source: str
     scores: Scores
     groups: tuple[Group, ...]
     confusions: tuple[Confusion, ...]
-    trust: Trust | None
+    calibration: CalibrationReport | None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the analysis for JSON, as the log and the report have it."""
@@ -78,19 +78,19 @@ class Assessment:
             "scores": {k: v for k, v in self.scores.as_dict().items() if k != "per_type"},
             "groups": [group.as_dict() for group in self.groups],
             "confusions": [confusion.as_dict() for confusion in self.confusions],
-            "trust": self._trust(),
+            "calibration": self._calibration(),
         }
 
-    def _trust(self) -> dict[str, Any] | None:
-        if self.trust is None:
+    def _calibration(self) -> dict[str, Any] | None:
+        if self.calibration is None:
             return None
-        bins = self.trust.reliability
+        bins = self.calibration.reliability
         table = np.stack([bins.counts, bins.confidence, bins.accuracy], axis=1)
-        return self.trust.as_dict() | {"bins": table.tolist()}
+        return self.calibration.as_dict() | {"bins": table.tolist()}
 
 
 def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]) -> Assessment:
-    """Predict labelled data called `source` and count errors; `score` is `score_model` of the task."""
+    """Predict labelled data and count errors; `score` is `score_model` of the task."""
     lattice = model.lattice(gold)
     predictions = lattice.best()
     relations = None if model.relations is None else model.relate(gold, predictions)
@@ -102,10 +102,10 @@ def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]
         if model.relations is not None and relations is not None:
             more = _relations(gold, predictions, text.named(relations, model.relations.labels))
             groups, confusions = [*groups, more[0]], [*confusions, more[1]]
-    worth = None
-    if lattice.probable:
-        worth = trust(lattice, model.gold(gold), model.temperature, calibrated=model.calibrated)
-    return Assessment(source, found, tuple(groups), tuple(confusions), worth)
+    report = None
+    if lattice.has_marginals:
+        report = calibration_report(lattice, model.gold(gold), model.temperature, calibrated=model.calibrated)
+    return Assessment(source, found, tuple(groups), tuple(confusions), report)
 
 
 def _labels(
@@ -139,7 +139,7 @@ def _spans(corpus: Corpus, labels: list[str]) -> set[tuple[int, int]]:
 
 def _lengths(spans: Iterable[tuple[int, int]]) -> Counter[str]:
     sizes = (stop - start for start, stop in spans)
-    return Counter(f"{LONG}+" if size >= LONG else str(size) for size in sizes)
+    return Counter(f"{MAX_WORD_LENGTH}+" if size >= MAX_WORD_LENGTH else str(size) for size in sizes)
 
 
 def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], list[Confusion]]:
@@ -174,16 +174,16 @@ def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]
 
 
 def _arcs(heads: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The class of each token's arc, a number into _arc_names."""
-    starts = [start for start, _ in REACHES]
+    """Return the index in _arc_names of each arc."""
+    starts = [start for start, _ in DISTANCES]
     reach = np.searchsorted(starts, np.abs(heads - place), side="right") - 1
     # left heads from far to near, then the root, then right heads from near to far
-    left, right = len(REACHES) - 1 - reach, len(REACHES) + 1 + reach
-    return np.where(heads == 0, len(REACHES), np.where(heads < place, left, right)).astype(np.int64)
+    left, right = len(DISTANCES) - 1 - reach, len(DISTANCES) + 1 + reach
+    return np.where(heads == 0, len(DISTANCES), np.where(heads < place, left, right)).astype(np.int64)
 
 
 def _arc_names() -> tuple[str, ...]:
-    names = [name for _, name in REACHES]
+    names = [name for _, name in DISTANCES]
     return (*(f"← {name}" for name in reversed(names)), "root", *(f"→ {name}" for name in names))
 
 
@@ -196,7 +196,7 @@ def _confusion(
 
 
 def _counts_of(confusion: Confusion) -> dict[str, Counts]:
-    """The counts of each name that occurs."""
+    """Return the counts of each name that occurs."""
     table = confusion.counts
     rows = zip(confusion.names, table.sum(axis=1), table.sum(axis=0), np.diag(table), strict=True)
     return {name: Counts(int(g), int(p), int(c)) for name, g, p, c in rows if g or p}

@@ -1,36 +1,49 @@
-"""Official scores of label sequences and trees, and the table and headline of any scores."""
+"""Official scores of label sequences, and the table and headline of any scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mtlstruct.corpus import Corpus
-from mtlstruct.evaluation.attachment import AttachmentScores, attachment_scores
-from mtlstruct.evaluation.chunks import ChunkScores, are_chunk_labels, chunk_scores
+from mtlstruct.evaluation.attachment import AttachmentScores
+from mtlstruct.evaluation.chunks import CLASSES, ChunkScores, chunk_scores, scheme_of
 from mtlstruct.evaluation.classification import ClassScores, LabelScores, label_scores
 from mtlstruct.evaluation.counts import Sentences
 from mtlstruct.evaluation.words import WordScores
+from mtlstruct.structures.schemes import SCHEMES, Recoding
 
 Scores = AttachmentScores | ChunkScores | ClassScores | WordScores
 
 
 def sequence_scores(
-    gold: Sentences, predicted: Sentences, labels: Iterable[str], *, source: str = "prediction"
+    gold: Sentences,
+    predicted: Sentences,
+    labels: Iterable[str] = (),
+    *,
+    source: str = "prediction",
+    scheme: str | None = None,
 ) -> ChunkScores | LabelScores:
-    """Score the labels of sentences: as chunks if all possible `labels` mark chunks, else as classes."""
-    score = chunk_scores if are_chunk_labels(labels) else label_scores
-    return score(gold, predicted, source=source)
+    """Score labels of sentences: as chunks of a scheme, or as classes.
 
-
-def tree_scores(
-    gold: Corpus, heads: NDArray[np.int32], relations: tuple[list[str], list[str]] | None = None
-) -> Scores:
-    """Score heads, and relations (gold's and the predicted) if both are known."""
-    assert gold.outputs is not None
-    return attachment_scores(gold.columns[0].cells(), gold.ptr, gold.outputs, heads, relations)
+    Parameters
+    ----------
+    gold, predicted : sequence of sequences of str
+        The labels of each sentence.
+    labels : iterable of str
+        More labels by which the scheme is recognised, such as all labels of a model.
+    source : str, default "prediction"
+        The name of the prediction in messages.
+    scheme : str or None, default None
+        A key of `structures.schemes.SCHEMES`, "conlleval" or "classes"; None: recognise it.
+    """
+    every = {*labels, *(label for sentence in (*gold, *predicted) for label in sentence)}
+    if scheme is None:
+        scheme = scheme_of(gold, every)
+    elif scheme in SCHEMES:
+        Recoding(sorted(every), SCHEMES[scheme], SCHEMES[scheme])  # raises for a label of another form
+    if scheme == CLASSES:
+        return label_scores(gold, predicted, source=source)
+    return chunk_scores(gold, predicted, source=source, scheme=scheme)
 
 
 def headline(found: Scores) -> str:
@@ -48,11 +61,15 @@ def headline(found: Scores) -> str:
 
 
 def printed(found: Scores) -> str:
-    """Return the table of the scores, for label sequences with a line on whole sequences."""
+    """Return the table of scores; of labels, also whole sequences right and the label scheme."""
     if not isinstance(found, ChunkScores | LabelScores):
         return found.table()
     count = f"{found.correct_sentences} of {found.sentences}"
-    return f"{found.table()}whole sequences right: {count}, {found.sequence_accuracy:.2f}%\n"
+    scheme = "none, labels are scored as classes"
+    if isinstance(found, ChunkScores):
+        scheme = SCHEMES[found.scheme].title if found.scheme in SCHEMES else "unknown, read as by conlleval"
+    whole = f"whole sequences right: {count}, {found.sequence_accuracy:.2f}%"
+    return f"{found.table()}{whole}\nlabel scheme: {scheme}\n"
 
 
 def without_chunks(found: Scores) -> bool:

@@ -56,7 +56,7 @@ class WordScores:
         return self.words.as_dict() | known | {"sentences": self.sentences, "tokens": self.tokens}
 
     def table(self) -> str:
-        """Return the summary that the script prints, without its counts of aligned words."""
+        """Return the summary of the script, without its counts of aligned words."""
         recall = _part(self.words.correct, self.words.gold)
         precision = _part(self.words.correct, self.words.predicted)
         f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
@@ -118,7 +118,7 @@ def _found(gold: Sequence[str], predicted: Sequence[str]) -> list[bool]:
 def _subsequence_steps(gold: Sequence[str], predicted: Sequence[str]) -> list[int]:
     """Bit i of entry j is 0 if gold word i lengthens the common subsequence with j predicted words.
 
-    All columns of the usual table at once, as one big integer a row (Crochemore and others, 2001).
+    Bit-parallel longest common subsequence (Crochemore et al., 2001): one integer per table row.
     """
     places: dict[str, int] = {}
     for i, word in enumerate(gold):

@@ -1,4 +1,4 @@
-"""Explanations as plain objects: what was chosen, the runner-up, and the contributions of templates.
+"""Explanations as plain objects: the choice, the runner-up, and contributions of templates.
 
 This is what `explain --json` prints and what the server answers.
 """
@@ -16,7 +16,7 @@ from mtlstruct.model.model import Model
 def sentence_record(
     model: Model, corpus: Corpus, found: Explanation, number: int, top: int
 ) -> dict[str, Any]:
-    """Return for each token its cells, what was chosen, the runner-up and the `top` largest contributions."""
+    """Return for each token cells, choice, runner-up and the `top` largest contributions."""
     labels = _relations(model, corpus, found, top)
     cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
     tokens = [
@@ -34,7 +34,7 @@ def sentence_record(
 
 
 def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:
-    """Return for each token the record of its arc label under `relation`, if the model has labels of arcs."""
+    """Return for each token the record of its arc label, if the model has labels of arcs."""
     if model.relations is None:
         return [{} for _ in found.chosen]
     second = model.relations

@@ -1,13 +1,14 @@
 """Explain labels: the score of a path as a sum of the contributions of templates.
 
-A score is a sum over templates, so the difference of two paths is one too, and nothing here is an estimate. For
-each token the chosen path is compared with the runner-up, the best path that has another label at that token
-(max-marginals, forward and backward). What the node templates at the token and the edge templates on its two
-edges give is listed by template; what the two paths differ in elsewhere is one more number:
+A score is a sum over templates, and so is the difference of two scores: the decomposition is exact.
+For each token the chosen path is compared with the runner-up, the best path with another label at
+that token (max-marginals, forward and backward). The contributions of node templates at the token
+and of edge templates on its two edges are listed by template; the difference elsewhere is one
+number:
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Items that stand alone are sequences of one token. Sums are in double over the float32 weights of the model. Trees
+Items are sequences of one token. Sums are in double over the float32 weights of the model. Trees
 are explained by `explain.trees`; other structures raise IncompatibleError.
 """
 
@@ -31,19 +32,20 @@ from mtlstruct.structures.tree import arc_rows
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SITES = 10_000
-"""How many sites are listed entry by entry at a time, to bound the memory."""
+SITES_PER_CHUNK = 10_000
+"""The number of sites whose entries are listed at a time, to bound the memory."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """One sentence of n tokens.
+    """The explanation of one sentence of n tokens.
 
-    chosen      int64[n]: the labels that `predict` gives
+    chosen      int64[n]: the predicted labels
     rivals      int64[n]: the label at t of the runner-up for t
-    values      float64[n, m]: what template j says for chosen[t] against rivals[t], at t and on its two edges
-    elsewhere   float64[n]: what the two paths differ in farther away
-    margin      float64[n]: the score of the chosen path less that of the runner-up
+    values      float64[n, m]: the contribution of template j to chosen[t] minus that to
+                rivals[t], at t and on its two edges
+    elsewhere   float64[n]: the difference of the two paths at other places
+    margin      float64[n]: the score of the chosen path minus that of the runner-up
     """
 
     span: slice
@@ -63,13 +65,13 @@ def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
         return
     _check(model)
     outputs = model.predict(corpus).astype(np.int64)
-    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
+    encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
     for number, span in enumerate(corpus.sentences()):
         yield _explain_sentence(model, encoded, span, number, outputs[span])
 
 
 def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
-    """Return the share of each template in the total score: Σ|its contribution to the chosen paths| / Σ over all.
+    """Return the share of each template in Σ|contribution to the chosen paths|.
 
     float64[m]; all 0 where nothing fires.
     """
@@ -95,7 +97,7 @@ def of_arcs(model: Model) -> bool:
 def contributions(
     model: Model, design: Design, weights: NDArray[np.float32], rows: Ints, parts: Ints | None = None
 ) -> Floats:
-    """Return what each template gives to a part of each of these rows, the first by default. float64[rows, m]"""
+    """Return the contribution of each template to a part of some rows. float64[rows, m]"""
     parts = np.zeros(len(rows), np.int64) if parts is None else parts
     site, template, value = _entries(design, weights, rows, parts)
     out = np.zeros((len(rows), len(model.templates)))
@@ -118,13 +120,13 @@ def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> li
 def _absolute_contributions(model: Model, corpus: Corpus) -> Floats:
     """Return Σ|contribution to the chosen outputs| of each template. float64[m]"""
     outputs = model.predict(corpus).astype(np.int64)
-    encoded = model.index.encode(corpus, model.structure.sites(corpus.ptr))
+    encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
     total = np.zeros(len(model.templates))
     for design, weights, (row, part) in zip(
         encoded.designs, model.weights, _chosen(model, corpus, encoded, outputs), strict=True
     ):
-        for begin in range(0, len(row), SITES):
-            some = slice(begin, begin + SITES)
+        for begin in range(0, len(row), SITES_PER_CHUNK):
+            some = slice(begin, begin + SITES_PER_CHUNK)
             _, template, value = _entries(design, weights, row[some], part[some])
             total += np.bincount(_numbers(model)[template], np.abs(value), len(total))
     return total
@@ -171,20 +173,21 @@ def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, 
 def _part_scores(design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
     """Return the score of every part of some sites, in double. float64[sites, parts]"""
     entry, site = _entry_numbers(design, rows)
-    out = np.zeros((len(rows), design.parts(weights)))
-    value = design.rows_of(weights, design.ids[entry]).astype(np.float64)
+    out = np.zeros((len(rows), design.layout.parts(weights)))
+    value = design.layout.rows_of(weights, design.ids[entry]).astype(np.float64)
     np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
     return out
 
 
 def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
-    """Return for each t the best path with a label other than chosen[t] at t. int64[n, n], a path per row.
+    """Return for each t the best path with another label than chosen[t] at t. int64[n, n]
 
-    nodes float64[n, L]; edges float64[n, L, L] (previous, current), edges[t] enters t and edges[0] is not used.
+    nodes float64[n, L]; edges float64[n, L, L] (previous, current), edges[t] enters t and edges[0]
+    is not used.
     """
     n = len(nodes)
     ahead, came = _sweep(nodes, edges)
-    # The same sweep from the other end: edge t of the mirrored sentence is edge n − t with its ends swapped.
+    # A backward sweep: edge t of the mirrored sentence is edge n − t with its ends swapped.
     mirrored = np.concatenate([edges[:1], edges[:0:-1].swapaxes(1, 2)])
     behind, goes = (table[::-1] for table in _sweep(nodes[::-1], mirrored))
     through = ahead + behind - nodes
@@ -217,12 +220,12 @@ def _sweep(nodes: Floats, edges: Floats) -> tuple[Floats, Ints]:
 
 
 def _numbers(model: Model) -> Ints:
-    """Template numbers of the index (live ones only) -> numbers of the model."""
+    """Return the index in `model.templates` of each template of the feature index."""
     return np.array(model.live, np.int64)
 
 
 def _entry_numbers(design: Design, rows: Ints) -> tuple[Ints, Ints]:
-    """All entries of some rows of A, and for each the site (position in `rows`) that it is of."""
+    """Return all entries of some rows of A, and for each its position in `rows`."""
     counts = design.ptr[rows + 1] - design.ptr[rows]
     site = np.repeat(np.arange(len(rows)), counts)
     first = np.cumsum(counts) - counts
@@ -232,11 +235,15 @@ def _entry_numbers(design: Design, rows: Ints) -> tuple[Ints, Ints]:
 def _entries(
     design: Design, weights: NDArray[np.float32], rows: Ints, part: Ints
 ) -> tuple[Ints, NDArray[np.int32], Floats]:
-    """Each entry of A at some sites as (site, template of the index, what it adds to the site's part)."""
+    """Return site, template of the index, and contribution of each entry of A."""
     entry, site = _entry_numbers(design, rows)
     slot = entry if design.ragged else entry - design.ptr[rows][site]
-    value = design.weights_of(weights, design.ids[entry], part[site]).astype(np.float64)
+    value = design.layout.weights_of(weights, design.ids[entry], part[site]).astype(np.float64)
     if len(design.values):
         value *= design.values[entry]
-    block = design.attribute_blocks[design.ids[entry]] if design.unlisted else design.blocks[slot]
+    block = (
+        design.layout.attribute_blocks[design.ids[entry]]
+        if design.blocks_by_attribute
+        else design.blocks[slot]
+    )
     return site, block, value

@@ -1,7 +1,7 @@
 """The features of a template with the largest weights, as text.
 
-Where a feature is an observation and a label, the largest are listed for each label; where it is an observation and
-a pair of labels, or an arc, the largest of all. No other feature is turned into text.
+If a feature is an observation and a label, the largest are listed for each label; if it is an
+observation and a pair of labels, or an arc, the largest of all.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mtlstruct.features.shared_templates import cells_by_term
 from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.model.model import Model
 
-NOTHING = "(always)"
-"""What stands for the observation of a template that looks at nothing."""
+NO_OBSERVATION = "(always)"
+"""The text of a feature of a template without cells."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """An observation, a part (a label, a pair of labels, an arc), and the weight of both together."""
+    """An observation, a part (a label, a pair of labels, an arc), and their weight."""
 
     text: str
     part: str
@@ -33,7 +33,7 @@ class Feature:
 
 
 def top_features(model: Model, j: int, count: int) -> list[Feature]:
-    """Return the largest features of template j of the model, `count` per label (or four times that in all).
+    """Return the largest features of template j, `count` per label (or four times that in all).
 
     Sorted by falling absolute weight; none for a template that was dropped.
     """
@@ -53,7 +53,7 @@ def top_features(model: Model, j: int, count: int) -> list[Feature]:
 
 
 def part_names(labels: Sequence[str], width: int) -> list[str]:
-    """Return the names of the parts of a site: labels, pairs of labels, or the one part of an arc."""
+    """Return the names of the parts of a site: labels, pairs of labels, or "arc"."""
     if width == len(labels):
         return list(labels)
     if width == len(labels) ** 2:
@@ -62,26 +62,26 @@ def part_names(labels: Sequence[str], width: int) -> list[str]:
 
 
 def spelled(index: FeatureIndex | ArcIndex, j: int, attributes: NDArray[np.int64]) -> list[str]:
-    """Return the text of attributes of template j of the index: its line with the cells, without its name."""
+    """Return the text of attributes of template j of the index: its line without its name."""
     if isinstance(index, ArcIndex):
-        return [line or NOTHING for line in spell_arcs(index, j, attributes)]
+        return [line or NO_OBSERVATION for line in spell_arcs(index, j, attributes)]
     found: dict[int, str] = {}
     known = (index.vocabularies, index.tables)
-    for reading, r in zip(index.templates[j].readings, index.plan.readings(j), strict=True):
+    for member, r in zip(index.templates[j].members, index.plan.lines_of(j), strict=True):
         map_ = index.maps[r][:-1]
         values = np.flatnonzero((map_ != ABSENT) & np.isin(map_, attributes))
-        first, *rest = reading.pieces
+        first, *rest = member.pieces
         lead = first.partition(":")[2]
         for attribute, cells in zip(
-            map_[values].tolist(), cells_by_term(index.plan, r, reading, values, known), strict=True
+            map_[values].tolist(), cells_by_term(index.plan, r, member, values, known), strict=True
         ):
             line = lead + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
-            found.setdefault(attribute, line or NOTHING)
+            found.setdefault(attribute, line or NO_OBSERVATION)
     return [found[attribute] for attribute in attributes.tolist()]
 
 
 def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray[np.int64]:
-    """Return (row, column) of the largest entries in absolute value that are not 0: of each column, or of all."""
+    """Return (row, column) of the largest nonzero entries in absolute value."""
     if not each:
         flat = _largest(np.abs(block).ravel(), 4 * count)
         return np.stack(np.unravel_index(flat, block.shape), axis=1).astype(np.int64)
@@ -94,7 +94,7 @@ def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return the positions of the `count` largest positive values, the first of equal ones."""
-    if len(values) > 4 * count:  # what is smaller than the count-th need not be sorted
+    if len(values) > 4 * count:  # sort only the largest
         least = np.partition(values, -count)[-count]
         near = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
     else:

@@ -1,10 +1,11 @@
 """Explain heads: the score of a tree as a sum of the contributions of templates.
 
-For each token the chosen tree is compared with the runner-up, the best tree in which that token has another head:
-one more search for each token. The contributions to the token's own arc, chosen less rival, are listed; the
-difference of the two trees elsewhere is one more number, as for sequences (`explain.sequences`).
+For each token the chosen tree is compared with the runner-up, the best tree in which that token has
+another head, found by one more search per token. The contributions to the arc of the token, chosen
+minus rival, are listed; the difference of the two trees elsewhere is one number, as in
+`explain.sequences`.
 
-Labels of arcs are chosen after the tree, each alone, and are explained as classes are, given the heads.
+Labels of arcs are predicted after the tree, independently of each other, and explained as classes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 from mtlstruct.explain.sequences import Explanation, contributions, explain, one_sentence, shares
 from mtlstruct.model.model import Model
+from mtlstruct.structures.base import Batch
 
-FORBIDDEN = -1e9
-"""The score of an arc that must not be in a tree; less than any tree of sound scores."""
+FORBIDDEN_SCORE = -1e9
+"""The score of an arc that must not be in a tree: below the score of any tree."""
 
 
 def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
-    """Yield an Explanation for each sentence, in order: `chosen` and `rivals` are heads, −1 for no other."""
+    """Yield an Explanation for each sentence; `chosen` and `rivals` are heads, −1 for none."""
     for span in corpus.sentences():
         yield _explain_sentence(model, one_sentence(corpus, span), span)
 
@@ -36,7 +38,7 @@ def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) 
 
 
 def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
-    """Return the share of each template of arc labels in the scores of predicted arcs. float64[m]"""
+    """Return the share of each template of arc labels in the scores of arcs. float64[m]"""
     assert model.relations is not None
     return shares(model.relations, (model.arcs(corpus, model.predict(corpus)) for corpus in corpora))
 
@@ -49,9 +51,9 @@ def _explain_sentence(model: Model, sentence: Corpus, span: slice) -> Explanatio
     rivals, margin = np.full(n, -1, np.int64), np.full(n, np.inf)
     for t in range(n):
         others = scores.copy()
-        others[t * (n + 1) + chosen[t], 0] = FORBIDDEN
+        others[t * (n + 1) + chosen[t], 0] = FORBIDDEN_SCORE
         heads, value = _search(model, others, sentence.ptr)
-        if value > FORBIDDEN / 2:
+        if value > FORBIDDEN_SCORE / 2:
             rivals[t], margin[t] = heads[t], best - value
     (design,) = model.index.encode(sentence, sites).designs
     known = rivals >= 0
@@ -66,5 +68,5 @@ def _search(
     model: Model, scores: NDArray[np.float32], ptr: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], float]:
     heads, value = np.zeros(int(ptr[-1]), np.int32), np.zeros(1)
-    model.structure.decode((scores,), (None,), ptr, (0, 1), heads, value)
+    model.structure.decode(Batch((scores,), (None,), ptr), (0, 1), heads, value)
     return heads.astype(np.int64), float(value[0])

@@ -1,8 +1,8 @@
-"""A corpus in features: the design matrix A of each kind of site, and some of its sentences.
+"""Encoded corpora: the design matrix A of each kind of sites, and subsets of sentences.
 
-`subset` lets folds share one encoding. Attributes keep the numbers they have in the whole. Those that the chosen
-sentences do not have get no weight from them, and an unknown attribute has weight zero, so a model learned on a
-subset is the one that the subset alone would have given, up to the order of sums. `min_count` counts in the subset.
+`subset` lets cross-validation folds share one encoding. Attributes keep their numbers. Those that
+do not occur in the subset get no weight, so a model trained on a subset equals the one trained on
+these sentences alone, up to the order of sums. `min_count` counts in the subset.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Encoded:
-    """A corpus in features: a Design for each kind of site, and which row of it each site uses.
+    """A corpus in features: a Design per kind of sites, and the row of each site.
 
-    rows[kind] int32[sites of that kind], or None where site i is row i.
+    rows        for each kind int32[sites], or None if site i is row i
+    ptr         int64[sentences + 1]: tokens of each sentence
+    templates   number of templates
     """
 
     kinds: tuple[str, ...]
@@ -38,31 +40,43 @@ class Encoded:
     templates: int
 
     def supported(self, gold: Int32, labels: int) -> Encoded:
-        """The same, where an attribute of the first kind has features with the labels it is seen with in `gold` only.
+        """Return the corpus with the label support that is observed in `gold`.
 
-        For structures whose first kind has a row for each token, and a part for each label.
+        For structures whose first kind has a row per token and a part per label.
         """
         first, *rest = self.designs
-        found = observed_support(first.ids, first.ptr, first.values, first.attributes, gold, labels)
-        return replace(self, designs=(replace(first, support=found), *rest))
+        found = observed_support(first.ids, first.ptr, first.values, first.layout.attributes, gold, labels)
+        return replace(self, designs=(first.with_support(found), *rest))
+
+    def with_seen_pairs(self, tokens: Int64, gold: Int32, labels: int) -> Encoded:
+        """Return the corpus with weights for the observed pairs of labels only.
+
+        For structures whose second kind has a site per entry of `tokens`, a part per label pair.
+        """
+        first, edge, *rest = self.designs
+        row = np.arange(len(tokens)) if self.rows[1] is None else self.rows[1].astype(np.int64)
+        seen = np.unique((row * labels + gold[tokens - 1]) * labels + gold[tokens])
+        some, pair = edge.take(seen // labels**2), (seen % labels**2).astype(np.int32)
+        found = observed_support(some.ids, some.ptr, some.values, edge.layout.attributes, pair, labels**2)
+        return replace(self, designs=(first, edge.with_support(found), *rest))
 
     def outline(self) -> Encoded:
-        """The same without the entries of A: what is left when only the layout of the weights matters."""
+        """Return the layout of the weights alone: designs without entries."""
         designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)
         return replace(self, designs=designs)
 
     @property
     def attributes(self) -> int:
-        """Attributes of all kinds."""
-        return sum(design.attributes for design in self.designs)
+        """Number of attributes of all kinds."""
+        return sum(design.layout.attributes for design in self.designs)
 
     def score(
         self, weights: Sequence[NDArray[Any]], scale: NDArray[np.float64], widths: Sequence[int] | None = None
     ) -> Parts:
-        """A·w for each kind: float32[rows, parts]; `widths` where weights are padded."""
+        """Return A·w for each kind: float32[rows, parts]; `widths` if weights are padded."""
         parts = []
-        own = [design.parts(u) for design, u in zip(self.designs, weights, strict=True)]
-        for design, u, width in zip(self.designs, weights, widths or own, strict=True):
+        default = [design.layout.parts(u) for design, u in zip(self.designs, weights, strict=True)]
+        for design, u, width in zip(self.designs, weights, widths or default, strict=True):
             out = np.zeros((design.rows, width), np.float32)
             score(design, u, scale, out)
             parts.append(out)
@@ -70,35 +84,32 @@ class Encoded:
 
 
 def subset(encoded: Encoded, sentences: Int64, sites: Sequence[Sites], min_count: int = 1) -> Encoded:
-    """Sentences in rising order. `sites` are those of the whole."""
+    """Return some sentences, in rising order; `sites` are those of the whole corpus."""
     tokens, ptr = entries(encoded.ptr, sentences)
     chosen = np.zeros(int(encoded.ptr[-1]), np.bool_)
     chosen[tokens] = True
-    designs, rows = [], []
+    designs: list[Design] = []
+    rows: list[Int32 | None] = []
     for design, row_of, site in zip(encoded.designs, encoded.rows, sites, strict=True):
-        kept = tokens if site.tokens is None else np.flatnonzero(chosen[site.tokens])
-        part, row = _rows(design, row_of, kept, min_count)
-        designs.append(part)
-        rows.append(row)
+        chosen_sites = tokens if site.tokens is None else np.flatnonzero(chosen[site.tokens])
+        if row_of is None:
+            used, times = chosen_sites, np.ones(len(chosen_sites), np.int64)
+            rows.append(None)
+        else:
+            used, row, times = np.unique(row_of[chosen_sites], return_inverse=True, return_counts=True)
+            if len(used) == 0:  # kernels need at least one row
+                used, times = np.zeros(1, np.int64), np.zeros(1, np.int64)
+            rows.append(row.astype(np.int32))
+        designs.append(_without_rare(design.take(used.astype(np.int64)), times, min_count))
     return replace(encoded, designs=tuple(designs), rows=tuple(rows), ptr=ptr)
 
 
-def _rows(design: Design, row_of: Int32 | None, sites: Int64, min_count: int) -> tuple[Design, Int32 | None]:
-    """The rows that some sites use, and which of them each site uses."""
-    if row_of is None:
-        return _without_rare(design.take(sites), np.ones(len(sites), np.int64), min_count), None
-    used, row, times = np.unique(row_of[sites], return_inverse=True, return_counts=True)
-    if len(used) == 0:  # at least one row, so that kernels have something to look at
-        used, times = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    return _without_rare(design.take(used.astype(np.int64)), times, min_count), row.astype(np.int32)
-
-
 def _without_rare(design: Design, times: Int64, min_count: int) -> Design:
-    """Attributes seen too rarely become the null attribute. times: how many sites use each row."""
+    """Make rare attributes the null attribute. times: number of sites of each row."""
     if min_count <= 1:
         return design
     seen = design.ids[: design.ptr[-1]]
-    counts = np.bincount(seen, np.repeat(times, np.diff(design.ptr)), minlength=design.attributes + 1)
+    counts = np.bincount(seen, np.repeat(times, np.diff(design.ptr)), minlength=design.layout.attributes + 1)
     ids = design.ids.copy()
-    ids[: len(seen)][counts[seen] < min_count] = design.attributes
+    ids[: len(seen)][counts[seen] < min_count] = design.layout.attributes
     return replace(design, ids=ids)

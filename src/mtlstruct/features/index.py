@@ -1,20 +1,20 @@
-"""Templates × corpus × sites -> Encoded, and the FeatureIndex that does the same for text to come.
+"""Templates × corpus × sites -> Encoded, and the FeatureIndex that repeats it on new text.
 
-What templates see is numbered in `extraction`, for all of them together. Only the last arrow, from a join's value to
-the attribute of template j, belongs to the template.
+The values of templates are numbered in `extraction`, for all templates together. Only the last
+arrow, from the value of a node to the attribute of template j, belongs to the template.
 
-    column ──function──> stream ──join──> value (shared by templates) ──map_j──> attribute of template j
+    column ──function──> stream ──join──> value (shared by templates) ──map──> attribute of template
+    j
 
-A template that stands for several lines (TemplateSet.shared) has a *reading* for each: a value and a map of its own,
-into the same attributes. Elsewhere a reading is a template. Readings that find several values at a site, or
-numbers, are *open* (multi_valued.py): their stream is a list of entries, and they take part in no join.
+A template of several lines (TemplateSet.shared) has a value and a map per line, into the same
+attributes. Lines with several entries or numbers per site (values.py) take part in no join.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,27 +22,27 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.features.assembly import Shape, design_of, share_rows
+from mtlstruct.features.assembly import LineSource, Shape, assemble_design, share_rows
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.extraction import (
+    Extraction,
     Grid,
-    Node,
+    NodeValues,
     Normalizer,
-    Observed,
     cells_of,
+    extract,
     joined,
-    observe,
     stream_functions,
     strings_of,
     values_at,
 )
-from mtlstruct.features.multi_valued import Entries, Found, check_alone
 from mtlstruct.features.plan import Plan, make_plan
-from mtlstruct.features.shared_templates import Known, joint_numbers, size_of, widened
-from mtlstruct.features.single_valued import Plain
+from mtlstruct.features.shared_templates import NodeTables, joint_numbers, size_of, widened
+from mtlstruct.features.values import MultiValued, SingleValued, Values, check_multi_valued
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary, rank_by_count
 from mtlstruct.linear.design import Design
-from mtlstruct.linear.label_support import Support
+from mtlstruct.linear.label_support import LabelSupport
+from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.templates import TemplateSet
 
@@ -55,15 +55,15 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FeatureIndex:
-    """All that maps text to attributes: locked vocabularies, join tables, and a map a reading.
+    """The map from text to attributes: vocabularies, join tables, and a map per line.
 
-    maps[r]    int32[values of its node + 1]: attribute within its template, ABSENT where not kept; the last entry
-               stands for a value that is not known
-    sizes      int64[m]: attributes of each template
     kinds      the kind of each template
-    factors    float64[m]: what training multiplied the values of each template by, None for 1. `encode` gives values
-               as they are: the weights of a model have taken the factors in
-    support    of the first kind of sites, the labels that each attribute has weights for; None for all
+    maps       for each line int32[values of its node + 1]: the attribute within its template,
+               ABSENT if there is none; the last entry is for unknown values
+    sizes      int64[m]: attributes of each template
+    factors    float64[m]: factors of the values of each template in training; None for 1. `encode`
+               does not apply them, since they are part of the weights of a model
+    support    the labels that each attribute of the first kind has weights for; None for all
     """
 
     templates: TemplateSet
@@ -74,11 +74,11 @@ class FeatureIndex:
     maps: tuple[Int32, ...]
     sizes: Int64
     factors: NDArray[np.float64] | None = None
-    support: Support | None = None
+    support: LabelSupport | None = None
 
     @cached_property
     def plan(self) -> Plan:
-        """The plan of these templates; made from them, so it is not stored."""
+        """The plan of these templates, which is not stored."""
         return make_plan(self.templates)
 
     @cached_property
@@ -86,8 +86,8 @@ class FeatureIndex:
         return stream_functions(self.plan, self.templates, self.normalize)
 
     def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
-        """Features of text that the index may not have seen: unknown ones become the null attribute."""
-        check_alone(corpus, self.templates)
+        """Return the features of a corpus; unknown ones become the null attribute."""
+        check_multi_valued(corpus, self.templates)
         grid = Grid(corpus, self.plan.before, self.plan.after)
         cells = [
             cells_of(corpus, grid, self.plan, stream, strings_of(corpus, stream, function), vocabulary)
@@ -100,17 +100,17 @@ class FeatureIndex:
         if self.support is None:
             return encoded
         first, *rest = encoded.designs
-        return replace(encoded, designs=(replace(first, support=self.support), *rest))
+        return replace(encoded, designs=(first.with_support(self.support), *rest))
 
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
     ) -> tuple[Parts, tuple[Int32 | None, ...]]:
-        """Scores of all sites by the weights of each kind, and the row of each site."""
+        """Return the scores of all sites by the weights of each kind, and the row of each site."""
         encoded = self.encode(corpus, sites)
         return encoded.score(weights, np.ones(len(self.templates))), encoded.rows
 
     def known_cells(self, corpus: Corpus, column: int) -> NDArray[np.bool_] | None:
-        """Which cells of a column some template has seen as they are: bool[T]; None if no template looks at them."""
+        """Return whether each cell of a column is known; None if no template reads them."""
         known = [
             vocabulary.lookup(strings_of(corpus, stream, function)) != ABSENT
             for stream, function, vocabulary in zip(
@@ -119,11 +119,6 @@ class FeatureIndex:
             if (stream.column, stream.function, stream.absolute) == (column, "", 0)
         ]
         return np.logical_or.reduce(known)[corpus.columns[column].ids] if known else None
-
-    @property
-    def found(self) -> Int64:
-        """Attributes of each template before any was left out: none is."""
-        return self.sizes
 
 
 def encode_training(
@@ -135,35 +130,23 @@ def encode_training(
     normalize: str = "none",
     unit: bool = True,
 ) -> tuple[Encoded, FeatureIndex | ArcIndex]:
-    """Builds the index from a corpus and encodes it.
+    """Build the index of a corpus and encode it.
 
-    unit        real values are multiplied by a factor for each template that makes the mean square of its rows 1
+    min_count   occurrences that a value needs to get an attribute
+    unit        multiply real values by a factor per template that makes the mean square of rows 1
     """
     if any(site.letter == "A" for site in sites):
         from mtlstruct.features.arcs import encode_trees
 
         return encode_trees(corpus, templates, min_count=min_count, normalize=normalize)
-    return encode_tokens(corpus, templates, sites, min_count=min_count, normalize=normalize, unit=unit)
-
-
-def encode_tokens(
-    corpus: Corpus,
-    templates: TemplateSet,
-    sites: Sequence[Sites],
-    *,
-    min_count: int = 1,
-    normalize: str = "none",
-    unit: bool = True,
-) -> tuple[Encoded, FeatureIndex]:
-    """The same where sites are tokens: every value that occurs `min_count` times gets an attribute."""
-    seen = observe(corpus, templates, sites, normalize)
-    templates, plan = seen.templates, seen.plan
-    known = widened(templates, plan, (seen.vocabularies, seen.tables))
-    maps, sizes = number_attributes(templates, plan, known, seen.counts, min_count)
-    factors = _unit_factors(seen) if unit else None
+    found = extract(corpus, templates, sites, normalize)
+    templates, plan = found.templates, found.plan
+    known = widened(templates, plan, (found.vocabularies, found.tables))
+    maps, sizes = number_attributes(templates, plan, known, found.counts, min_count)
+    factors = _unit_factors(found) if unit else None
     index = FeatureIndex(
         templates=templates,
-        kinds=tuple(seen.site_of[t.kind].kind for t in templates),
+        kinds=tuple(found.site_of[t.kind].kind for t in templates),
         normalize=normalize,
         vocabularies=known[0],
         tables=known[1],
@@ -171,79 +154,88 @@ def encode_tokens(
         sizes=sizes,
         factors=factors,
     )
-    return encoded_by(index, seen), index
+    return encoded_by(index, found), index
 
 
-def encoded_by(index: FeatureIndex, seen: Observed) -> Encoded:
-    """A corpus in the attributes of an index whose maps are for the values that were seen."""
-    return _assemble(index, seen.grid, seen.values, tuple(seen.site_of.values()), index.factors)
+def encoded_by(index: FeatureIndex, found: Extraction) -> Encoded:
+    """Return an extracted corpus in the attributes of an index with maps of its values."""
+    return _assemble(index, found.grid, found.values, tuple(found.site_of.values()), index.factors)
 
 
 def number_attributes(
-    templates: TemplateSet, plan: Plan, known: Known, count: Callable[[int, int], Int64], min_count: int
+    templates: TemplateSet,
+    plan: Plan,
+    known: NodeTables,
+    count: Callable[[int, int], Int64],
+    min_count: int,
 ) -> tuple[tuple[Int32, ...], Int64]:
-    """The maps of all readings and the sizes of all templates; count(r, size) as Observed.counts has it."""
+    """Return the maps of all lines and the sizes of all templates; `count` is Extraction.counts."""
 
     def work(j: int) -> tuple[list[Int32], int]:
-        readings = plan.readings(j)
-        if len(readings) == 1:
-            seen = count(readings[0], size_of(plan, readings[0], known))
-            map_ = np.full(len(seen) + 1, ABSENT, np.int32)
-            return [map_], rank_by_count(seen, min_count, map_[:-1])[1]
-        numbers = joint_numbers(templates[j], plan, readings, known)
+        lines = plan.lines_of(j)
+        if len(lines) == 1:
+            counts = count(lines[0], size_of(plan, lines[0], known))
+            ranks, size = rank_by_count(counts, min_count)
+            return [np.append(ranks, np.int32(ABSENT))], size
+        numbers = joint_numbers(templates[j], plan, lines, known)
         counts = np.zeros(1 + max(int(number.max(initial=-1)) for number in numbers), np.int64)
-        for r, number in zip(readings, numbers, strict=True):
-            np.add.at(counts, number, count(r, len(number)))
-        ranks, kept = rank_by_count(counts, min_count)
-        return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], kept
+        for line, number in zip(lines, numbers, strict=True):
+            np.add.at(counts, number, count(line, len(number)))
+        ranks, size = rank_by_count(counts, min_count)
+        return [np.append(ranks[number], np.int32(ABSENT)) for number in numbers], size
 
     results = threads.in_order(work, range(len(templates)))
     maps = (map_ for found, _ in results for map_ in found)
-    return tuple(maps), np.array([kept for _, kept in results], np.int64)
+    return tuple(maps), np.array([size for _, size in results], np.int64)
 
 
-def _unit_factors(seen: Observed) -> NDArray[np.float64]:
-    """1 for templates of indicators; for real values see Entries.unit."""
-    factors = np.ones(len(seen.templates))
-    for r, j in enumerate(seen.plan.owners):
-        found = seen.at(r)
-        if isinstance(found, Entries) and found.real:
-            factors[j] = found.unit()
+def _unit_factors(found: Extraction) -> NDArray[np.float64]:
+    """Return 1 for templates of indicators, MultiValued.unit for real values."""
+    factors = np.ones(len(found.templates))
+    for line, j in enumerate(found.plan.template_of):
+        values = found.at(line)
+        if isinstance(values, MultiValued) and values.real:
+            factors[j] = values.unit()
     return factors
 
 
 def _assemble(
     index: FeatureIndex,
     grid: Grid,
-    values: Sequence[Node],
+    values: Sequence[NodeValues],
     sites: Sequence[Sites],
     factors: NDArray[np.float64] | None = None,
 ) -> Encoded:
-    designs, rows = [], []
-    for site in sites:
-        design, row = _design(index, grid, values, site, factors)
-        designs.append(design)
-        rows.append(row)
+    pairs = [_design(index, grid, values, site, factors) for site in sites]
+    designs, rows = (tuple(some) for some in zip(*pairs, strict=True))
     kinds = tuple(site.kind for site in sites)
-    return Encoded(kinds, tuple(designs), tuple(rows), grid.ptr, len(index.templates))
+    return Encoded(kinds, designs, rows, grid.ptr, len(index.templates))
 
 
 def _design(
-    index: FeatureIndex, grid: Grid, values: Sequence[Node], site: Sites, factors: NDArray[np.float64] | None
+    index: FeatureIndex,
+    grid: Grid,
+    values: Sequence[NodeValues],
+    site: Sites,
+    factors: NDArray[np.float64] | None,
 ) -> tuple[Design, Int32 | None]:
     templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
-    chosen = set(templates.tolist())
-    readings = [r for r, j in enumerate(index.plan.owners) if j in chosen]
-    blocks = np.array([index.plan.owners[r] for r in readings], np.int32)
+    block_ptr = np.concatenate([[0], np.cumsum(index.sizes[templates])]).astype(np.int64)
     places = grid.places(site.tokens)
 
-    def attributes(r: int) -> Found:
-        found = values_at(index.plan.uses[r], grid, values, site.tokens, places).mapped(index.maps[r])
-        if isinstance(found, Plain):
+    def attributes(line: int) -> Values:
+        use = index.plan.uses[line]
+        found = values_at(use, grid, values, site.tokens, places).mapped(index.maps[line])
+        if factors is None or isinstance(found, SingleValued):
             return found
-        return found.scaled(1.0 if factors is None else float(factors[index.plan.owners[r]]))
+        return found.scaled(float(factors[index.plan.template_of[line]]))
 
-    open_ = any(isinstance(node, Entries) for node in values) or grid.gaps
-    shapes = threads.in_order(lambda r: Shape.of(attributes(r)), readings) if open_ else None
-    design = design_of(attributes, readings, shapes, blocks, index.sizes[templates], templates, len(places))
+    lines = [
+        LineSource(j, first, partial(attributes, line))
+        for j, first in zip(templates.tolist(), block_ptr.tolist(), strict=False)
+        for line in index.plan.lines_of(j)
+    ]
+    varying = any(isinstance(node, MultiValued) for node in values) or grid.gaps
+    shapes = threads.in_order(lambda line: Shape.of(line.attributes()), lines) if varying else None
+    design = assemble_design(lines, shapes, WeightLayout(block_ptr, templates), len(places))
     return share_rows(design) if site.shared else (design, None)

@@ -1,8 +1,10 @@
-"""What must be computed for a template set: streams, joins of them that templates share, and how each line reads.
+"""Plan of feature extraction: the streams and joins of a template set.
 
-A stream is a column as one function sees it, a join numbers pairs of values, and the cells of a line, sorted by
-position, are a chain of joins. A template that stands for several lines (TemplateSet.shared) has a *reading* for
-each; elsewhere a template is a reading.
+A stream is a column seen through one function of cells. A join numbers pairs: a value so far, and
+the cell of a stream a fixed distance to the right of its first cell. The cells of a line, sorted by
+position, are a chain of joins; lines that have cells at the same distances share joins. A template
+has one line, or several if identical lines are shared (TemplateSet.shared); lines are numbered
+through all templates.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ from mtlstruct.templates import Template, TemplateSet, Term
 
 @dataclass(frozen=True, order=True)
 class Stream:
-    """A column as one word function sees it.
+    """A column seen through one function of cells.
 
-    absolute: not 0 for the one cell at that place of the sentence (1 the first, -1 the last), seen from everywhere
+    absolute   0, or the position of one cell of the sentence (1 the first, -1 the last) that every
+               token sees
     """
 
     column: int
@@ -29,12 +32,12 @@ class Stream:
 
 
 Step = tuple[int, Stream]
-"""What a term reads: a stream, so many rows away."""
+"""A term: a row offset and a stream."""
 
 
 @dataclass(frozen=True)
 class Join:
-    """Pairs of a value so far (`left`: a node) and the cell of `stream` that stands `gap` right of its first cell."""
+    """Pairs of a value of node `left` and a cell of `stream`, `gap` right of its first cell."""
 
     left: int
     stream: int
@@ -43,7 +46,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Use:
-    """How a reading finds its value: at `anchor` from the site, from `node` (ABSENT: it looks at nothing)."""
+    """The value of a line: that of `node` (ABSENT: no cells), `anchor` rows from the site."""
 
     node: int
     anchor: int
@@ -51,54 +54,55 @@ class Use:
 
 @dataclass(frozen=True)
 class Plan:
-    """What must be computed for a template set. Nodes 0..len(streams)-1 are streams, the rest are joins in order.
+    """Streams and joins of a template set; nodes are the streams, then the joins.
 
-    uses     for each reading
-    owners   the template of each reading
+    uses             the value of each line
+    template_of      the template of each line
+    before, after    the largest row offsets
     """
 
     streams: tuple[Stream, ...]
     joins: tuple[Join, ...]
     uses: tuple[Use, ...]
-    owners: tuple[int, ...]
+    template_of: tuple[int, ...]
     before: int
     after: int
 
     @property
     def nodes(self) -> int:
-        """How many streams and joins there are."""
+        """Number of streams and joins."""
         return len(self.streams) + len(self.joins)
 
     def signature(self, node: int) -> tuple[Any, ...]:
-        """What a node computes, independent of how a plan numbers its nodes."""
+        """Return what a node computes, independent of how a plan numbers its nodes."""
         if node < len(self.streams):
             return (self.streams[node],)
         join = self.joins[node - len(self.streams)]
         return (*self.signature(join.left), join.gap, self.streams[join.stream])
 
-    def readings(self, j: int) -> list[int]:
-        """The readings of template j."""
-        return self._readings.get(j, [])
+    def lines_of(self, j: int) -> list[int]:
+        """Return the lines of template j."""
+        return self._lines_of.get(j, [])
 
     @cached_property
-    def _readings(self) -> dict[int, list[int]]:
+    def _lines_of(self) -> dict[int, list[int]]:
         found: dict[int, list[int]] = {}
-        for r, owner in enumerate(self.owners):
-            found.setdefault(owner, []).append(r)
+        for line, j in enumerate(self.template_of):
+            found.setdefault(j, []).append(line)
         return found
 
     @cached_property
-    def in_waves(self) -> list[int]:
-        """The joins, those of few cells first: each behind its left side, most far behind."""
+    def topological_order(self) -> list[int]:
+        """The joins by number of cells, so that each comes after its left side."""
         depths: list[int] = []
         for join in self.joins:
             left = join.left - len(self.streams)
             depths.append(1 if left < 0 else depths[left] + 1)
         return sorted(range(len(self.joins)), key=depths.__getitem__)
 
-    def chain(self, r: int) -> list[tuple[int, int, int]]:
-        """The steps from the first cell to the value of a reading: row, stream, and the node that is reached."""
-        use, out = self.uses[r], []
+    def chain(self, line: int) -> list[tuple[int, int, int]]:
+        """Return the steps from the first cell of a line to its value: row, stream, node."""
+        use, out = self.uses[line], []
         node = use.node
         if node == ABSENT:
             return []
@@ -110,34 +114,33 @@ class Plan:
         return out[::-1]
 
     def marks(self, stream: Stream) -> list[int]:
-        """The boundary marks that a stream may show, as distances from the edge."""
+        """Return the boundary marks of a stream, as distances from the edge of the sentence."""
         if stream.absolute:
             return [k if stream.absolute > 0 else -k for k in range(1, abs(stream.absolute) + 1)]
         return [k for k in range(-self.before, self.after + 1) if k != 0]
 
 
 def make_plan(templates: TemplateSet) -> Plan:
-    """Finds the streams and joins that templates share."""
-    readings = [(j, reading) for j, template in enumerate(templates) for reading in template.readings]
+    """Return the plan of a template set with resolved columns."""
+    lines = [(j, line) for j, template in enumerate(templates) for line in template.members]
     streams: dict[Stream, int] = {}
-    for _, reading in readings:
-        for term in reading.terms:
+    for _, line in lines:
+        for term in line.terms:
             streams.setdefault(step_of(term)[1], len(streams))
     joins: dict[Join, int] = {}
-    uses = [_use(reading, streams, joins) for _, reading in readings]
+    uses = [_use(line, streams, joins) for _, line in lines]
     before, after = templates.reach()
-    return Plan(tuple(streams), tuple(joins), tuple(uses), tuple(j for j, _ in readings), before, after)
+    return Plan(tuple(streams), tuple(joins), tuple(uses), tuple(j for j, _ in lines), before, after)
 
 
 def step_of(term: Term) -> Step:
-    """The step of a term. A cell at an absolute place looks the same from everywhere, so it stands in row 0."""
+    """Return the step of a term; a cell at an absolute position is in row 0."""
     stream = Stream(term.column, term.function, term.arguments, term.row if term.absolute else 0)
     return (0 if term.absolute else term.row), stream
 
 
 def _use(template: Template, streams: dict[Stream, int], joins: dict[Join, int]) -> Use:
-    # The order must not depend on how streams are numbered: a selection of the templates numbers them anew, and
-    # needs the same joins.
+    # the order must not depend on the numbers of streams, which change in a selection of templates
     cells = sorted(map(step_of, template.terms))
     if not cells:
         return Use(ABSENT, 0)

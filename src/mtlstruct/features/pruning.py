@@ -1,8 +1,8 @@
-"""Throwing away what a trained model does not need: dead templates, zero attributes, values nobody asks for.
+"""Pruning of an index after training: templates, attributes and values without weights are dropped.
 
-The index that training built knows every value of every join. After training only attributes with a weight are
-worth keeping; a value is worth keeping if a live template maps it to such an attribute or a longer join is built
-on it; a string if it is in such a value. Everything is renumbered densely, so nothing remains but what can fire.
+The index that training built knows every value of every join. Afterwards an attribute is needed if
+it has a weight; a value if a template maps it to such an attribute or a longer join is built on it;
+a string if it is part of such a value. Everything is renumbered without gaps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.features.arcs import ArcIndex
-from mtlstruct.features.arcs.pruning import Smaller
+from mtlstruct.features.arcs.pruning import prune_arcs
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.plan import make_plan
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
@@ -24,26 +24,23 @@ Bool = NDArray[np.bool_]
 
 
 @overload
-def compact(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, list[int]]: ...
+def prune(index: FeatureIndex, used: Sequence[Bool]) -> tuple[FeatureIndex, list[int]]: ...
 @overload
-def compact(index: ArcIndex, used: Sequence[Bool]) -> tuple[ArcIndex, list[int]]: ...
-def compact(
-    index: FeatureIndex | ArcIndex, used: Sequence[Bool]
-) -> tuple[FeatureIndex | ArcIndex, list[int]]:
-    """Keeps the attributes marked in used[j] bool[attributes of j], and the templates that have any.
+def prune(index: ArcIndex, used: Sequence[Bool]) -> tuple[ArcIndex, list[int]]: ...
+def prune(index: FeatureIndex | ArcIndex, used: Sequence[Bool]) -> tuple[FeatureIndex | ArcIndex, list[int]]:
+    """Return the index of the attributes marked in used[j], and its templates.
 
-    Returns the smaller index and the numbers of the templates kept.
+    Templates without attributes are dropped; the second result has the numbers of the others.
     """
     live = [j for j, mask in enumerate(used) if mask.any()]
     if isinstance(index, FeatureIndex):
-        return _compact_tokens(index, used, live), live
-    smaller = Smaller(index, used, live)
-    return smaller.index(_compact_tokens(index.words, smaller.used_words, smaller.slots)), live
+        return _prune_tokens(index, used, live), live
+    return prune_arcs(index, used, live, _prune_tokens), live
 
 
-def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
-    """The templates `live`, in that order, with the attributes that are used."""
-    maps = {r: _renumbered(index.maps[r], used[j]) for j in live for r in index.plan.readings(j)}
+def _prune_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
+    """Return the index of the templates `live`, in that order, with used attributes only."""
+    maps = {line: _renumbered(index.maps[line], used[j]) for j in live for line in index.plan.lines_of(j)}
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
@@ -58,13 +55,13 @@ def _compact_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[in
         normalize=index.normalize,
         vocabularies=tuple(_subset(index.vocabularies[n], needed[n]) for n in streams),
         tables=tuple(_smaller_table(index, n, needed, numbers) for n in joins),
-        maps=tuple(_smaller_map(index, r, map_, needed) for r, map_ in maps.items()),
+        maps=tuple(_smaller_map(index, line, map_, needed) for line, map_ in maps.items()),
         sizes=np.array([int(used[j].sum()) for j in live], np.int64),
     )
 
 
 def _renumbered(map_: Int32, used: Bool) -> Int32:
-    """The map of a reading with unused attributes gone and the rest numbered without gaps."""
+    """Return the map of a line without unused attributes, the others numbered without gaps."""
     numbers = np.append(_renumbering(used), np.int32(ABSENT))
     return numbers[map_]  # ABSENT = -1 points at the appended entry
 
@@ -76,14 +73,14 @@ def _renumbering(mask: Bool) -> Int32:
 
 
 def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
-    """Which values of each node anybody needs."""
+    """Return which values of each node are needed."""
     plan = index.plan
     streams = len(plan.streams)
     needed = [np.zeros(len(v), bool) for v in index.vocabularies]
     needed += [np.zeros(len(t), bool) for t in index.tables]
-    for r, map_ in maps.items():
-        if plan.uses[r].node != ABSENT:
-            needed[plan.uses[r].node] |= map_[:-1] != ABSENT
+    for line, map_ in maps.items():
+        if plan.uses[line].node != ABSENT:
+            needed[plan.uses[line].node] |= map_[:-1] != ABSENT
     for number in range(len(plan.joins) - 1, -1, -1):
         join, table, mask = plan.joins[number], index.tables[number], needed[streams + number]
         needed[join.left][table.left()[mask]] = True
@@ -106,8 +103,8 @@ def _smaller_table(
     return PairTable(left << 32 | right)
 
 
-def _smaller_map(index: FeatureIndex, r: int, map_: Int32, needed: list[Bool]) -> Int32:
-    node = index.plan.uses[r].node
+def _smaller_map(index: FeatureIndex, line: int, map_: Int32, needed: list[Bool]) -> Int32:
+    node = index.plan.uses[line].node
     if node == ABSENT:
         return map_
     return np.append(map_[:-1][needed[node]], np.int32(ABSENT))

@@ -1,8 +1,9 @@
-"""Readings of one template, made to agree: lines that expand alike have one set of attributes.
+"""Shared templates (`--share-identical`): lines with the same text share attributes.
 
-Each reading has a chain of joins of its own, which numbers the values that it has seen. `widened` teaches every
-reading the values that the others have seen, since they may come its way in other text; `joint_numbers` gives equal
-values of different readings equal numbers. A value is the tuple of a line's cells, in the order of its terms.
+Each line has a chain of joins, which numbers the values that occur there. `widened` adds to each
+line of a template the values of its other lines, since they may occur there in other text;
+`joint_numbers` gives equal values of different lines equal numbers. A value is the tuple of a
+line's cells, in the order of its terms.
 """
 
 from __future__ import annotations
@@ -17,49 +18,46 @@ from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
 from mtlstruct.templates import Template, TemplateSet
 
 Int32 = NDArray[np.int32]
-Known = tuple[tuple[Vocabulary, ...], tuple[PairTable, ...]]
-"""What the values of nodes stand for: strings, and pairs of values."""
+NodeTables = tuple[tuple[Vocabulary, ...], tuple[PairTable, ...]]
+"""The values of nodes: strings of streams, and pairs of joins."""
 
 
-def widened(templates: TemplateSet, plan: Plan, known: Known) -> Known:
-    """Vocabularies and tables with all that a reading must know because another one does; numbers stay."""
-    nodes = Nodes(plan, known)
+def widened(templates: TemplateSet, plan: Plan, known: NodeTables) -> NodeTables:
+    """Return vocabularies and tables in which the lines of a template know each other's values."""
+    if all(len(template.members) == 1 for template in templates):
+        return known
+    growing = GrowingTables(plan, known)
     for j, template in enumerate(templates):
-        readings = plan.readings(j)
-        if len({_way(plan, r, line) for r, line in zip(readings, template.readings, strict=True)}) > 1:
-            both = list(zip(readings, template.readings, strict=True))
-            seen = {cells: None for r, line in both for cells in _tuples(plan, r, line, known)}
-            for r, line in both:
-                nodes.learn(r, line, (cells for cells in seen if _can_show(line, cells)))
-    return nodes.known()
+        if len(template.members) > 1:
+            lines = list(zip(plan.lines_of(j), template.members, strict=True))
+            values = {cells: None for line, text in lines for cells in _tuples(plan, line, text, known)}
+            for line, text in lines:
+                growing.learn(line, text, (cells for cells in values if _can_show(text, cells)))
+    return growing.known()
 
 
-def _can_show(line: Template, cells: tuple[str, ...]) -> bool:
-    """Decide whether a line can show these cells: a cell that is named twice reads the same twice."""
-    steps = [step_of(term) for term in line.terms]
+def _can_show(text: Template, cells: tuple[str, ...]) -> bool:
+    """Return whether a line can have these cells: terms that read the same cell must agree."""
+    steps = [step_of(term) for term in text.terms]
     return len(set(zip(steps, cells, strict=True))) == len(set(steps))
 
 
-def joint_numbers(template: Template, plan: Plan, readings: Sequence[int], known: Known) -> list[Int32]:
-    """For each reading of a template the number of each value of its node; equal cells have equal numbers."""
-    values = [np.arange(size_of(plan, r, known), dtype=np.int32) for r in readings]
-    both = list(zip(readings, template.readings, strict=True))
-    if len({_way(plan, r, line) for r, line in both}) == 1:
-        return values
+def joint_numbers(template: Template, plan: Plan, lines: Sequence[int], known: NodeTables) -> list[Int32]:
+    """Return for each line the number of each value of its node; equal cells have equal numbers."""
     numbers: dict[tuple[str, ...], int] = {}
     return [
         np.array(
-            [numbers.setdefault(cells, len(numbers)) for cells in _tuples(plan, r, line, known)], np.int32
+            [numbers.setdefault(cells, len(numbers)) for cells in _tuples(plan, line, text, known)], np.int32
         )
-        for r, line in both
+        for line, text in zip(lines, template.members, strict=True)
     ]
 
 
-def unravelled(plan: Plan, r: int, values: NDArray[np.integer], known: Known) -> list[list[str]]:
-    """For each step of a reading's chain the string that it shows for each of these values of its node."""
+def _chain_cells(plan: Plan, line: int, values: NDArray[np.integer], known: NodeTables) -> list[list[str]]:
+    """Return for each step of a line's chain the string of each of these values of its node."""
     vocabularies, tables = known
     out = []
-    for _, stream, node in reversed(plan.chain(r)):
+    for _, stream, node in reversed(plan.chain(line)):
         numbers = values
         if node >= len(plan.streams):
             table = tables[node - len(plan.streams)]
@@ -71,57 +69,47 @@ def unravelled(plan: Plan, r: int, values: NDArray[np.integer], known: Known) ->
 
 
 def cells_by_term(
-    plan: Plan, r: int, line: Template, values: NDArray[np.integer], known: Known
+    plan: Plan, line: int, text: Template, values: NDArray[np.integer], known: NodeTables
 ) -> Iterator[tuple[str, ...]]:
-    """The cells of some values of a reading's node, in the order of its terms."""
-    if not line.terms:
+    """Return the cells of some values of a line's node, in the order of its terms."""
+    if not text.terms:
         return iter([()] * len(values))
-    steps = unravelled(plan, r, values, known)
-    return zip(*(steps[k] for k in _places(plan, r, line)), strict=True)
+    steps = [(row, plan.streams[stream]) for row, stream, _ in plan.chain(line)]
+    cells = _chain_cells(plan, line, values, known)
+    return zip(*(cells[steps.index(step_of(term))] for term in text.terms), strict=True)
 
 
-def _tuples(plan: Plan, r: int, line: Template, known: Known) -> Iterator[tuple[str, ...]]:
-    return cells_by_term(plan, r, line, np.arange(size_of(plan, r, known)), known)
+def _tuples(plan: Plan, line: int, text: Template, known: NodeTables) -> Iterator[tuple[str, ...]]:
+    return cells_by_term(plan, line, text, np.arange(size_of(plan, line, known)), known)
 
 
-def size_of(plan: Plan, r: int, known: Known) -> int:
-    """How many values the node of a reading has."""
-    node = plan.uses[r].node
+def size_of(plan: Plan, line: int, known: NodeTables) -> int:
+    """Return the number of values of a line's node."""
+    node = plan.uses[line].node
     if node == ABSENT:
         return 1
     streams = len(plan.streams)
     return len(known[0][node]) if node < streams else len(known[1][node - streams])
 
 
-def _places(plan: Plan, r: int, line: Template) -> list[int]:
-    """For each term of a line the step of its chain that reads it."""
-    steps = [(row, plan.streams[stream]) for row, stream, _ in plan.chain(r)]
-    return [steps.index(step_of(term)) for term in line.terms]
+class GrowingTables:
+    """Vocabularies and tables that grow; each becomes a dict when it is first needed."""
 
-
-def _way(plan: Plan, r: int, line: Template) -> tuple[int, ...]:
-    """What two readings have in common if equal values of theirs are equal tuples of cells."""
-    return (plan.uses[r].node, *_places(plan, r, line))
-
-
-class Nodes:
-    """Vocabularies and tables that grow; each is turned into a dict when it is first needed."""
-
-    def __init__(self, plan: Plan, known: Known | None = None) -> None:
-        nothing = (
+    def __init__(self, plan: Plan, known: NodeTables | None = None) -> None:
+        empty = (
             (Vocabulary.of([]),) * len(plan.streams),
             (PairTable(np.zeros(0, np.int64)),) * len(plan.joins),
         )
-        self.plan, self.old = plan, known or nothing
+        self.plan, self.old = plan, known or empty
         self.strings: dict[int, dict[str, int]] = {}
         self.pairs: dict[int, dict[int, int]] = {}
 
-    def learn(self, r: int, line: Template, cells: Iterable[tuple[str, ...]]) -> list[int]:
-        """Return the value of a reading's node for each tuple of cells; new strings and pairs get numbers."""
-        terms = [step_of(term) for term in line.terms]
+    def learn(self, line: int, text: Template, cells: Iterable[tuple[str, ...]]) -> list[int]:
+        """Return the value of a line's node for each tuple of cells; new ones get numbers."""
+        terms = [step_of(term) for term in text.terms]
         steps = [
             (terms.index((row, self.plan.streams[stream])), self._strings(stream), self._pairs(node))
-            for row, stream, node in self.plan.chain(r)
+            for row, stream, node in self.plan.chain(line)
         ]
         values = []
         for found in cells:
@@ -143,8 +131,8 @@ class Nodes:
             self.pairs[join] = {pair: n for n, pair in enumerate(self.old[1][join].pairs.tolist())}
         return self.pairs.get(join)
 
-    def known(self) -> Known:
-        """Return all of them, grown or not."""
+    def known(self) -> NodeTables:
+        """Return all vocabularies and tables."""
         vocabularies, tables = list(self.old[0]), list(self.old[1])
         for stream, strings in self.strings.items():
             vocabularies[stream] = Vocabulary.of(strings)

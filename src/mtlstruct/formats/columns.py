@@ -1,29 +1,87 @@
-"""Column files, as CRF++ and CoNLL have them: a token a line, a blank line after each sentence.
+"""Column files of CRF++ and CoNLL: one token per line, a blank line after each sentence.
 
-Cells are separated by runs of spaces or tabs, and by nothing else: any other character, be it a no-break
-space or a form feed, belongs to its cell. The last column is the label. Rejected: rows of different widths, or of
-more than MOST_COLUMNS, a labelled file of one column, a file without sentences, labels that a partly labelled file
-cannot have.
+Cells are separated by runs of spaces or tabs only: any other character, also a no-break space or a
+form feed, belongs to its cell. With a separator (`CellFormat`), cells may be empty or have spaces.
+The last column is the label. Rejected: rows of different widths, unless they may be ragged, or of
+more than MOST_COLUMNS, a labelled file of one column, a file without sentences, and labels that a
+partly labelled file cannot have.
 
-Where rows stand `alone` (--task multiclass), each row is a sentence of one token, and blank lines mean nothing.
+With `alone` (--task multiclass), each row is a sentence of one token, and blank lines are ignored.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import MOST_COLUMNS, Corpus, label_outputs
+from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
 
-BYTES_A_ROW = 16
-"""About; turns a batch size in tokens into one in bytes."""
+BYTES_PER_ROW = 16
+"""An estimate that turns the size of a batch in tokens into bytes."""
+
+MISSING_CELL = "_"
+"""The cell that ragged rows get in columns that they lack."""
+
+
+@dataclass(frozen=True)
+class CellFormat:
+    """The division of rows into cells.
+
+    Attributes
+    ----------
+    separator : str
+        The character between cells; "" for runs of spaces and tabs.
+    ragged : bool
+        Whether rows may lack cells after the first. Those of a labelled row are missing before the
+        label.
+    """
+
+    separator: str = ""
+    ragged: bool = False
+
+    @property
+    def between(self) -> str:
+        """The character between the cells of `lines`."""
+        return "\t" if self.separator else " "
+
+    def lines(self, given: str, source: str, first: int) -> list[str]:
+        """Return the lines of a text, the first of which has the number `first`."""
+        if not self.separator:
+            return text.tidy(given)
+        if self.separator != "\t":
+            if "\t" in given:  # output is separated by tabs
+                line = first + given.count("\n", 0, given.index("\t"))
+                raise FormatError(
+                    source, line, f"expected {self.separator!r} between cells, got a tab in a cell"
+                )
+            given = given.replace(self.separator, "\t")
+        return ["" if text.is_blank(line) else line for line in given.split("\n")]
+
+    def padded(self, lines: list[str], width: int, labelled: bool) -> list[str]:
+        """Return lines with at least `width` cells, if they may be ragged."""
+        if not self.ragged:
+            return lines
+        out = []
+        for line in lines:
+            missing = [MISSING_CELL] * (width - 1 - line.count(self.between))
+            if missing and line.count(self.between) >= labelled and line:
+                cells = line.split(self.between)
+                cells[len(cells) - labelled : len(cells) - labelled] = missing
+                line = self.between.join(cells)
+            out.append(line)
+        return out
+
+
+SPACES = CellFormat()
+"""Cells between runs of spaces and tabs, in rows of the same width."""
 
 
 def read(
@@ -33,18 +91,22 @@ def read(
     encoding: str = "utf-8",
     names: Sequence[str] = (),
     alone: bool = False,
+    cells: CellFormat = SPACES,
 ) -> Corpus:
-    """Read a whole file. `names` are for the observation columns; if given, the file must have just these."""
-    lines = text.tidy(text.load(path, encoding))
+    """Read a whole file; if `names` are given, it must have exactly these observation columns."""
+    lines = cells.lines(text.load(path, encoding), str(path), 1)
     least = int(labelled) + max(1, len(names))
-    ruler = _Ruler(str(path), least, least if names else None)
+    if cells.ragged:
+        width = least if names else max(line.count(cells.between) for line in lines) + 1
+        lines = cells.padded(lines, width, labelled)
+    widths = _widths(str(path), least, least if names else None)
     try:
-        ruler.check(lines, 1)
+        _check_widths(widths, lines, 1, cells.between)
     except FormatError as error:
-        raise FormatError(str(path), error.line, error.problem + _other_format(lines)) from None
-    if not ruler.width:
-        raise FormatError(str(path), None, "no sentences: expected rows of columns, got only blank lines")
-    return _corpus(lines, ruler.width, ruler.width - labelled, tuple(names), alone=alone)
+        raise FormatError(str(path), error.line, error.problem + _other_format(lines, least)) from None
+    if not widths.width:
+        raise FormatError(str(path), None, "no sentences: expected rows of columns, got none")
+    return _corpus(lines, widths.width, widths.width - labelled, cells.between, tuple(names), alone=alone)
 
 
 def stream(
@@ -56,50 +118,27 @@ def stream(
     batch_tokens: int = 20000,
     known: Collection[str] | None = None,
     alone: bool = False,
+    cells: CellFormat = SPACES,
 ) -> Iterator[Corpus]:
-    """Batches of whole sentences, as soon as they have been read; see text.blocks for when that is.
+    """Yield batches of whole sentences as they are read (see `text.blocks`); none is empty.
 
-    Rows have `columns` cells, or one more, the label. With `known` they must have it, and it must be one of these, or
-    a mark for an unknown one. No batch is empty; an empty input gives no batch.
+    Rows have `columns` cells, or one more, the label. With `known`, the label is required and must
+    be one of these. Ragged rows have no label without `known`.
     """
-    ruler = _Ruler(source, columns + (known is not None), columns + 1)
-    unfinished: list[str] = []
-    begin = 1  # the line of the first of them
-    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_ROW):
-        fresh = text.tidy(block)
-        ruler.check(fresh, first)
+    least = columns + (known is not None)
+    widths = _widths(source, least, least if cells.ragged else columns + 1)
+    blocks = text.blocks if alone else text.sentence_blocks
+    for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
+        rows = cells.padded(cells.lines(block, source, first), least, known is not None)
+        _check_widths(widths, rows, first, cells.between)
         if known is not None:
-            _check_labels(fresh, first, source, known)
-        end = len(fresh) if alone else text.end_of_sentences(fresh)
-        unfinished += fresh[:end]
-        if end:
-            if any(unfinished):
-                yield _corpus(unfinished, ruler.width, columns, first=begin, alone=alone)
-            unfinished, begin = [], first + end
-        unfinished += fresh[end:]  # in place: a long sentence that comes row by row must not cost its square
-    if any(unfinished):
-        yield _corpus(unfinished, ruler.width, columns, first=begin, alone=alone)
+            _check_labels(rows, first, source, known, cells.between)
+        if any(rows):
+            yield _corpus(rows, widths.width, columns, cells.between, first=first, alone=alone)
 
 
-def write(
-    out: TextIO,
-    corpus: Corpus,
-    labels: Sequence[str] | None,
-    predictions: NDArray[np.int32],
-    *,
-    alone: bool = False,
-) -> None:
-    """The input's rows, their cells joined by tabs, each with its predicted label: what conlleval reads.
-
-    `predictions` int32[T] are ids into `labels` (None: the corpus's own). A blank line follows each sentence,
-    unless rows stand alone.
-    """
-    predicted = text.named(predictions, corpus.labels if labels is None else labels)
-    out.write("".join(blocks(corpus, predicted, alone=alone)))
-
-
-def blocks(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list[str]:
-    """Return each sentence as it is written: its rows with one more cell each, and a blank line."""
+def format_sentences(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list[str]:
+    """Return the text of each sentence: its rows with one more cell each, and a blank line."""
     lines = [f"{row}\t{cell}\n" for row, cell in zip(rows(corpus), cells, strict=True)]
     if alone:
         return lines
@@ -107,7 +146,7 @@ def blocks(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list
 
 
 def rows(corpus: Corpus) -> list[str]:
-    """The rows as they were read, label and all, cells joined by tabs: one string a token."""
+    """Return each row as it was read, with its label, cells joined by tabs."""
     return str(corpus.extra).split("\n") if corpus.tokens else []
 
 
@@ -115,18 +154,20 @@ def _corpus(
     lines: list[str],
     width: int,
     observed: int,
+    between: str,
     names: tuple[str, ...] = (),
     first: int = 1,
     alone: bool = False,
 ) -> Corpus:
-    """A corpus of tidy lines, the first of them line `first` of its file.
+    """Return a corpus of lines, of which the first is line `first` of its file.
 
-    All rows have `width` cells; a cell after the `observed` ones is the label.
+    All rows have `width` cells with `between` between them; a cell after the `observed` ones is the
+    label.
     """
     found = [line for line in lines if line]
-    cells = " ".join(found).split(" ")
+    cells = between.join(found).split(between)
     columns = tuple(text.column(cells[c::width]) for c in range(observed))
-    echo = "\n".join(found).replace(" ", "\t")  # one string, not T: a fifth of the memory
+    echo = "\n".join(found).replace(between, "\t")  # one string, not T: a fifth of the memory
     ptr, starts = _bounds(lines, alone)
     if width == observed:
         return Corpus(columns, ptr, names=names, lines=starts + first, extra=echo)
@@ -135,62 +176,45 @@ def _corpus(
 
 
 def _bounds(lines: list[str], alone: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where sentences start: int64[S+1] as a number of rows, with the end, and int64[S] as a number of lines."""
+    """Return where sentences start: int64[S+1] counted in rows, int64[S] counted in lines."""
     filled = np.array([bool(line) for line in lines])
     starts = np.flatnonzero(filled if alone else filled & ~np.concatenate([[False], filled[:-1]]))
     rows_before = np.cumsum(filled) - filled
     return np.append(rows_before[starts], filled.sum()).astype(np.int64), starts
 
 
-def _check_labels(lines: list[str], first: int, source: str | Path, known: Collection[str]) -> None:
-    """The last cells of tidy lines must be labels, or marks for unknown ones."""
+def _check_labels(
+    lines: list[str], first: int, source: str | Path, known: Collection[str], between: str
+) -> None:
+    """Raise unless the last cell of each row is a known label."""
     for number, line in enumerate(lines, first):
-        if line and (label := line.rpartition(" ")[2]) not in known:
+        if line and (label := line.rpartition(between)[2]) not in known:
             some = f"{', '.join(sorted(known)[:12])}{' …' if len(known) > 12 else ''}"
             raise FormatError(source, number, f"expected a label in the last column ({some}), got {label!r}")
 
 
-class _Ruler:
-    """Holds the rows of one input to the width of its first row, and that to least..most (None: no limit)."""
-
-    def __init__(self, source: str | Path, least: int, most: int | None) -> None:
-        self.source, self.least, self.most = source, least, most
-        self.width = self.line = 0
-
-    def check(self, lines: list[str], first: int) -> None:
-        """Measure tidy lines, of which the first has number `first`."""
-        gaps = self.width - 1
-        for number, line in enumerate(lines, first):
-            if line and line.count(" ") != gaps:
-                self._meet(line.count(" ") + 1, number)
-                gaps = self.width - 1
-
-    def _meet(self, width: int, line: int) -> None:
-        """A row of another width than before: the first row of all, or an error."""
-        if self.width:
-            problem = f"expected {_columns(self.width)} as on line {self.line}, got {width}"
-            raise FormatError(self.source, line, problem)
-        if width < self.least or width > (self.most or width):
-            raise FormatError(self.source, line, f"expected {self._expected()}, got {width}")
-        if width > MOST_COLUMNS:
-            raise FormatError(self.source, line, f"expected at most {MOST_COLUMNS:,} columns, got {width:,}")
-        self.width, self.line = width, line
-
-    def _expected(self) -> str:
-        if self.most is None:
-            return f"at least {_columns(self.least)}"
-        with_label = f" (or {self.most} with a label)" if self.most > self.least else ""
-        return _columns(self.least) + with_label
+def _widths(source: str, least: int, most: int | None) -> text.WidthCheck:
+    """Return a check of rows with `least` to `most` cells, without limit if that is None."""
+    if most is None:
+        return text.WidthCheck(source, least, None, f"at least {_columns(least)}")
+    with_label = f" (or {most} with a label)" if most > least else ""
+    return text.WidthCheck(source, least, most, _columns(least) + with_label)
 
 
-def _other_format(lines: list[str]) -> str:
-    """What lines that are no rows of columns may be instead, as the end of a message."""
+def _check_widths(widths: text.WidthCheck, lines: list[str], first: int, between: str) -> None:
+    for number, line in enumerate(lines, first):
+        if line and line.count(between) != widths.width - 1:
+            widths.check(line.count(between) + 1, number)
+
+
+def _other_format(lines: list[str], least: int) -> str:
+    """Return what lines with too few or different columns may be, as the end of a message."""
     if lines[0].startswith("# "):
         return "; trees with comments (CoNLL-U) are for --task dependency"
     widths = Counter(line.count(" ") for line in lines if line)
     if widths.total() >= 5 and max(widths.values()) * 2 < widths.total():
-        return "; segmented text, a sentence a line, is for --task segmentation"
-    return ""
+        return "; segmented text, one sentence per line, is for --task segmentation"
+    return "; is the label column missing?" if max(widths) + 2 == least else ""
 
 
 def _columns(count: int) -> str:

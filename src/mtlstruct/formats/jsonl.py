@@ -1,18 +1,17 @@
-"""JSON lines of feature dicts: a sentence a line, a list of tokens as `features` describes them.
+"""JSON lines of feature dicts: one sentence per line, a list of tokens as in `feature_dicts`.
 
     [{"word": "Ann", "title": true}, {"word": "sleeps"}]
     {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
 
-The second form has labels. Where items stand alone, each token is one, and a line may be one token. A list of
-numbers in place of strings is a vector. Blank lines mean nothing. Rejected: lines that are no JSON, or JSON of
-another shape, nested very deep, or with half of a surrogate pair; lines without labels where they are wanted, and
-labels with blanks or without text, which no line of output could hold.
+The second form has labels. With `alone`, each token is an item, and a line may be one token. A list
+of numbers is a vector. Blank lines are ignored. Rejected: lines that are no JSON, or JSON of
+another shape, nested too deep, or with half of a surrogate pair; lines without labels if labels are
+needed; empty labels and labels with blanks, which cannot be written as a column.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,13 +21,13 @@ import numpy as np
 
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import columns, text
+from mtlstruct.formats import text
 from mtlstruct.formats.feature_dicts import FeatureError, Features, Group, shown
 
 _NO_LABEL = re.compile(r"[ \t\r\n]|^$")
 
-BYTES_A_TOKEN = 400
-"""About; turns a batch size in tokens into one in bytes."""
+BYTES_PER_TOKEN = 400
+"""An estimate that turns the size of a batch in tokens into bytes."""
 
 
 def read(
@@ -40,7 +39,7 @@ def read(
     groups: Mapping[str, str] | None = None,
     alone: bool = False,
 ) -> Corpus:
-    """A whole file. `names` and `groups` are a model's: the columns to look for, the column of each key."""
+    """Read a whole file; `names` are its columns, `groups` the column of each key, if given."""
     lines = text.load(path, encoding).split("\n")
     found = _corpus(lines, 1, str(path), names, groups, labelled=labelled, alone=alone)
     if found is None:
@@ -59,14 +58,11 @@ def stream(
     groups: Mapping[str, str] | None = None,
     alone: bool = False,
 ) -> Iterator[Corpus]:
-    """Batches of whole lines, as soon as they have been read; see text.blocks for when that is."""
-    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_A_TOKEN):
+    """Yield batches of whole lines as they are read (see `text.blocks`)."""
+    for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_PER_TOKEN):
         found = _corpus(block.split("\n"), first, source, names, groups, labelled=False, alone=alone)
         if found is not None:
             yield found
-
-
-write = columns.write  # a token a line, as JSON, with its label behind a tab
 
 
 def _corpus(
@@ -99,7 +95,7 @@ def _corpus(
     if not starts:
         return None
     try:
-        filled, found = features.finished()
+        filled, found = features.finish()
     except FeatureError as error:
         raise FormatError(source, None, str(error)) from None
     outputs, classes = label_outputs(text.column(labels)) if labelled else (None, ())
@@ -133,19 +129,23 @@ def _sentence(
 def _parsed(line: str, source: str, number: int) -> Any:
     try:
         value = json.loads(line)
-        if "\\u" in line:  # the one way in which a line that is text may hold what is none
+        if "\\u" in line:  # an escape may be half of a surrogate pair
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise FormatError(source, number, "expected text, got half of a surrogate pair") from None
     except ValueError as error:
-        raise FormatError(source, number, f"expected JSON, a list of tokens a line: {error}") from None
+        raise FormatError(
+            source,
+            number,
+            f"expected one JSON list of feature dicts per line, for a model trained on dicts: {error}",
+        ) from None
     except RecursionError:
         raise FormatError(source, number, "expected JSON of tokens, got something nested too deep") from None
     return value
 
 
 def _with_vectors(token: Any) -> Any:
-    """JSON has no arrays of its own: a list of numbers is one."""
+    """Return the token with lists of numbers as arrays, which JSON does not have."""
     if not isinstance(token, dict):
         return token
     return {key: _vector(value) if isinstance(value, list) else value for key, value in token.items()}
@@ -153,11 +153,7 @@ def _with_vectors(token: Any) -> Any:
 
 def _vector(value: list[Any]) -> Any:
     numbers = value and all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
-    return np.array([_float(x) for x in value], np.float64) if numbers else value
-
-
-def _float(number: float) -> float:
     try:
-        return float(number)
-    except OverflowError:  # an int beyond all floats: refused, as every number that is not finite is
-        return math.inf
+        return np.array(value, np.float64) if numbers else value
+    except OverflowError:  # rejected later, as all numbers that are not finite
+        return np.full(len(value), np.inf)

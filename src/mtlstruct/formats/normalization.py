@@ -1,4 +1,4 @@
-"""What may be done to a cell before its features are looked up. Output always keeps the user's text."""
+"""Normalization of cells before their features are looked up; output has the original text."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 
 def nfkc(cell: str) -> str:
-    """Unicode compatibility form: full-width and half-width letters and digits become one."""
+    """Return the Unicode compatibility form, which unifies full-width and half-width letters."""
     return unicodedata.normalize("NFKC", cell)
 
 
 def unchanged(cell: str) -> str:
-    """The cell as it is."""
+    """Return the cell."""
     return cell
 
 

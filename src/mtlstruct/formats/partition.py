@@ -1,4 +1,4 @@
-"""Large data cut into pieces that several workers read: whole sentences, in order, about as many bytes each."""
+"""Data files split into shards of whole sentences, with about the same number of bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mtlstruct.formats.text import Part
 
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]*\n)+")
 LINE_END = re.compile(rb"\n(?:[ \t\r]*\n)*")
-"""Where a sentence may end; blank lines that follow go with it, so that the next piece begins with a sentence."""
+"""The end of a sentence, with the blank lines that follow."""
 
-LOOK = 1 << 16
-"""Bytes that are read at a time in search of the end of a sentence."""
+CHUNK_BYTES = 1 << 16
+"""Bytes read at a time in search of the end of a sentence."""
 
 
 def files_of(path: Path) -> list[Path]:
-    """The files of a folder, in the order of their names, hidden ones left out; or the file itself."""
+    """Return the files of a folder, sorted by name, without hidden ones; or the file itself."""
     if not path.is_dir():
         return [path]
     found = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith("."))
@@ -29,10 +29,10 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def cut(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[list[Part]]:
-    """Cut files into at most `count` pieces, none empty, each a list of parts of files; they follow each other.
+def split(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[list[Part]]:
+    """Split files into at most `count` consecutive shards, each a list of parts of files.
 
-    Pieces end where sentences do: at blank lines, or at any line.
+    Shards end where sentences do: at blank lines, or at any line.
     """
     try:
         sizes = [file.stat().st_size for file in files]
@@ -47,17 +47,17 @@ def cut(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[list
             number += 1
         places.append((number, _next_end(files[number], at, sizes[number], end)))
     places.append((len(files) - 1, sizes[-1]))
-    pieces = [_between(files, sizes, a, b) for a, b in pairwise(sorted(places))]
-    return [piece for piece in pieces if piece]
+    shards = [_between(files, sizes, a, b) for a, b in pairwise(sorted(places))]
+    return [shard for shard in shards if shard]
 
 
 def read(parts: Sequence[Part], read_one: Callable[[Part], Corpus]) -> Corpus:
-    """Return the labelled sentences of a piece."""
+    """Return the labelled sentences of a shard."""
     return _joined([str(part) for part in parts], [_read(part, read_one) for part in parts])
 
 
-def joined_files(folder: Path, read_one: Callable[[Path], Corpus]) -> Corpus:
-    """The files of a folder as one corpus."""
+def read_folder(folder: Path, read_one: Callable[[Path], Corpus]) -> Corpus:
+    """Return the files of a folder as one corpus."""
     files = files_of(folder)
     return _joined([str(file) for file in files], [read_one(file) for file in files])
 
@@ -88,10 +88,10 @@ def _between(
 
 
 def _next_end(file: Path, at: int, size: int, end: re.Pattern[bytes]) -> int:
-    """Where the sentence that byte `at` is in ends."""
+    """Return the end of the sentence that contains byte `at`."""
     start, seen = max(0, at - 1), b""
     while start + len(seen) < size:
-        seen += Part(file, start + len(seen), min(size, start + len(seen) + LOOK)).read_bytes()
+        seen += Part(file, start + len(seen), min(size, start + len(seen) + CHUNK_BYTES)).read_bytes()
         found = end.search(seen)
         if found and found.end() < len(seen.rstrip(b" \t\r")):  # else there may be more blank lines
             return start + found.end()

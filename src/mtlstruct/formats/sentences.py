@@ -2,14 +2,14 @@
 
 Estimators and `Model.predict` share this module, so it imports nothing of training.
 
-`Sentences` gathers X once for many trainings:
+`Sentences` reads X once for many trainings:
 
-    X = Sentences(X)                                            lists, generators, a file
+    X = Sentences(X)                                            # lists, generators, a file
     GridSearchCV(SequenceLabeler(), {"c": [0.1, 1, 10]}).fit(X, y)
 
-A `Sentences` looks like a list of sentences. Its entries are `Sentence`s, which know where they belong, so that the
-lists that scikit-learn makes of them are recognised as parts. estimators/folds.py encodes the whole once and cuts
-the encoding of each part out of it.
+It behaves like a list of `Sentence`s, each with its index, so that the lists that scikit-learn
+makes of them are recognised as parts. estimators/folds.py encodes the whole once and takes the
+encoding of each part from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,11 @@ from mtlstruct.corpus import ABSENT, Column, Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
 from mtlstruct.formats import conll, segmented
-from mtlstruct.formats import in_memory as gather
 from mtlstruct.formats import jsonl as dicts
+from mtlstruct.formats.in_memory import InputData, from_dicts, from_rows
 
 Grouping = str | Callable[[str], str | None] | None
-"""What groups keys: a regular expression (its first group, or all that it matches), a function, or nothing."""
+"""A regular expression (its first group or match is the group of a key), a function, or None."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,25 @@ class Sentences(Sequence[Sentence]):
     Parameters
     ----------
     X : iterable of sentences, str, Path or Corpus
-        Sentences are lists of feature dicts, or of rows if `columns` says so; a generator is consumed once. A path is
-        that of a column file (labelled), or of a CoNLL-X or CoNLL-U file if `task` is "dependency".
-    columns : sequence of str, bool or None
-        True: tokens are rows, a cell for each column. Names: the same, with names that templates may use; a token
-        may then be a dict from name to cell. None: tokens are dicts of features.
-    group_by : str, callable or None
-        Puts keys of feature dicts into groups, each of which is a template: a regular expression, or a function of
-        the key. A key that the expression does not match, or for which the function gives None, is its own group.
-    alone : bool
-        Each entry of X is an item that stands alone, that is, a token.
-    task : str
-        What a path is a file of.
+        Sentences are lists of feature dicts, or of rows if `columns` is given; a generator is
+        consumed once. A path is that of a labelled column file, or of a CoNLL-X or CoNLL-U file if
+        `task` is "dependency".
+    columns : sequence of str or bool, optional
+        True: tokens are rows, one cell per column. Names: tokens are rows whose columns have these
+        names, which templates may use, or dicts from name to cell. Default: dicts of features.
+    group_by : str or callable, optional
+        Puts keys of feature dicts into groups, each of which is a template: a regular expression,
+        or a function of the key. A key that the expression does not match, or for which the
+        function returns None, is its own group.
+    alone : bool, default False
+        Whether each entry of X is an item, that is, a single token.
+    task : str, default "sequence"
+        The task of the file, if X is a path.
 
     Attributes
     ----------
     y : list of lists
-        The labels or heads that a file has; None for other sentences.
+        The labels or heads of a file; None for other sentences.
     """
 
     def __init__(
@@ -79,18 +81,18 @@ class Sentences(Sequence[Sentence]):
         alone: bool = False,
         task: str = "sequence",
     ) -> None:
-        self.data = _gathered(X, columns, group_by, alone, task)
+        self.data = _read(X, columns, group_by, alone, task)
         self.corpus = self.data.corpus
-        self.encoded: tuple[Any, Any] | None = None  # what was encoded last, and its encoding
+        self.encoded: tuple[Any, Any] | None = None  # the key of the last encoding, and the encoding
 
     @property
     def y(self) -> list[list[Any]] | None:
-        """The labels or heads that came with a file."""
-        corpus = self.corpus
-        return None if corpus.outputs is None else self.data.spread(_named(corpus.outputs, corpus.labels))
+        """The labels or heads of a file."""
+        outputs, labels = self.corpus.outputs, self.corpus.labels
+        return None if outputs is None else replace(self.data, alone=False).named(outputs, labels)
 
     def __len__(self) -> int:
-        return len(self.data.kept)
+        return len(self.data.nonempty)
 
     @overload
     def __getitem__(self, index: int) -> Sentence: ...
@@ -130,53 +132,6 @@ def grouped(group_by: Grouping) -> Callable[[str], str | None]:
     return lambda key: group if (group := group_by(key)) is not None else key
 
 
-@dataclass(frozen=True)
-class Data:
-    """X as a corpus.
-
-    kept     bool[S]: which of the sentences of X are in the corpus; empty ones are not
-    dicts    whether tokens are dicts of features; `groups` of their keys, if there are any
-    alone    whether each sentence is an item: outputs are then an array rather than lists
-    whole    the Sentences that X is a part of, and `chosen`, which sentences of its corpus; None for other X
-    """
-
-    corpus: Corpus
-    kept: NDArray[np.bool_]
-    dicts: bool = False
-    groups: dict[str, str] | None = None
-    alone: bool = False
-    whole: Sentences | None = None
-    chosen: NDArray[np.int64] | None = None
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence that came. int64[S]"""
-        lengths = np.zeros(len(self.kept), np.int64)
-        lengths[self.kept] = np.diff(self.corpus.ptr)
-        return lengths
-
-    def spread(self, cells: Sequence[Any]) -> list[list[Any]]:
-        """Return values of all tokens sentence by sentence, empty sentences included."""
-        lengths = self.lengths
-        ends = np.cumsum(lengths).tolist()
-        return [list(cells[end - n : end]) for end, n in zip(ends, lengths.tolist(), strict=True)]
-
-    def named(self, outputs: NDArray[np.int32], labels: Sequence[Any]) -> Any:
-        """Return predictions as a user gets them: a list for each sentence, an array for items.
-
-        outputs   int32[T], numbers into `labels`; without labels they are heads and stay numbers
-        """
-        if self.alone:
-            return np.asarray(labels)[outputs]
-        return self.spread(_named(outputs, labels))
-
-    def named_marginals(
-        self, node: NDArray[np.float64], labels: Sequence[Any]
-    ) -> list[list[dict[Any, float]]]:
-        """Return for each token of each sentence the probabilities float64[T, L] by label."""
-        return self.spread([dict(zip(labels, row, strict=True)) for row in node.tolist()])
-
-
 def data_of(
     X: Any,
     *,
@@ -184,75 +139,56 @@ def data_of(
     group_by: Grouping = None,
     alone: bool = False,
     task: str = "sequence",
-) -> Data:
+) -> InputData:
     """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
     part = _part_of(X)
-    return _gathered(X, columns, group_by, alone, task) if part is None else _cut(*part)
+    return _read(X, columns, group_by, alone, task) if part is None else _part(*part)
 
 
-def _gathered(
+def _read(
     X: Any, columns: Sequence[str] | bool | None, group_by: Grouping, alone: bool, task: str
-) -> Data:
+) -> InputData:
     if isinstance(X, str | Path):
         X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
     if isinstance(X, Corpus):
-        return Data(X, np.ones(len(X), np.bool_))
+        return InputData(X, np.ones(len(X), np.bool_))
     X = _sentences(X, alone)
     if columns is None or columns is False:
-        found = gather.dicts(X, group=grouped(group_by))
-        return Data(found.corpus, found.kept, True, None if group_by is None else found.groups)
-    found = gather.rows(X, names=() if columns is True else tuple(columns))
-    return Data(found.corpus, found.kept)
+        data = from_dicts(X, group=grouped(group_by))
+        return data if group_by is not None else replace(data, groups=None)
+    return from_rows(X, names=() if columns is True else tuple(columns))
 
 
-class Layout(Protocol):
-    """What a model says of its input; `Model` has these properties."""
+def data_for(model: Any, X: Any, *, alone: bool = False) -> InputData:
+    """Turn any X that `predict` takes into data with the columns of a `Model`.
 
-    @property
-    def trees(self) -> bool: ...
-    @property
-    def characters(self) -> bool: ...
-    @property
-    def tags(self) -> str: ...
-    @property
-    def columns(self) -> int: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def takes_dicts(self) -> bool: ...
-    @property
-    def groups(self) -> dict[str, str] | None: ...
-
-
-def data_for(model: Layout, X: Any, *, alone: bool = False) -> Data:
-    """Turn any X that `predict` takes into data with the columns of a model; see Sentences for `alone`.
-
-    Of a segmentation model a sentence may be a string: its characters are the tokens, blanks are left out.
+    For a segmentation model a sentence may be a string: its characters other than blanks are
+    tokens.
     """
     part = _part_of(X)
     if part is not None:
-        found = replace(_cut(*part), alone=alone)
-        return replace(found, corpus=aligned(found.corpus, model.names)) if found.dicts else found
+        data = replace(_part(*part), alone=alone)
+        return replace(data, corpus=aligned(data.corpus, model.names)) if data.dicts else data
     if isinstance(X, str | Path):
         X = _read_for(model, X, alone)
     if isinstance(X, Corpus):
-        return Data(X, np.ones(len(X), np.bool_), alone=alone)
+        return InputData(X, np.ones(len(X), np.bool_), alone=alone)
     X = _sentences(X, alone)
     if model.characters:
         X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
     if model.takes_dicts:
         group = (lambda key: key) if model.groups is None else model.groups.get
-        gathered = gather.dicts(X, group=group, names=model.names)
+        data = from_dicts(X, group=group, names=model.names)
     else:
-        gathered = gather.rows(X, names=model.names)
-    corpus = gathered.corpus
-    if not len(corpus):  # rows that never came have no columns
+        data = from_rows(X, names=model.names)
+    corpus = data.corpus
+    if not len(corpus):  # without rows the number of columns is not known
         corpus = replace(corpus, columns=(Column(np.zeros(0, np.int32), []),) * model.columns)
-    return Data(corpus, gathered.kept, alone=alone)
+    return replace(data, corpus=corpus, alone=alone)
 
 
 def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
-    """Return the corpus with the columns of these names, in this order; a missing one has no cells."""
+    """Return the corpus with the columns of these names; a missing column has no cells."""
     if corpus.names == tuple(names):
         return corpus
     known = dict(zip(corpus.names, corpus.columns, strict=True))
@@ -272,32 +208,29 @@ def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
     return first.whole, np.array([one.number for one in X], np.int64)
 
 
-def _cut(whole: Sentences, numbers: NDArray[np.int64]) -> Data:
-    """Return some of the sentences; those without a token are in no corpus."""
+def _part(whole: Sentences, numbers: NDArray[np.int64]) -> InputData:
+    """Return some of the sentences."""
     data = whole.data
-    kept = data.kept[numbers]
-    chosen = (np.cumsum(data.kept) - 1)[numbers[kept]]
+    nonempty = data.nonempty[numbers]
+    chosen = (np.cumsum(data.nonempty) - 1)[numbers[nonempty]]
     same = np.array_equal(chosen, np.arange(len(data.corpus)))
     corpus = data.corpus if same else data.corpus.take(chosen)
-    return replace(data, corpus=corpus, kept=kept, whole=whole, chosen=chosen)
+    return replace(data, corpus=corpus, nonempty=nonempty, whole=whole, chosen=chosen)
 
 
-def _read_for(model: Layout, path: str | Path, alone: bool) -> Corpus:
+def _read_for(model: Any, path: str | Path, alone: bool) -> Corpus:
     """Read a file for a model, with outputs or without."""
+    encoding = model.encoding
     if model.trees:
-        return conll.read(path)
-    if model.characters and not model.takes_dicts:
-        return segmented.read(path, tags=model.tags)
+        return conll.read(path, encoding=encoding)
     if model.takes_dicts:
-        return dicts.read(path, labelled=False, names=model.names, groups=model.groups, alone=alone)
-    found = column_files.read(path, labelled=False, alone=alone)
-    if len(found.columns) <= model.columns:
-        return found
-    return column_files.read(path, alone=alone)
-
-
-def _named(outputs: NDArray[np.int32], labels: Sequence[Any]) -> list[Any]:
-    return [labels[i] for i in outputs.tolist()] if len(labels) else outputs.tolist()
+        keys = {"names": model.names, "groups": model.groups}
+        return dicts.read(path, labelled=False, alone=alone, encoding=encoding, **keys)
+    if model.characters:
+        return segmented.read(path, tags=model.tags, encoding=encoding)
+    how = {"alone": alone, "encoding": encoding, "cells": model.cell_format}
+    found = column_files.read(path, labelled=False, **how)
+    return found if len(found.columns) <= model.columns else column_files.read(path, **how)
 
 
 def _sentences(X: Any, alone: bool) -> Iterable[Any]:

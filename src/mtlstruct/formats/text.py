@@ -1,32 +1,42 @@
-"""Bytes to lines, for every text format: one place that decodes, and says where it could not.
+"""Bytes to lines for all text formats: decoding, with the line of what cannot be decoded.
 
-A line ends at LF or CRLF and nowhere else; a byte order mark at the start is dropped. Rejected, with the line:
-bytes that are not text in the encoding, and NUL. Rejected at once: an encoding in which a line end is not the
-single byte LF (UTF-16, UTF-32, EBCDIC), since streams are cut there before they are decoded, and one that spells
-characters by runs of ASCII (UTF-7, unicode_escape, idna), which are escapes rather than text.
+A line ends at LF or CRLF only; a byte order mark at the start is dropped. Rejected, with the line:
+bytes that are not text in the encoding, and NUL. Rejected at once: encodings in which a line end is
+not the single byte LF (UTF-16, UTF-32, EBCDIC), because streams are split there before they are
+decoded, and encodings that write characters as runs of ASCII (UTF-7, unicode_escape, idna).
+
+A file or stream that begins as a gzip file is decompressed.
 """
 
 from __future__ import annotations
 
+import io
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Column
+from mtlstruct.corpus import MOST_COLUMNS, Column
 from mtlstruct.errors import FormatError, IncompatibleError
 
+OTHER_ENCODINGS = ("gb18030", "cp1252", "latin-1")
+"""Encodings to try, in this order, for a file that cannot be decoded."""
+
+GZIP = b"\x1f\x8b"
+"""The first bytes of a gzip file."""
+
 PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
-"""ASCII that every encoding of text reads a character a byte, and every encoding of escapes does not."""
+"""ASCII that encodings of text read as one character per byte, and encodings of escapes do not."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some bytes of a file, from the beginning of a line to the end of one; may be read wherever a file may."""
+    """Bytes start:stop of a file, whole lines; readers take it in place of a path."""
 
     path: Path
     start: int
@@ -36,38 +46,40 @@ class Part:
         return str(self.path)
 
     def read_bytes(self) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         with self.path.open("rb") as file:
             file.seek(self.start)
             return file.read(self.stop - self.start)
 
     def lines_before(self) -> int:
-        """How many lines of the file come before."""
+        """Return the number of lines of the file before this part."""
         return Part(self.path, 0, self.start).read_bytes().count(b"\n") if self.start else 0
 
 
 def load(path: str | Path | Part, encoding: str = "utf-8") -> str:
-    """A whole file, or a part of one: lines joined by LF, none after the last."""
+    """Return the text of a file, or of a part of one, without the LF after the last line."""
     check_encoding(encoding, str(path))
     try:
         raw = path.read_bytes() if isinstance(path, Part) else Path(path).read_bytes()
     except OSError as error:
         raise FormatError(str(path), None, f"cannot be read: {error.strerror or error}") from None
+    if isinstance(path, Part) and raw.startswith(GZIP):
+        raise FormatError(str(path), None, "expected text, since a gzip file cannot be split into shards")
+    raw = b"".join(_chunks(io.BytesIO(raw), str(path), max(1, len(raw))))
     return decode(raw.removesuffix(b"\n"), str(path), encoding)
 
 
 def blocks(
     stream: BinaryIO, source: str, encoding: str = "utf-8", size: int = 1 << 18
 ) -> Iterator[tuple[int, str]]:
-    """Runs of whole lines joined by LF, and the number of their first: a run for each read of up to `size`.
+    """Yield whole lines joined by LF, with the number of the first: one block per read.
 
-    read1 returns what a pipe holds at that moment, so lines typed by hand come one by one and lines from a
-    fast writer come by the thousand, with no clock and no guess about who is at the other end.
+    read1 returns what a pipe holds at that moment, so lines typed by hand come one by one and lines
+    from a fast writer by the thousand.
     """
     check_encoding(encoding, source)
-    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     first, pending = 1, [b""]
-    while chunk := read(max(1, size)):
+    for chunk in _chunks(stream, source, max(1, size)):
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
             pending.append(tail)  # joined once: adding to a bytes would be quadratic in a very long line
@@ -79,8 +91,60 @@ def blocks(
         yield first, decode(raw, source, encoding, first)
 
 
+def _chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a stream, one chunk per read, decompressed if it is a gzip file."""
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    chunk = read(size)
+    if chunk == GZIP[:1]:
+        chunk += read(size)
+    if not chunk.startswith(GZIP):
+        while chunk:
+            yield chunk
+            chunk = read(size)
+        return
+    member = _gzip_member()
+    try:
+        while chunk:
+            if member.eof:  # files may be concatenated
+                member = _gzip_member()
+            yield member.decompress(chunk)
+            chunk = member.unused_data or read(size)
+    except zlib.error as error:
+        raise FormatError(
+            source, None, f"expected a whole gzip file, got one that is damaged: {error}"
+        ) from None
+    if not member.eof:
+        raise FormatError(source, None, "expected a whole gzip file, got one that is cut short")
+
+
+def _gzip_member() -> Any:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+
+def sentence_blocks(
+    stream: BinaryIO, source: str, encoding: str = "utf-8", size: int = 1 << 18
+) -> Iterator[tuple[int, str]]:
+    """Yield `blocks` that end at a blank line, or with the input."""
+    pending: list[str] = []
+    begin = 1
+    for first, block in blocks(stream, source, encoding, size):
+        lines = block.split("\n")
+        end = next((i + 1 for i in reversed(range(len(lines))) if is_blank(lines[i])), 0)
+        if end:
+            yield begin, "\n".join(pending + lines[:end])
+            pending, begin = [], first + end
+        pending += lines[end:]  # in place: a long sentence that comes row by row must not take quadratic time
+    if pending:
+        yield begin, "\n".join(pending)
+
+
+def is_blank(line: str) -> bool:
+    """Return whether a line has only spaces and tabs."""
+    return not line.strip(" \t")
+
+
 def decode(raw: bytes, source: str | Path, encoding: str, first: int = 1) -> str:
-    """Whole lines as text; `first` is the number of the first line, for messages."""
+    """Return the text of whole lines; `first` is the number of the first line, for messages."""
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -93,14 +157,33 @@ def decode(raw: bytes, source: str | Path, encoding: str, first: int = 1) -> str
     return text.replace("\r\n", "\n").removesuffix("\r")
 
 
+def encode(given: str, source: str | Path, encoding: str) -> bytes:
+    """Return text as bytes; raise if the encoding lacks a character."""
+    try:
+        return given.encode(encoding)
+    except UnicodeEncodeError as error:
+        letter = error.object[error.start : error.end]
+        raise FormatError(source, None, f"cannot be written: {encoding} has no {letter!r}") from None
+
+
 def _bad_byte(raw: bytes, at: int, source: str | Path, encoding: str, first: int) -> FormatError:
     line = first + raw.count(b"\n", 0, at)
     offset = at - (raw.rfind(b"\n", 0, at) + 1)
-    return FormatError(source, line, f"expected {encoding} text, got byte 0x{raw[at]:02x} at offset {offset}")
+    problem = f"expected {encoding} text, got byte 0x{raw[at]:02x} at offset {offset}"
+    other = next((name for name in OTHER_ENCODINGS if _decodes(raw, name)), None)
+    hint = "" if other is None else f"; it can be read as {other} (--encoding {other})"
+    return FormatError(source, line, problem + hint)
+
+
+def _decodes(raw: bytes, encoding: str) -> bool:
+    try:
+        return "\0" not in raw.decode(encoding)
+    except UnicodeDecodeError:
+        return False
 
 
 def check_encoding(encoding: str, source: str | Path) -> None:
-    """Reject encodings that are unknown, that hide line ends, or that are escapes."""
+    """Raise for encodings that are unknown, that hide line ends, or that are escapes."""
     try:
         plain = b"\n".decode(encoding) == "\n" and len(PROBE.decode(encoding)) == len(PROBE)
     except UnicodeError:
@@ -113,10 +196,9 @@ def check_encoding(encoding: str, source: str | Path) -> None:
 
 
 def tidy(text: str, blanks: str = "\t") -> list[str]:
-    """The lines of a text, where every run of spaces or other `blanks` is one space, with none at the ends.
+    """Return the lines of a text, runs of spaces or other `blanks` as one space, none at the ends.
 
-    A few passes in C over the whole instead of a regular expression for each line. str.split() is of no use
-    here, it takes U+0085, U+00A0, U+2028 and others for blanks.
+    str.split() would not do: it takes U+0085, U+00A0, U+2028 and others for blanks.
     """
     for blank in blanks:
         text = text.replace(blank, " ")
@@ -125,20 +207,37 @@ def tidy(text: str, blanks: str = "\t") -> list[str]:
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ").split("\n")
 
 
-def end_of_sentences(lines: Sequence[str]) -> int:
-    """Return how many lines there are up to the last blank one, which is included; 0 if there is none."""
-    return next((i + 1 for i in reversed(range(len(lines))) if not lines[i].strip(" \t")), 0)
+class WidthCheck:
+    """A check that all rows of one input are as wide as the first, which has least..most cells."""
+
+    def __init__(self, source: str | Path, least: int, most: int | None, expected: str) -> None:
+        self.source, self.least, self.most, self.expected = source, least, most, expected
+        self.width = self.line = 0  # of the first row
+
+    def check(self, width: int, line: int) -> None:
+        """Raise for a row that is not as wide as the first, unless it is the first."""
+        if self.width == width:
+            return
+        if self.width:
+            same = "1 column" if self.width == 1 else f"{self.width} columns"
+            raise FormatError(self.source, line, f"expected {same} as on line {self.line}, got {width}")
+        if width < self.least or width > (self.most or width):
+            hint = "; is this plain text? expected one token per line" if width > 2 * self.least + 1 else ""
+            raise FormatError(self.source, line, f"expected {self.expected}, got {width}{hint}")
+        if width > MOST_COLUMNS:
+            raise FormatError(self.source, line, f"expected at most {MOST_COLUMNS:,} columns, got {width:,}")
+        self.width, self.line = width, line
 
 
 def column(cells: Sequence[str]) -> Column:
-    """A column of these cells, numbered by first appearance, in two passes that never leave C."""
+    """Return a column of these cells, numbered by first appearance."""
     numbers = dict(zip(dict.fromkeys(cells), count()))
     ids = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
     return Column(ids, list(numbers))
 
 
 def named(ids: NDArray[np.int32], labels: Sequence[str]) -> list[str]:
-    """The label strings of ids. UNKNOWN is refused: as an index it would quietly mean the last label."""
+    """Return the labels of ids; raise for ids out of range, UNKNOWN included."""
     if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(labels):
         got = f"{int(ids.min())} to {int(ids.max())}"
         raise IncompatibleError(f"expected label ids from 0 to {len(labels) - 1}, got {got}")

@@ -1,7 +1,8 @@
-"""Attributes as cells: the cells each attribute of a model stands for, and a model made of weighted cells.
+"""The cells of each attribute of a model, and a model made of weighted cells.
 
-Inside a model an attribute is a number at the end of a chain of joins. Other programs know it by its cells, put
-into the template's line. `cells_of` walks the chains backwards; `index_of` and `model_of` build them from the cells.
+In a model an attribute is a number at the end of a chain of joins; in other programs it is its
+cells, put into the line of the template. `cells_of` follows the chains backwards; `index_of` and
+`model_of` build them from the cells.
 """
 
 from __future__ import annotations
@@ -17,36 +18,36 @@ from mtlstruct.corpus import MOST_COLUMNS
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.plan import make_plan
-from mtlstruct.features.pruning import compact
-from mtlstruct.features.shared_templates import Nodes, cells_by_term, size_of
+from mtlstruct.features.pruning import prune
+from mtlstruct.features.shared_templates import GrowingTables, cells_by_term, size_of
 from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.model.model import Model
 from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
 
 Cells = tuple[str, ...]
-"""The cells of an attribute, in the order of its template's terms."""
+"""The cells of an attribute, in the order of the terms of its template."""
 
 
 def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
-    """The cells of each attribute of template j, by attribute number."""
+    """Return the cells of each attribute of template j."""
     cells: dict[int, Cells] = {}
-    for reading, r in zip(index.templates[j].readings, index.plan.readings(j), strict=True):
+    for member, r in zip(index.templates[j].members, index.plan.lines_of(j), strict=True):
         map_ = index.maps[r]
         values = np.flatnonzero(map_[:-1] != ABSENT)
         known = (index.vocabularies, index.tables)
-        found = cells_by_term(index.plan, r, reading, values, known)
+        found = cells_by_term(index.plan, r, member, values, known)
         cells |= zip(map_[values].tolist(), found, strict=True)
     return [cells[a] for a in range(len(cells))]
 
 
 def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
-    """An index in which attribute a of template j stands for cells[j][a]; the cells of a template are distinct.
+    """Return an index in which attribute a of template j has the cells cells[j][a], all distinct.
 
-    No template may stand for several lines.
+    Each template must have one line.
     """
     plan = make_plan(templates)
-    nodes = Nodes(plan)
+    nodes = GrowingTables(plan)
     values = [nodes.learn(j, template, cells[j]) for j, template in enumerate(templates)]
     known = nodes.known()
     maps = []
@@ -71,9 +72,9 @@ def model_of(
     weights: Sequence[NDArray[np.float32]],
     facts: dict[str, Any],
 ) -> Model:
-    """A label-sequence model: attribute a of template j stands for cells[j][a] and has weights[j][a].
+    """Return a sequence model: attribute a of template j has cells[j][a] and weights[j][a].
 
-    Templates have no mu of their own here: it is 1 for all, and they are ranked by their norms.
+    mu is 1 for all templates, which are ranked by their norms.
     """
     structure = STRUCTURES["sequence"](len(labels))
     if facts["columns"] > MOST_COLUMNS:
@@ -84,7 +85,7 @@ def model_of(
     kind_of = {site.letter: site.kind for site in sites}
     kinds = [kind_of[template.kind] for template in templates]
     used = [np.any(block != 0, axis=1) for block in weights]
-    index, live = compact(index_of(templates, kinds, cells), used)
+    index, live = prune(index_of(templates, kinds, cells), used)
     kept = [block[mask] for block, mask in zip(weights, used, strict=True)]
     stacked = tuple(
         np.concatenate([*(kept[j] for j in live if kinds[j] == site.kind), np.zeros((1, width), np.float32)])
@@ -105,17 +106,17 @@ def model_of(
 
 
 def ensure_weights(count: int) -> None:
-    """Reject a model whose weights, each label's or pair's, do not fit into memory beside their copies."""
+    """Raise if that many weights, with their copies, do not fit into memory."""
     ensure(16 * count, "a model with a weight for every label and every pair of labels")
 
 
-def facts_of(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:
-    """What a model says of itself whose weights come from a CRF of another program."""
+def imported_facts(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:
+    """Return the facts of a model whose weights come from a CRF of another program."""
     return {
         "task": task,
         "tags": tags,
         "method": f"imported from {program}",
         "columns": columns,
         "sparse": False,
-        "temperature": 1.0,  # its scores are logarithms of probabilities
+        "temperature": 1.0,  # a CRF is calibrated by its training
     }

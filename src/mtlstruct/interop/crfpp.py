@@ -1,21 +1,22 @@
-"""CRF++'s text model: `crf_learn -t` writes it, `crf_learn -C` makes a binary of it, HanLP 1.x and others read it.
+"""The text model of CRF++, which `crf_learn -t` writes and HanLP 1.x reads.
 
 Five blocks with a blank line after each but the last:
 
     version: 100, cost-factor: 1, maxid: the number of weights, xsize: observation columns
     the labels, sorted by their bytes
     the templates, U lines before B lines
-    "id feature" for each feature, sorted by the bytes of the feature; id is where its weights begin
-    the weights, "%.16f" a line: L for a U feature, L·L (previous, current) for a B feature
+    "id feature" for each feature, sorted by its bytes; id is the index of its first weight
+    the weights, one "%.16f" per line: L for a U feature, L·L (previous, current) for a B feature
 
-Ids follow the order of the features, as they do in CRF++ where `-f` has left some out: B, if it is there, is the
-first of all and has id 0, which readers such as HanLP's count on.
+Ids follow the order of the features, as in CRF++ with `-f`: B, if present, is first and has id 0,
+which readers such as HanLP expect.
 
-In CRF++ a feature is its text: two templates whose lines expand alike share weights. Ours do not, so templates
-that could be mistaken for each other are refused, or get names of their own (`rename`); equal lines become one,
-with the sum of their weights. Also rejected: rows beyond ±8, functions, cells counted from an edge, blanks in a
-line, normalisation, and what does not fit CRF++'s buffers. Reading turns it round: a feature goes to every
-template, and to every division into cells, that CRF++ would find it by.
+In CRF++ a feature is its text: two templates that expand to the same text share weights. In
+mtlstruct they do not, so templates that can expand to the same text are rejected, or renamed
+(`rename`); equal lines become one, with the sum of their weights. Also rejected: rows beyond ±8,
+functions, cells counted from an edge, blanks in a line, normalisation, and what does not fit the
+buffers of CRF++. Reading is the inverse: a feature goes to every template, and every division into
+cells, that expands to its text.
 """
 
 from __future__ import annotations
@@ -30,35 +31,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
-from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
-from mtlstruct.explain.selection import blocks
+from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.formats.text import load
-from mtlstruct.interop.attribute_cells import cells_of, facts_of, model_of
-from mtlstruct.interop.feature_text import (
-    check_apart,
-    checked_index,
-    divided,
-    has_blank,
-    renamed,
-    spell,
-    summed,
-)
+from mtlstruct.formats.text import encode, load
+from mtlstruct.interop.attribute_cells import imported_facts, model_of
+from mtlstruct.interop.feature_text import checked_index, divided, has_blank, renamed, weights_by_text
 from mtlstruct.model.model import Model
 from mtlstruct.structures import structures_of
 from mtlstruct.templates import Template, TemplateSet
 from mtlstruct.templates.dialects import CRFPP_ROWS
 
-MOST_COLUMNS = 1023
-LONGEST = 8000
-"""Bytes of a feature; CRF++ reads lines into 8192."""
+MAX_COLUMNS = 1023
+MAX_FEATURE_BYTES = 8000
+"""CRF++ reads lines into a buffer of 8192 bytes."""
 
-MOST_WEIGHTS = 2**31 - 1
+MAX_WEIGHTS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class TextModel:
-    """What the file says. `features` maps a feature's text to its first weight."""
+    """The contents of the file; `features` maps the text of a feature to its first weight."""
 
     labels: tuple[str, ...]
     xsize: int
@@ -70,75 +62,74 @@ class TextModel:
 # ---------------------------------------------------------------- writing
 
 
-def write(model: Model, path: str | Path, *, rename: bool = False) -> TextModel:
-    """Write a model as CRF++'s text, whole or not at all."""
+def write(model: Model, path: str | Path, *, rename: bool = False, encoding: str = "utf-8") -> TextModel:
+    """Write a model as the text of CRF++, atomically."""
     text = text_model(model, rename=rename)
     with replacing(path) as out:
         for block in _blocks(text):
-            out.write(block.encode())
+            out.write(encode(block, path, encoding))
     return text
 
 
 def text_model(model: Model, *, rename: bool = False) -> TextModel:
-    """The model as CRF++ would hold it."""
+    """Return the model as CRF++ stores it."""
     index = _checked(model)
     lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
-    spelled = [[spell(t, cells) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
-    check_apart("CRF++", lines, spelled)
-    weights = summed(spelled, blocks(model))
+    weights = weights_by_text("CRF++", model, lines)
     _check_sizes(weights)
     names = sorted(weights, key=str.encode)
     sizes = [len(weights[name]) for name in names]
     ids = np.cumsum([0, *sizes[:-1]]).tolist()
     ordered = sorted(lines, key=lambda t: t.kind != "U")
-    # Equal templates are written once; equal lines of one template fire twice, here and there.
-    written = [reading.text for line in dict.fromkeys(ordered) for reading in line.readings]
+    # Equal templates are written once; equal lines of one template fire twice in both programs.
+    written = [member.text for line in dict.fromkeys(ordered) for member in line.members]
     alpha = np.concatenate([weights[name] for name in names])
     return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
 
 
-def check_template(template: Template, path: str) -> None:
-    """Reject a template that CRF++ cannot hold."""
+def check_template(templates: TemplateSet, template: Template) -> None:
+    """Raise for a template that CRF++ does not have."""
+    problem = None
     if template.kind == "A":
-        raise _cannot(template, path, "CRF++ has no templates of arcs")
+        problem = "CRF++ has no templates of arcs"
     for term in template.terms:
         if term.function:
-            raise _cannot(template, path, f"CRF++ has no functions of a cell such as %{term.function}")
-        if term.absolute:
-            raise _cannot(template, path, "CRF++ has no cells counted from an edge of the sentence")
-        if abs(term.row) > CRFPP_ROWS:
-            raise _cannot(template, path, f"CRF++ looks at rows within ±{CRFPP_ROWS} only, got {term.row}")
+            problem = f"CRF++ has no functions of a cell such as %{term.function}"
+        elif term.absolute:
+            problem = "CRF++ has no cells counted from an edge of the sentence"
+        elif abs(term.row) > CRFPP_ROWS:
+            problem = f"CRF++ looks at rows within ±{CRFPP_ROWS} only, got {term.row}"
     if has_blank(template.text):
-        raise _cannot(template, path, "CRF++ cannot read a feature with a blank in it")
+        problem = problem or "CRF++ cannot read a feature with a blank in it"
+    if problem is not None:
+        raise templates.error(template, problem)
 
 
 def _checked(model: Model) -> FeatureIndex:
-    """The index of a model that CRF++ can hold."""
+    """Return the index of a model that CRF++ can store."""
     index = checked_index("CRF++", model)
-    if model.columns > MOST_COLUMNS:
-        raise IncompatibleError(f"CRF++ reads up to {MOST_COLUMNS} columns, the model has {model.columns}")
+    if model.columns > MAX_COLUMNS:
+        raise IncompatibleError(f"CRF++ reads up to {MAX_COLUMNS} columns, the model has {model.columns}")
     if list(model.labels) != sorted(model.labels, key=str.encode):
         problem = "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
         raise IncompatibleError(problem)
     for template in index.templates:
-        for reading in template.readings:
-            check_template(reading, model.templates.path)
+        for member in template.members:
+            check_template(model.templates, member)
     return index
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
     total = sum(map(len, weights.values()))
-    if total > MOST_WEIGHTS:
-        raise IncompatibleError(f"CRF++ holds up to {MOST_WEIGHTS:,} weights, the model has {total:,}")
+    if total > MAX_WEIGHTS:
+        raise IncompatibleError(f"CRF++ holds up to {MAX_WEIGHTS:,} weights, the model has {total:,}")
     for feature in weights:
-        if len(feature) > LONGEST // 4 and len(feature.encode()) > LONGEST:
-            raise IncompatibleError(f"CRF++ reads features of up to {LONGEST} bytes, got {feature[:60]!r}…")
+        if len(feature) > MAX_FEATURE_BYTES // 4 and len(feature.encode()) > MAX_FEATURE_BYTES:
+            raise IncompatibleError(
+                f"CRF++ reads features of up to {MAX_FEATURE_BYTES} bytes, got {feature[:60]!r}…"
+            )
         if has_blank(feature):
             raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
-
-
-def _cannot(template: Template, path: str, problem: str) -> TemplateError:
-    return TemplateError(problem, text=template.text, line=template.line, path=path)
 
 
 def _blocks(text: TextModel) -> Iterator[str]:
@@ -153,7 +144,7 @@ def _blocks(text: TextModel) -> Iterator[str]:
 
 
 def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
-    """Read a text model and check that it is consistent in itself."""
+    """Read a text model and check that it is consistent."""
     lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
     head = _head(lines)
     labels = tuple(line for _, line in lines.block("labels"))
@@ -165,12 +156,12 @@ def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
 
 
 def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
-    """A model that predicts what CRF++ does with this text model."""
+    """Return a model that predicts as CRF++ does with this text model."""
     if "sequence" not in structures_of(task):
         raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
     templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
     for template in templates:
-        check_template(template, str(path))
+        check_template(templates, template)
     templates.check_columns(text.xsize)
     found = divided(text.features, templates, path)
     return model_of(
@@ -179,12 +170,12 @@ def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags:
         [[cells for cells, _ in ways] for ways in found],
         [_rows(text, [text.features[feature] for _, feature in ways], template.kind)
          for ways, template in zip(found, templates, strict=True)],
-        facts_of("CRF++", task, tags, text.xsize),
+        imported_facts("CRF++", task, tags, text.xsize),
     )  # fmt: skip
 
 
 def _rows(text: TextModel, ids: list[int], kind: str) -> NDArray[np.float32]:
-    """The weights of some features. float32[features, parts]"""
+    """Return the weights of some features. float32[features, parts]"""
     width = _width(kind, len(text.labels))
     at = np.array(ids, np.int64)[:, None] + np.arange(width) if ids else np.zeros((0, width), np.int64)
     return text.alpha[at].astype(np.float32)
@@ -196,14 +187,14 @@ def _width(kind: str, labels: int) -> int:
 
 @dataclass
 class _Lines:
-    """Lines that are read one after the other."""
+    """A reader of blocks of lines."""
 
     path: str | Path
     lines: list[str]
     next: int = 0
 
     def block(self, what: str) -> list[tuple[int, str]]:
-        """Lines with their numbers up to the next blank one, which is passed over."""
+        """Return the lines up to the next blank one, with their numbers, and skip the blank one."""
         start = self.next
         try:
             end = self.lines.index("", start)
@@ -229,8 +220,8 @@ def _head(lines: _Lines) -> dict[str, int]:
     for key in ("maxid", "xsize"):
         if key not in found:
             raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
-    if not 1 <= found["xsize"] <= MOST_COLUMNS:
-        raise lines.error(1, f"expected xsize from 1 to {MOST_COLUMNS}, got {found['xsize']}")
+    if not 1 <= found["xsize"] <= MAX_COLUMNS:
+        raise lines.error(1, f"expected xsize from 1 to {MAX_COLUMNS}, got {found['xsize']}")
     return found
 
 
@@ -255,7 +246,7 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
 
 
 def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
-    """Reject features that share weights: CRF++ makes none, and they could claim more than the file holds."""
+    """Raise for features that share weights, which CRF++ does not write."""
     end, before = 0, ""
     for feature, first in sorted(features.items(), key=lambda item: item[1]):
         if first < end:

@@ -1,8 +1,8 @@
-"""Features as text: a template's line with the cells put in, which is what CRF++ and Wapiti know a feature by.
+"""Features as text: the line of a template with its cells, as in CRF++ and Wapiti.
 
-To them two lines that can give one text are one. Ours are apart, so `check_apart` refuses such lines, or `renamed`
-gives each a number. `divided` turns it round: a text goes to every template, and to every division into cells,
-that the other program would find it by.
+There, two lines that expand to the same text are one feature. In mtlstruct they are two, so
+`weights_by_text` rejects such lines, or `renamed` gives each a number. `divided` is the inverse of
+`spell`: a text goes to every template, and every division into cells, that expands to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,35 +19,35 @@ from numpy.typing import NDArray
 
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.interop.attribute_cells import Cells
+from mtlstruct.interop.attribute_cells import Cells, cells_of
 from mtlstruct.model.model import Model
 from mtlstruct.templates import Template, Term
 from mtlstruct.templates.terms import written
 
-MOST_DIVISIONS = 10_000
-"""Cells, in all ways to cut one feature; more than any real feature has."""
+MAX_DIVISION_CELLS = 10_000
+"""Cells in all divisions of one feature; more than any real feature has."""
 
-MOST_ON_AVERAGE = 50
-"""Cells of a feature in all ways, taken over a whole file."""
+MEAN_DIVISION_CELLS = 50
+"""The largest mean number of cells in all divisions of a feature, over a file."""
 
 _BLANK = re.compile(r"[ \t\n\r\v\f]")
-_EMPTY = ("m", "M", "match", "root")
-"""Functions that may make nothing of a cell."""
+_MAY_BE_EMPTY = ("m", "M", "match", "root")
+"""Functions whose value may be empty."""
 
 
 def spell(template: Template, cells: Cells) -> str:
-    """The line with these cells."""
+    """Return the line of a template with these cells."""
     first, *rest = template.pieces
     return first + "".join(cell + piece for cell, piece in zip(cells, rest, strict=True))
 
 
 def has_blank(text: str) -> bool:
-    """Whether the other program would take this for two words."""
+    """Return whether a text has a blank, which separates cells in the other programs."""
     return _BLANK.search(text) is not None
 
 
 def renamed(template: Template, number: int, count: int) -> Template:
-    """A name that begins with the template's number: no two can be mistaken. Lines without cells stay."""
+    """Return a template with a name that begins with its number, unless it has no cells."""
     if not template.terms:
         return template
     start = f"{template.kind}{number:0{len(str(count))}}.{template.pieces[0][1:]}"
@@ -62,10 +62,12 @@ def renamed(template: Template, number: int, count: int) -> Template:
 
 
 def checked_index(program: str, model: Model) -> FeatureIndex:
-    """Return the index of a label-sequence model; reject what the program cannot hold."""
+    """Return the index of a label-sequence model; raise for what the program cannot store."""
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         problem = f"{program} has label sequences only: the model is for {model.structure.name}"
         raise IncompatibleError(problem)
+    if model.first is not None:
+        raise IncompatibleError(f"{program} labels in one pass: the model was trained with --context")
     if model.takes_dicts:
         raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
     if model.facts.get("factors"):
@@ -79,12 +81,37 @@ def checked_index(program: str, model: Model) -> FeatureIndex:
     return model.index
 
 
-def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
-    """Reject features that the program would take for one: of two templates, or of one with other cells."""
+def weights_by_text(
+    program: str, model: Model, lines: Sequence[Template], convert: Callable[[Cells], Cells] = lambda c: c
+) -> dict[str, NDArray[np.float64]]:
+    """Return the weights of each feature by its text, summed over equal lines.
+
+    lines     the live templates as the program writes them
+    convert   turns the cells of an attribute into those of the program
+    """
+    index = model.index
+    assert isinstance(index, FeatureIndex)
+    spelled = [[spell(t, convert(cells)) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
+    _check_apart(program, lines, spelled)
+    weights: dict[str, NDArray[np.float64]] = {}
+    for features, block in zip(spelled, model.blocks(), strict=True):
+        for feature, row in zip(features, block.astype(np.float64), strict=True):
+            weights[feature] = weights[feature] + row if feature in weights else row
+    return weights
+
+
+def _check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Sequence[str]]) -> None:
+    """Raise if two features have the same text in the program."""
     for number, (template, features) in enumerate(zip(lines, spelled, strict=True)):
-        _check_distinct(program, template, features)
+        if len(set(features)) < len(features):
+            twice = next(feature for feature, times in Counter(features).items() if times > 1)
+            raise IncompatibleError(
+                f"{program} cannot tell two features of {template.text!r} apart: both are {twice!r}; the text "
+                "between the cells of a template must not be found in the cells"
+            )
         for other in (*lines[:number], *lines[number + 1 :]):
-            if other.text == template.text or not _overlap(template.pieces[0], other.pieces[0]):
+            starts = template.pieces[0], other.pieces[0]
+            if other.text == template.text or not max(starts).startswith(min(starts)):
                 continue
             clash = next((feature for feature in features if can_give(other, feature)), None)
             if clash is not None:
@@ -94,44 +121,23 @@ def check_apart(program: str, lines: Sequence[Template], spelled: Sequence[Seque
                 )
 
 
-def _check_distinct(program: str, template: Template, features: Sequence[str]) -> None:
-    if len(set(features)) == len(features):
-        return
-    twice = next(feature for feature, times in Counter(features).items() if times > 1)
-    raise IncompatibleError(
-        f"{program} cannot tell two features of {template.text!r} apart: both are {twice!r}; the text between "
-        "the cells of a template must not be found in the cells"
-    )
-
-
-def summed(
-    spelled: Sequence[Sequence[str]], weights: Sequence[NDArray[np.float32]]
-) -> dict[str, NDArray[np.float64]]:
-    """The weights of each text; equal lines give equal texts, whose weights add up."""
-    out: dict[str, NDArray[np.float64]] = {}
-    for features, block in zip(spelled, weights, strict=True):
-        for feature, row in zip(features, block.astype(np.float64), strict=True):
-            out[feature] = out[feature] + row if feature in out else row
-    return out
-
-
 def divided(
     features: Collection[str], templates: Sequence[Template], path: str | Path
 ) -> list[list[tuple[Cells, str]]]:
-    """For each template the cells of its features, with the feature."""
+    """Return for each template the cells of its features, each with the feature."""
     out: list[list[tuple[Cells, str]]] = [[] for _ in templates]
     by_prefix: dict[str, list[int]] = {}
     for j, template in enumerate(templates):
         by_prefix.setdefault(template.pieces[0], []).append(j)
     lengths = sorted({len(prefix) for prefix in by_prefix})
-    left = MOST_DIVISIONS + MOST_ON_AVERAGE * len(features)
+    left = MAX_DIVISION_CELLS + MEAN_DIVISION_CELLS * len(features)
     for feature in features:
         for length in lengths:
             for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
                 ways = divisions(templates[j], feature)
                 size = max(1, len(templates[j].terms))
                 left -= len(ways) * size
-                if len(ways) > MOST_DIVISIONS // size or left < 0:
+                if len(ways) > MAX_DIVISION_CELLS // size or left < 0:
                     line = templates[j].text[:60]
                     problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
                     raise FormatError(path, None, problem)
@@ -140,16 +146,14 @@ def divided(
 
 
 def divisions(template: Template, feature: str) -> list[Cells]:
-    """Return all ways to cut a feature into cells that the template expands to it, or the first of too many."""
+    """Return all cells with which the template expands to a feature, or the first of too many."""
     cuts = _cell_starts(template, feature)
     if cuts is None:
         return []
     pieces = template.pieces[1:]
     ways: list[Cells] = []
-    open_: list[tuple[int, int, Cells]] = [
-        (len(pieces), len(feature), ())
-    ]  # cells from the end of the text on
-    while open_ and len(ways) <= MOST_DIVISIONS // max(1, len(pieces)):
+    open_: list[tuple[int, int, Cells]] = [(len(pieces), len(feature), ())]  # from the end of the text on
+    while open_ and len(ways) <= MAX_DIVISION_CELLS // max(1, len(pieces)):
         k, end, cells = open_.pop()
         if k == 0:
             ways.append(cells)
@@ -157,21 +161,21 @@ def divisions(template: Template, feature: str) -> list[Cells]:
         end -= len(pieces[k - 1])
         last = end - _least(template.terms[k - 1])
         open_ += [(k - 1, start, (feature[start:end], *cells)) for start in cuts[k - 1] if start <= last]
-    same = [template.terms.index(term) for term in template.terms]  # a term named twice reads the same twice
+    same = [template.terms.index(term) for term in template.terms]  # a repeated term has one cell
     ways = [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
     return sorted(ways, key=lambda cells: [len(cell) for cell in cells])
 
 
 def can_give(template: Template, text: str) -> bool:
-    """Decide whether a line can give this text, with cells that hold no blank."""
+    """Return whether a template can expand to this text, with cells without blanks."""
     return _cell_starts(template, text, [match.end() for match in _BLANK.finditer(text)]) is not None
 
 
 def _cell_starts(template: Template, text: str, blanks: Sequence[int] = ()) -> list[list[int]] | None:
-    """Return for each cell where it may begin, so that the text before it can be read, in rising order.
+    """Return for each cell where it may begin; None if the template cannot expand to the text.
 
-    None if the text cannot be read to its end. `blanks` are places in the text that no cell may reach across.
-    Every piece takes one walk over the text, whatever the number of ways to read it.
+    `blanks` are places in the text that no cell may cross. Dynamic programming: one pass over the
+    text per piece of the template, whatever the number of divisions.
     """
     first, *pieces = template.pieces
     if not text.startswith(first):
@@ -190,7 +194,7 @@ def _cell_starts(template: Template, text: str, blanks: Sequence[int] = ()) -> l
 
 
 def _ends(text: str, piece: str) -> Iterator[int]:
-    """Yield where the piece ends, wherever it stands in the text."""
+    """Yield the end of each occurrence of a piece in the text."""
     at = text.find(piece)
     while at >= 0:
         yield at + len(piece)
@@ -198,8 +202,4 @@ def _ends(text: str, piece: str) -> Iterator[int]:
 
 
 def _least(term: Term) -> int:
-    return 0 if term.function in _EMPTY else 1
-
-
-def _overlap(a: str, b: str) -> bool:
-    return a.startswith(b) or b.startswith(a)
+    return 0 if term.function in _MAY_BE_EMPTY else 1

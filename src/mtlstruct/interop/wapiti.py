@@ -1,13 +1,15 @@
-"""Wapiti's models: ours as Wapiti would hold them, and Wapiti's read into ours. wapiti_io.py has its two formats.
+"""Conversion of models from and to Wapiti, whose two file formats are in wapiti_io.py.
 
-To Wapiti an *observation* is the text of a pattern with its cells put in, in small letter u, b or * first. It has a
-weight for each label (u), for each pair of labels (b), or both (*). Beyond the edge of a sentence it reads _x-1 to
-_x-4 and _x+1 to _x+4, and one mark, _x-# or _x+#, for all that lies farther out. Reading is exact in this: a weight
-goes to every mark of ours that Wapiti would find it by. Letters are not: Wapiti's %X, %t and %m see bytes, our
-functions see Unicode (`differences` says which lines that concerns).
+In Wapiti an *observation* is the text of a pattern with its cells, with the letter u, b or * first.
+It has a weight for each label (u), for each pair of labels (b), or both (*). Beyond the edge of a
+sentence its cells are _x-1 to _x-4 and _x+1 to _x+4, and _x-# or _x+# farther out. Reading is exact
+in this: a weight goes to every boundary mark of mtlstruct that corresponds. It is not exact for
+letters: %X, %t and %m of Wapiti see bytes, functions of mtlstruct Unicode (`differences` lists the
+lines concerned).
 
-Rejected in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a cell that may lie
-outside the sentence (it applies them to its marks, we do not), tabs, normalisation, a label that is '#'.
+Rejected in writing: functions that Wapiti lacks, rows that reach beyond its marks, %t and %m of a
+cell that may be outside of the sentence (Wapiti applies them to its marks), tabs, normalisation,
+the label '#'.
 """
 
 from __future__ import annotations
@@ -23,28 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.explain.selection import blocks
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.interop.attribute_cells import Cells, cells_of, facts_of, model_of
-from mtlstruct.interop.feature_text import (
-    check_apart,
-    checked_index,
-    divided,
-    has_blank,
-    renamed,
-    spell,
-    summed,
-)
+from mtlstruct.interop.attribute_cells import Cells, imported_facts, model_of
+from mtlstruct.interop.feature_text import checked_index, divided, has_blank, renamed, weights_by_text
 from mtlstruct.model.model import Model
 from mtlstruct.templates import Template, TemplateSet, Term, boundary
 from mtlstruct.templates.convert import line_in
 from mtlstruct.templates.functions import bound, is_mark
 
-NEAR = 4
-"""The distance from the edge up to which Wapiti's marks have a number."""
+NUMBERED_MARKS = 4
+"""The distance from the edge up to which the marks of Wapiti have a number."""
 
-MOST_MARKS = 1000
-"""Combinations of our marks that one observation of Wapiti's may stand for."""
+MAX_MARK_COMBINATIONS = 1000
+"""Combinations of boundary marks that one observation of Wapiti may correspond to."""
 
 _MARK = re.compile(r"_x[+-][1-4#]")
 
@@ -54,12 +47,12 @@ Weights = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Observations:
-    """What a model of Wapiti's holds.
+    """The contents of a model of Wapiti.
 
-    patterns   lines of its pattern language, () where the file does not tell
+    patterns   lines of its pattern language, () where the file has none
     unigrams   float64[L] for each observation
     bigrams    float64[L·L] (previous, current) for each
-    skipped    observations left out because they are no text: Wapiti has cut a character in two
+    skipped    the number of observations that are not text: Wapiti splits characters
     """
 
     labels: tuple[str, ...]
@@ -73,7 +66,7 @@ class Observations:
 
 
 def differences(templates: TemplateSet) -> list[str]:
-    """A sentence for each template that Wapiti and we may read differently."""
+    """Return a sentence for each template that may differ between Wapiti and mtlstruct."""
     return [
         str(
             templates.error(template, f"Wapiti's {names} sees bytes, ours Unicode letters: labels may differ")
@@ -87,19 +80,16 @@ def _macro(term: Term) -> str:
     return {"lower": "%X", "t": "%t", "m": "%m", "M": "%M"}.get(term.function, f"%{term.function}")
 
 
-# ---------------------------------------------------------------- ours -> Wapiti's
+# ---------------------------------------------------------------- to Wapiti
 
 
 def observations(model: Model, *, rename: bool = False) -> Observations:
-    """The model as Wapiti would hold it."""
-    index = _checked(model)
-    templates = index.templates
+    """Return the model as Wapiti stores it."""
+    templates = _checked(model).templates
     lines = [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
-    patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.readings) for t in lines]
+    patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.members) for t in lines]
     small = [_lettered(TemplateSet.parse(first, dialect="wapiti")[0], first[0]) for first, *_ in patterns]
-    spelled = [[spell(t, _marked(cells)) for cells in cells_of(index, n)] for n, t in enumerate(small)]
-    check_apart("Wapiti", small, spelled)
-    found = summed(spelled, blocks(model))
+    found = weights_by_text("Wapiti", model, small, _marked)
     return Observations(
         model.labels,
         tuple(pattern for some in dict.fromkeys(patterns) for pattern in some),
@@ -109,12 +99,12 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
 
 
 def _checked(model: Model) -> FeatureIndex:
-    """The index of a model that Wapiti can hold."""
+    """Return the index of a model that Wapiti can store."""
     index = checked_index("Wapiti", model)
     for label in model.labels:
         if label == "#" or has_blank(label):
             raise IncompatibleError(f"Wapiti's files cannot hold the label {label!r}")
-    for template in (reading for t in index.templates for reading in t.readings):
+    for template in (member for t in index.templates for member in t.members):
         line_in(template, "wapiti", model.templates)
         if "\t" in template.text:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
@@ -128,15 +118,14 @@ def _check_term(templates: TemplateSet, template: Template, term: Term) -> None:
     if marks and term.function not in ("", "lower"):
         problem = f"Wapiti applies {_macro(term)} to what lies outside the sentence, we do not"
         raise templates.error(template, problem)
-    if any(abs(k) > NEAR + 1 for k in marks):
-        problem = (
-            f"Wapiti has one mark for all that lies more than {NEAR} beyond the edge: rows reach too far"
-        )
+    if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):
+        most = f"more than {NUMBERED_MARKS} beyond the edge"
+        problem = f"Wapiti has one mark for all that lies {most}: rows reach too far"
         raise templates.error(template, problem)
 
 
 def _marked(cells: Cells) -> Cells:
-    """The cells with Wapiti's marks for ours."""
+    """Return the cells with the boundary marks of Wapiti."""
     for cell in cells:
         if _MARK.fullmatch(cell):
             problem = f"Wapiti cannot tell the cell {cell!r} from its mark for the edge of a sentence"
@@ -148,7 +137,7 @@ def _lettered(template: Template, letter: str) -> Template:
     return replace(template, pieces=(letter + template.pieces[0][1:], *template.pieces[1:]))
 
 
-# ---------------------------------------------------------------- Wapiti's -> ours
+# ---------------------------------------------------------------- from Wapiti
 
 
 def to_model(
@@ -159,7 +148,7 @@ def to_model(
     task: str = "sequence",
     tags: str = "bie",
 ) -> Model:
-    """A model that labels as Wapiti does with these observations and patterns (read in its dialect)."""
+    """Return a model that predicts as Wapiti does with these observations and patterns."""
     letters = [templates.lines[template.line - 1][0].lower() for template in templates]
     lines = [_lettered(t, letter) for t, letter in zip(templates, letters, strict=True)]
     assigned: list[list[tuple[Cells, str]]] = [[] for _ in lines]
@@ -178,7 +167,7 @@ def to_model(
         for line, ways_of in zip(lines, assigned, strict=True)
     ]
     columns = 1 + max(templates.columns(), default=0)
-    facts = facts_of("Wapiti", task, tags, columns)
+    facts = imported_facts("Wapiti", task, tags, columns)
     cells_by_template = [[cells for cells, _ in ways_of] for ways_of in assigned]
     return model_of(templates, found.labels, cells_by_template, blocks_of, facts)
 
@@ -193,15 +182,14 @@ def _check_known(
 
 
 def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[Cells]:
-    """The cells for which ours must fire where Wapiti reads these: themselves, and the marks that it reads so."""
+    """Yield the cells in mtlstruct that correspond to cells in Wapiti."""
     choices = [_readings(term, cell) for term, cell in zip(template.terms, cells, strict=True)]
-    if math.prod(map(len, choices)) > MOST_MARKS:
-        problem = (
-            f"{template.text[:60]!r} looks so far beyond the edge that {NEAR + 1} marks stand for too many"
-        )
+    if math.prod(map(len, choices)) > MAX_MARK_COMBINATIONS:
+        line, count = template.text[:60], NUMBERED_MARKS + 1
+        problem = f"{line!r} looks so far beyond the edge that {count} marks stand for too many"
         raise FormatError(path, None, problem)
     for chosen in product(*choices):
-        # A term that is named twice reads one cell.
+        # A repeated term has one cell.
         if len(set(zip(template.terms, chosen, strict=True))) == len(set(template.terms)):
             yield chosen
 
@@ -209,12 +197,12 @@ def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[C
 def _readings(term: Term, cell: str) -> list[str]:
     function = bound(term.function, term.arguments, {})
     marks = [boundary(k) for k in _marks(term) if function(_their_mark(k)) == cell]
-    # A cell of the data that spells a mark, Wapiti's or ours, is taken for the mark.
+    # A cell of the data that equals a mark of either program is taken for the mark.
     return marks if is_mark(cell) or _MARK.fullmatch(cell) else [cell, *marks]
 
 
 def _marks(term: Term) -> Iterator[int]:
-    """Where beyond the edge the cell of a term may lie: −1, −2, … before the first token, 1, 2, … after the last."""
+    """Yield how far beyond the edge the cell of a term may be, negative before the start."""
     sign = 1 if term.row > 0 else -1
     reach = abs(term.row)
     if term.absolute:
@@ -223,4 +211,4 @@ def _marks(term: Term) -> Iterator[int]:
 
 
 def _their_mark(k: int) -> str:
-    return f"_x{k:+d}" if abs(k) <= NEAR else f"_x{'+' if k > 0 else '-'}#"
+    return f"_x{k:+d}" if abs(k) <= NUMBERED_MARKS else f"_x{'+' if k > 0 else '-'}#"

@@ -1,17 +1,18 @@
-"""Wapiti's two files: the model that it trains and labels with, and the lines that `wapiti dump` prints of it.
+"""The two files of Wapiti: its model, and the output of `wapiti dump`.
 
 A model file is text, lengths counted in bytes:
 
-    #mdl#2#weights         2: a CRF; then how many weights follow at the end
-    #rdr#patterns/the last column that they look at/0
-    12:u00:%x[-1,0],       a pattern, with its length before and a comma behind
-    #qrk#labels            then each label likewise
-    #qrk#observations      then each observation
-    17=0x1.8p-1            weights other than 0, in C's notation, by number: those of the first observation begin
-                           with 0, a u observation has one a label, a b observation one a pair, a * both
+    #mdl#2#weights         2: a CRF; then the number of weights at the end
+    #rdr#patterns/the last column that they use/0
+    12:u00:%x[-1,0],       a pattern as a netstring: length, colon, text, comma
+    #qrk#labels            then each label as a netstring
+    #qrk#observations      then each observation as a netstring
+    17=0x1.8p-1            index and value of weights other than 0; a u observation has one
+                           weight per label, a b observation one per pair, a * observation both
 
-A dump has a line for each weight other than 0, `observation TAB previous label or # TAB label TAB weight`, and a
-blank line after each observation. It does not tell the patterns, and labels without any weight are not in it.
+A dump has one line per weight other than 0, `observation TAB previous label or # TAB label TAB
+weight`, and a blank line after each observation. It has neither patterns nor labels without
+weights.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError
+from mtlstruct.formats.text import encode
 from mtlstruct.interop.attribute_cells import ensure_weights
 from mtlstruct.interop.wapiti import Observations, Weights
 
@@ -34,34 +36,34 @@ _MEMM = 1
 # ---------------------------------------------------------------- writing
 
 
-def write_dump(found: Observations, path: str | Path) -> None:
-    """Write the lines of `wapiti dump`, whole or not at all."""
+def write_dump(found: Observations, path: str | Path, encoding: str = "utf-8") -> None:
+    """Write the lines of `wapiti dump`, atomically."""
     L, labels = len(found.labels), found.labels
     with replacing(path) as out:
         for text, weights in (*found.unigrams.items(), *found.bigrams.items()):
             for part in np.flatnonzero(weights).tolist():
                 before = labels[part // L] if len(weights) > L else "#"
-                out.write(f"{text}\t{before}\t{labels[part % L]}\t{weights[part]:.9g}\n".encode())
+                line = f"{text}\t{before}\t{labels[part % L]}\t{weights[part]:.9g}\n"
+                out.write(encode(line, path, encoding))
             out.write(b"\n")
 
 
-def write_model(found: Observations, path: str | Path, last: int) -> None:
-    """Write a model that `wapiti label -m` loads, whole or not at all; `last` is the last column looked at."""
+def write_model(found: Observations, path: str | Path, last: int, encoding: str = "utf-8") -> None:
+    """Write a model that `wapiti label -m` loads, atomically; `last`: the last column used."""
     texts = {**found.unigrams, **found.bigrams}
     theta = np.concatenate(list(texts.values()))
     kept = np.flatnonzero(theta).tolist()
     with replacing(path) as out:
         out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{last}/0\n".encode())
-        out.writelines(map(_netstring, found.patterns))
+        out.writelines(_netstring(encode(text, path, encoding)) for text in found.patterns)
         for strings in (found.labels, texts):
             out.write(f"#qrk#{len(strings)}\n".encode())
-            out.writelines(map(_netstring, strings))
+            out.writelines(_netstring(encode(text, path, encoding)) for text in strings)
         for number in kept:
             out.write(f"{number}={float(theta[number]).hex()}\n".encode())
 
 
-def _netstring(text: str) -> bytes:
-    raw = text.encode()
+def _netstring(raw: bytes) -> bytes:
     return b"%d:%b,\n" % (len(raw), raw)
 
 
@@ -114,7 +116,7 @@ def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tupl
 
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
-    """Read a model file and check that it is consistent in itself."""
+    """Read a model file and check that it is consistent."""
     file = _File(path, _bytes(path))
     active = _header(file)
     patterns = [file.string() for _ in range(_patterns(file))]
@@ -134,7 +136,7 @@ def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
 
 
 def _header(file: _File) -> int:
-    """How many weights there are."""
+    """Return the number of weights."""
     found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
     if found[1] is not None and int(found[1]) == _MEMM:
         problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
@@ -152,7 +154,7 @@ def _patterns(file: _File) -> int:
 def _weights_of(
     file: _File, active: int, texts: list[bytes], L: int
 ) -> tuple[dict[bytes, NDArray[np.float64]], dict[bytes, NDArray[np.float64]]]:
-    """The weights of observations that have any; where those of an observation begin follows from the kinds."""
+    """Return the weights of observations that have any, of labels and of pairs."""
     unigrams: dict[bytes, NDArray[np.float64]] = {}
     bigrams: dict[bytes, NDArray[np.float64]] = {}
     kinds = {b"u": L, b"b": L * L, b"*": L + L * L}
@@ -178,7 +180,7 @@ def _weights_of(
 
 
 class _File:
-    """Bytes that are read one thing after the other."""
+    """A reader of lines and netstrings."""
 
     def __init__(self, path: str | Path, data: bytes) -> None:
         self.path, self.data, self.at = path, data, 0

@@ -1,11 +1,9 @@
-"""The design matrix A of one kind of sites.
+"""Design matrix A of one kind of sites, in compressed sparse rows.
 
-A Design is one kind's matrix A in sparse rows: a row (a site, or several sites with the same observations)
-lists the attributes that fire there. An attribute owns one row of weights, a weight for each part of the site
-(a label, a pair of labels, an arc), so that the weights needed together lie together. Attributes of one template
-are neighbours: template j of this kind is rows first_j:last_j of the weights, which is all a block is.
-
-Weights come as w_j = scale_j · u_j, so a learner that rescales templates never touches the features.
+A row stands for a site, or for several sites with the same observations, and lists the attributes
+that fire there. An attribute has one weight per part of the site (a label, a pair of labels, an
+arc); which weights these are is the business of its WeightLayout. The attributes of a template are
+contiguous, so template j of a kind is a range of attributes: a block.
 """
 
 from __future__ import annotations
@@ -18,92 +16,78 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel, make_prefetch
 from mtlstruct.corpus import entries
-from mtlstruct.linear.label_support import Support
-from mtlstruct.linear.singletons import Fold, fold, rename
+from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.linear.weight_layout import WeightLayout
 
-LOOKAHEAD = 24
-"""How many ids ahead the kernels prefetch; `ids` is padded by as many, so that reading ahead stays inside."""
+PREFETCH_DISTANCE = 24
+"""Ids ahead at which kernels prefetch weights; `ids` is padded by as many, so reads stay inside."""
+
+BY_SLOT, BY_ENTRY, BY_ATTRIBUTE = range(3)
+"""What gives the template of an entry: its slot, its position in A, or its attribute."""
+
+prefetch = make_prefetch()
+
+
+def padded_ids(ids: NDArray[np.integer], null: int) -> NDArray[np.integer]:
+    """Return a copy of `ids` with the padding that prefetching reads."""
+    return np.append(ids, np.full(PREFETCH_DISTANCE, null, ids.dtype))
 
 
 @dataclass(frozen=True)
-class Design(WeightLayout):
-    """One kind's A: `ids` int32/int64[nnz + LOOKAHEAD], sorted in each row if blocks are listed, `ptr` int64[rows+1].
+class Design:
+    """Matrix A of one kind.
 
-    blocks      int32: the template number of each entry of a row (uniform), or of each of nnz entries (ragged), or
-                empty: then that of an entry is the one in whose range of attributes it lies, which saves its memory;
-                without templates attributes are merged, and belong to none
-    values      float32[nnz], or empty where every value is 1
-    fold        None, or the row of weights of each attribute: then `ids` are rows of weights
-    Attribute number `attributes` (one past the last) is the null attribute: a feature that is not in the index.
+    ids      int32/int64[nnz + PREFETCH_DISTANCE]: attributes, or weight rows where singletons share
+             them; sorted within a row if `blocks` is not empty
+    ptr      int64[rows + 1]
+    blocks   int32: the template number of each slot if all rows have the same slots (uniform), of
+             each of nnz entries if they have not (ragged); empty if it follows from the attribute,
+             or if attributes belong to no template
+    values   float32[nnz]; empty if every value is 1
+    layout   the layout of the weights
+    Attribute number `layout.attributes` is the null attribute: a feature that is not in the index.
     """
 
     ids: NDArray[np.integer]
     ptr: NDArray[np.int64]
     blocks: NDArray[np.int32]
     values: NDArray[np.float32]
-    block_ptr: NDArray[np.int64]
-    templates: NDArray[np.int32]
-    support: Support | None = None
-    fold: Fold | None = None
+    layout: WeightLayout
 
     @property
     def rows(self) -> int:
-        """How many rows A has."""
+        """Number of rows."""
         return len(self.ptr) - 1
 
     @property
-    def foldable(self) -> bool:
-        """Whether attributes that fire once can share weights: rows are compared slot by slot, all values are 1."""
-        plain = self.support is None and self.fold is None and len(self.values) == 0
-        return plain and not self.ragged and len(self.blocks) > 0 and self.slotwise
-
-    def folded(self, spare: bool) -> Design:
-        """The same with folded weights; overwrites `ids` if they can be spared."""
-        found = fold(self.ids, self.rows, len(self.blocks), self.attributes)
-        ids = self.ids if spare else self.ids.copy()
-        rename(ids, found.number)
-        return replace(self, ids=ids, fold=found)
-
-    @property
-    def unlisted(self) -> bool:
-        """Whether blocks are not listed: weights are then scaled before they are gathered."""
-        return len(self.blocks) == 0 and len(self.templates) > 0
-
-    @cached_property
-    def entries_below(self) -> NDArray[np.int64]:
-        """How many entries have an attribute below each."""
-        count = np.bincount(self.ids[: self.ptr[-1]], minlength=self.attributes + 1)
-        return np.append(0, np.cumsum(count)).astype(np.int64)
-
-    @cached_property
-    def entry_rows(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The row and the value of each entry, by attribute: those of attribute a begin at entries_below[a].
-
-        As large as A itself: for learners that go over the data many times.
-        """
-        rows = np.zeros(len(self.ids), np.int32)
-        values = np.empty_like(self.values)
-        _sort_by_attribute(self.ids, self.ptr, self.values, self.entries_below.copy(), rows, values)
-        return rows, values
-
-    @property
     def ragged(self) -> bool:
-        """Whether rows differ in length, so that blocks are listed for each entry."""
+        """Whether rows differ in length, so that `blocks` lists every entry."""
         return len(self.blocks) > 0 and len(self.blocks) * self.rows != self.ptr[-1]
 
     @property
-    def merged(self) -> bool:
-        """Whether attributes belong to no template: weights have no scale, and the ids of a row are sorted."""
-        return len(self.templates) == 0 and int(self.ptr[-1]) > 0
+    def blocks_by_attribute(self) -> bool:
+        """Whether the template of an entry follows from its attribute; `blocks` is then empty."""
+        return len(self.blocks) == 0 and len(self.layout.templates) > 0
+
+    @property
+    def without_templates(self) -> bool:
+        """Whether attributes belong to no template; weights are then not scaled."""
+        return len(self.layout.templates) == 0 and int(self.ptr[-1]) > 0
+
+    @property
+    def entry_blocks(self) -> tuple[int, NDArray[np.int32]]:
+        """BY_SLOT, BY_ENTRY or BY_ATTRIBUTE, and the template numbers listed in that way."""
+        if self.blocks_by_attribute:
+            return BY_ATTRIBUTE, self.layout.attribute_blocks
+        return (BY_ENTRY if self.ragged else BY_SLOT), self.blocks
 
     @cached_property
-    def slotwise(self) -> bool:
-        """Whether an attribute stands in one slot of rows only: rows can then be compared slot by slot.
+    def slots_aligned(self) -> bool:
+        """Whether an attribute occurs in one slot only, so that rows can be compared slot by slot.
 
-        So it is where each template has one slot, and where the slots of one are dimensions of a vector.
+        True where each template has one slot, and where its slots are the dimensions of a vector.
         """
-        if self.fold is not None:
+        if self.layout.singletons is not None:
             return True
         if len(self.blocks) * self.rows != self.ptr[-1]:
             return False
@@ -111,51 +95,52 @@ class Design(WeightLayout):
         several = np.flatnonzero(np.isin(self.blocks, block[times > 1]))
         if len(several) == 0:
             return True
+        null = self.layout.attributes  # the largest id
         table = self.ids[: self.ptr[-1]].reshape(self.rows, len(self.blocks))[:, several]
-        own = table.min(axis=0, initial=self.attributes)  # the null attribute is the largest
-        known = own[own < self.attributes]
-        apart = len(np.unique(known)) == len(known)
-        return apart and bool(((table == own) | (table == self.attributes)).all())
+        first = table.min(axis=0, initial=null)
+        known = first[first < null]
+        distinct = len(np.unique(known)) == len(known)
+        return distinct and bool(((table == first) | (table == null)).all())
 
-    @property
-    def owners(self) -> tuple[NDArray[np.int32], int]:
-        """Template numbers, and what they are listed by: 0 the entries of a row, 1 all entries, 2 attributes."""
-        if self.unlisted:
-            return self.attribute_blocks, 2
-        return self.blocks, int(self.ragged)
+    @cached_property
+    def attribute_ptr(self) -> NDArray[np.int64]:
+        """Where the entries of each attribute begin in `by_attribute`."""
+        count = np.bincount(self.ids[: self.ptr[-1]], minlength=self.layout.attributes + 1)
+        return np.append(0, np.cumsum(count)).astype(np.int64)
+
+    @cached_property
+    def by_attribute(self) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """The transpose of A: row and value of each entry, by attribute."""
+        rows = np.zeros(len(self.ids), np.int32)
+        values = np.empty_like(self.values)
+        _transpose(self.ids, self.ptr, self.values, self.attribute_ptr.copy(), rows, values)
+        return rows, values
 
     def take(self, rows: NDArray[np.integer]) -> Design:
-        """Some of the rows, in the order given; attributes keep their numbers."""
+        """Return some of the rows, in the order given; attributes keep their numbers."""
+        null = self.layout.null_row
         if not self.ragged:
             width = len(self.blocks)  # by whole rows: a list of single entries would be as large as A
             table = self.ids[: self.ptr[-1]].reshape(self.rows, width)[rows]
             values = self.values.reshape(self.rows, width)[rows].ravel() if len(self.values) else self.values
             ptr = np.arange(len(rows) + 1, dtype=np.int64) * width
-            return replace(self, ids=self._readable_ahead(table.ravel()), ptr=ptr, values=values)
+            return replace(self, ids=padded_ids(table.ravel(), null), ptr=ptr, values=values)
         found, ptr = entries(self.ptr, rows.astype(np.int64))
         values = self.values[found] if len(self.values) else self.values
-        ids = self._readable_ahead(self.ids[found])
+        ids = padded_ids(self.ids[found], null)
         return replace(self, ids=ids, ptr=ptr, blocks=self.blocks[found], values=values)
 
-    def _readable_ahead(self, ids: NDArray[np.integer]) -> NDArray[np.integer]:
-        """The ids and the padding that prefetching reads."""
-        padded: NDArray[np.integer] = np.full(len(ids) + LOOKAHEAD, self.null, ids.dtype)
-        padded[: len(ids)] = ids
-        return padded
+    def with_support(self, support: LabelSupport) -> Design:
+        """Return the same rows with weights for the given labels of each attribute only."""
+        return replace(self, layout=replace(self.layout, support=support))
 
     def scales(self, scale: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The scale of each entry's template, in the order of `blocks`."""
+        """Return the scale of each entry's template, in the order of `blocks`."""
         return np.ascontiguousarray(scale[self.blocks], np.float32)
 
 
-# ---------------------------------------------------------------- kernels
-
-
-prefetch = make_prefetch()
-
-
 @kernel
-def _sort_by_attribute(ids, ptr, values, at, rows, sorted_values):  # type: ignore[no-untyped-def]
+def _transpose(ids, ptr, values, at, rows, sorted_values):
     for row in range(len(ptr) - 1):
         for k in range(ptr[row], ptr[row + 1]):
             place = at[ids[k]]

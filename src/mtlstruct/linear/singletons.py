@@ -1,71 +1,58 @@
-"""Folded weights: attributes that fire at one row of A only share the weights of that row.
+"""Shared weight rows for singletons: attributes that fire in one row of A only.
 
-A coordinate learner changes the weights of an attribute by what it does to the tokens where the attribute fires. All
-that fire at one token only are changed alike, so one row of weights serves them, whatever their templates:
-w_j = −mu_j v_j still differs by mu_j. The same sums are added up in the same order, so no number changes.
+Block-coordinate ascent changes the weights of an attribute by what it does to the tokens where the
+attribute fires. All singletons of one token change alike, so one weight row serves them all,
+whatever their templates: w_j = −mu_j v_j still differs by mu_j. The same sums are added in the same
+order, so no number changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel, make_prefetch
+from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
-
-AHEAD = 24
-"""How many attributes ahead their weights are fetched."""
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Where the weights of each attribute are.
-
-    number   int32[attributes + 1]: their row in a table of weights; the last one is the null attribute's
-    own      how many rows are of one attribute each; after them comes one for each row of A, and the null attribute's
-    """
-
-    number: NDArray[np.int32]
-    own: int
-
-    @property
-    def null(self) -> int:
-        """The row of the null attribute, which is the last; attributes that never fire have it, too."""
-        return int(self.number[-1])
+from mtlstruct.linear.design import Design
+from mtlstruct.linear.weight_layout import SingletonRows
 
 
-def fold(ids: NDArray[np.integer], rows: int, slots: int, attributes: int) -> Fold:
-    """Looks where attributes fire: `ids` are those of `rows` rows with as many slots each, each attribute in one."""
+def can_share_singletons(design: Design) -> bool:
+    """Return whether the layout allows it: dense, aligned slots, all values 1."""
+    layout = design.layout
+    dense = layout.support is None and layout.singletons is None and len(design.values) == 0
+    return dense and not design.ragged and len(design.blocks) > 0 and design.slots_aligned
+
+
+def share_singletons(design: Design, *, overwrite: bool) -> Design:
+    """Return the design with shared rows for singletons; `overwrite` allows to change its `ids`."""
+    found = find_singletons(design.ids, design.rows, len(design.blocks), design.layout.attributes)
+    ids = design.ids if overwrite else design.ids.copy()
+    threads.in_order(lambda span: _renumber(ids[slice(*span)], found.row_of), threads.shares(len(ids)))
+    return replace(design, ids=ids, layout=replace(design.layout, singletons=found))
+
+
+def find_singletons(ids: NDArray[np.integer], rows: int, slots: int, attributes: int) -> SingletonRows:
+    """Return the weight rows for uniform rows in which an attribute has one slot."""
     times = np.zeros(attributes + 1, np.uint8)
-    number = np.zeros(attributes + 1, np.int32)
-    # of what threads write, the null attribute alone is in slots of several, and nobody reads it
-    threads.in_order(lambda span: _look(ids, rows, slots, *span, times, number), threads.shares(slots))
-    own = int(np.count_nonzero(times[:-1] > 1))
-    _number(times, number, own, own + rows)
-    return Fold(number, own)
-
-
-def rename(ids: NDArray[np.integer], number: NDArray[np.int32]) -> None:
-    """Puts rows of weights in the place of attributes."""
-    threads.in_order(lambda span: _rename(ids[slice(*span)], number), threads.shares(len(ids)))
-
-
-def squares(weights: NDArray[np.floating], number: NDArray[np.int32] | None = None) -> float:
-    """Σ of the squares of the weights in these rows, None for all: the same bits in whatever order they come."""
-    return float(_squares(weights, number))
+    row_of = np.zeros(attributes + 1, np.int32)
+    # the null attribute alone is written by several threads, and its entries are not read
+    threads.in_order(
+        lambda span: _find_last_rows(ids, rows, slots, *span, times, row_of), threads.shares(slots)
+    )
+    n_own_rows = int(np.count_nonzero(times[:-1] > 1))
+    _assign_weight_rows(times, row_of, n_own_rows, n_own_rows + rows)
+    return SingletonRows(row_of, n_own_rows)
 
 
 # ---------------------------------------------------------------- kernels
 
 
-prefetch = make_prefetch()
-
-
 @kernel
-def _look(ids, rows, slots, low, high, times, last):  # type: ignore[no-untyped-def]
-    """How often each attribute of some slots fires, up to twice, and at which row at last."""
+def _find_last_rows(ids, rows, slots, low, high, times, last):
+    """Count how often each attribute of some slots fires, up to twice, and note its last row."""
     for row in range(rows):
         for a in ids[row * slots + low : row * slots + high]:
             times[a] += times[a] < 2
@@ -73,39 +60,19 @@ def _look(ids, rows, slots, low, high, times, last):  # type: ignore[no-untyped-
 
 
 @kernel
-def _number(times, number, own, null):  # type: ignore[no-untyped-def]
-    """number, which has the row where each attribute fires, becomes its row of weights."""
-    seen = 0
-    for a in range(len(number) - 1):
+def _assign_weight_rows(times, row_of, n_own_rows, null):
+    """Replace the last row of A where each attribute fires by its weight row."""
+    own = 0
+    for a in range(len(row_of) - 1):
         if times[a] > 1:
-            number[a] = seen
-            seen += 1
+            row_of[a] = own
+            own += 1
         else:
-            number[a] = own + number[a] if times[a] == 1 else null
-    number[-1] = null
+            row_of[a] = n_own_rows + row_of[a] if times[a] == 1 else null
+    row_of[-1] = null
 
 
 @kernel
-def _rename(ids, number):  # type: ignore[no-untyped-def]
+def _renumber(ids, row_of):
     for k in range(len(ids)):
-        ids[k] = number[ids[k]]
-
-
-@kernel
-def _squares(weights, number):  # type: ignore[no-untyped-def]
-    """What rounding takes from the sum of rows is summed, too: rows in another order give the same bits."""
-    total, rest = 0.0, 0.0
-    for k in range(len(weights) if number is None else len(number)):
-        if number is None:
-            row = weights[k]
-        else:
-            prefetch(weights, np.int64(number[min(k + AHEAD, len(number) - 1)]))
-            row = weights[number[k]]
-        square = 0.0
-        for y in range(len(row)):
-            square += np.float64(row[y]) * np.float64(row[y])
-        both = total + square
-        part = both - total
-        rest += (total - (both - part)) + (square - part)
-        total = both
-    return total + rest
+        ids[k] = row_of[ids[k]]

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.model.lattice import TINY, Floats, Lattice, Outputs
+from mtlstruct.model.lattice import MIN_PROBABILITY, Floats, Lattice, Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.base import IMPOSSIBLE
 
 BINS = 15
 """The number of bins of the confidence."""
 
-COLDEST, HOTTEST = 1e-3, 1e3
+MIN_TEMPERATURE, MAX_TEMPERATURE = 1e-3, 1e3
 """The range of temperatures."""
 
-PULL = 1e-9
-"""The weight of ln² T beside the mean loss of a sentence: without it, data without errors would give T = 0."""
+LOG_TEMPERATURE_PENALTY = 1e-9
+"""The weight of ln² T beside the mean loss; without it, data without errors give T = 0."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Reliability:
 
 
 def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) -> Reliability:
-    """Sort predictions into bins by their confidence, from 0 to 1. Both [T]"""
+    """Bin predictions by their confidence, from 0 to 1. Both [T]"""
     at = np.minimum((confidence * bins).astype(np.int64), bins - 1)
     counts = np.bincount(at, minlength=bins)
     some = np.maximum(counts, 1)
@@ -54,12 +54,12 @@ def reliability(confidence: Floats, right: NDArray[np.bool_], bins: int = BINS) 
 
 
 @dataclass(frozen=True)
-class Trust:
+class CalibrationReport:
     """Measures of probabilities on labelled data.
 
-    calibrated  whether the model has a temperature; else 1 was taken
-    nll         mean of −ln p(right labels of a sentence), over the sentences whose labels the model knows
-    token_nll   mean of −ln p(right label of a token), over the tokens whose label it knows
+    calibrated  whether the model has a temperature; otherwise 1 was used
+    nll         mean of −ln p(gold labels of a sentence), over sentences with known labels only
+    token_nll   mean of −ln p(gold label of a token), over tokens with a known label
     """
 
     temperature: float
@@ -78,21 +78,23 @@ class Trust:
         """Return the figures in one line of text."""
         state = "" if self.calibrated else "not calibrated, "
         return (
-            f"probabilities: {state}calibration error {100 * self.reliability.error:.2f}%, "
-            f"-ln p {self.nll:.4g} a sentence, {self.token_nll:.4g} a token (temperature {self.temperature:.4g})"
+            f"probabilities: {state}calibration error {100 * self.reliability.error:.2f}%, log loss "
+            f"{self.nll:.4g} per sentence, {self.token_nll:.4g} per token (temperature {self.temperature:.4g})"
         )
 
 
-def trust(lattice: Lattice, gold: Outputs, temperature: float, *, calibrated: bool = True) -> Trust:
-    """Measure the probabilities of a lattice against gold, int32[T], negative for unknown labels."""
+def calibration_report(
+    lattice: Lattice, gold: Outputs, temperature: float, *, calibrated: bool = True
+) -> CalibrationReport:
+    """Measure the probabilities of a lattice against gold, int32[T], negative if unknown."""
     best, marginals = lattice.best(), lattice.marginals(temperature)
-    token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], TINY))
+    token = np.log(np.maximum(marginals.chosen(np.maximum(gold, 0))[gold >= 0], MIN_PROBABILITY))
     sentences = _known(lattice, gold)
     scores = lattice.evaluate(np.maximum(gold, 0))
     scores[scores < IMPOSSIBLE] = -np.inf
     losses = np.maximum(marginals.log_partition - scores / temperature, 0.0)
     found = reliability(marginals.chosen(best), best == gold)
-    return Trust(temperature, _mean(losses[sentences]), _mean(-token), found, calibrated)
+    return CalibrationReport(temperature, _mean(losses[sentences]), _mean(-token), found, calibrated)
 
 
 def fit_temperature(lattice: Lattice, gold: Outputs) -> float:
@@ -108,17 +110,17 @@ def fit_temperature(lattice: Lattice, gold: Outputs) -> float:
         temperature = math.exp(log_temperature)
         marginals = lattice.marginals(temperature)
         losses = marginals.log_partition[sentences] - scores / temperature
-        return float(losses.mean()) + PULL * log_temperature**2
+        return float(losses.mean()) + LOG_TEMPERATURE_PENALTY * log_temperature**2
 
-    bounds = (math.log(COLDEST), math.log(HOTTEST))
+    bounds = (math.log(MIN_TEMPERATURE), math.log(MAX_TEMPERATURE))
     found = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-4})
     return math.exp(found.x)
 
 
 def with_temperature(model: Model, corpus: Corpus) -> Model:
-    """Return a model with the temperature of labelled data, or as it is if it has one or has no probabilities."""
+    """Return the model with a temperature fitted to labelled data, unless it has one."""
     lattice = model.lattice(corpus)
-    if model.calibrated or not lattice.probable:
+    if model.calibrated or not lattice.has_marginals:
         return model
     temperature = fit_temperature(lattice, model.gold(corpus))
     return replace(model, facts=model.facts | {"temperature": temperature})

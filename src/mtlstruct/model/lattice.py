@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
-from mtlstruct.structures.base import IMPOSSIBLE, Parts, Ranking, Restrictable, Structure
+from mtlstruct.structures.base import IMPOSSIBLE, Batch, Parts, Ranking, Restrictable, Structure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import edge_rows
 from mtlstruct.structures.tree import TreeStructure, arc_rows
@@ -21,8 +21,8 @@ from mtlstruct.structures.tree import TreeStructure, arc_rows
 Floats = NDArray[np.float64]
 Outputs = NDArray[np.int32]
 
-TINY = 1e-300
-"""The least probability of which a logarithm is taken."""
+MIN_PROBABILITY = 1e-300
+"""The smallest probability whose logarithm is taken."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,7 @@ class Ranked:
 class Marginals:
     """Probabilities at a temperature: node float64[T, L] of labels at tokens, log Z float64[S].
 
-    Of trees, node float64[arcs] has those of arcs, and `first` int64[T] says where the arcs to a
-    token begin.
+    For trees, node float64[arcs] has those of arcs; `first` int64[T] is the first arc to a token.
     """
 
     node: Floats
@@ -68,14 +67,19 @@ class Lattice:
     ptr: NDArray[np.int64]
 
     @property
-    def probable(self) -> bool:
+    def batch(self) -> Batch:
+        """The part scores of all sentences, as methods of the structure take them."""
+        return Batch(self.parts, self.rows, self.ptr)
+
+    @property
+    def has_marginals(self) -> bool:
         """Whether labels, or heads, have probabilities: the structure can sum over its outputs."""
         if not hasattr(self.structure, "marginals"):
             return False
-        return self._of_trees or self.structure.widths()[0] == self.structure.labels
+        return self._has_trees or self.structure.widths()[0] == self.structure.labels
 
     @property
-    def _of_trees(self) -> bool:
+    def _has_trees(self) -> bool:
         return isinstance(self.structure, TreeStructure)
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
@@ -88,10 +92,10 @@ class Lattice:
 
     def best(self) -> Outputs:
         """Return the best outputs. int32[T]"""
-        outputs, values = np.zeros(self.ptr[-1], np.int32), np.zeros(len(self.ptr) - 1)
+        batch, outputs, values = self.batch, np.zeros(self.ptr[-1], np.int32), np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
-            self.structure.decode(self.parts, self.rows, self.ptr, (first, last), outputs, values)
+            self.structure.decode(batch, (first, last), outputs, values)
 
         threads.over_sentences(work, self.ptr)
         _check(values)
@@ -99,7 +103,7 @@ class Lattice:
 
     def nbest(self, count: int) -> Ranked:
         """Return the `count` best outputs of each sentence, or all if there are fewer."""
-        structure = self.structure
+        structure, batch = self.structure, self.batch
         if not isinstance(structure, Ranking):
             raise self._without("list the N best outputs")
         if count < 1:
@@ -110,7 +114,7 @@ class Lattice:
         outputs, values = np.zeros((count, self.ptr[-1]), np.int32), np.zeros((len(self.ptr) - 1, count))
 
         def work(first: int, last: int) -> None:
-            structure.nbest(self.parts, self.rows, self.ptr, (first, last), outputs, values)
+            structure.nbest(batch, (first, last), outputs, values)
 
         threads.over_sentences(work, self.ptr)
         _check(values[:, 0])
@@ -118,15 +122,15 @@ class Lattice:
 
     def marginals(self, temperature: float = 1.0) -> Marginals:
         """Return the probability of each label, or head, at each token."""
-        if not self.probable:
+        if not self.has_marginals:
             raise self._without("give probabilities")
-        arcs = arc_rows(self.ptr) if self._of_trees else None
+        arcs = arc_rows(self.ptr) if self._has_trees else None
         node = np.zeros((self.ptr[-1], self.structure.labels) if arcs is None else len(self.parts[0]))
-        log_partition = np.zeros(len(self.ptr) - 1)
+        batch, log_partition = self.batch, np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
-            where = self.rows, self.ptr, (first, last)
-            found, *_ = self.structure.marginals(self.parts, *where, log_partition, scale=1 / temperature)
+            span, scale = (first, last), 1 / temperature
+            found, *_ = self.structure.marginals(batch, span, log_partition, scale=scale)
             node[found.row] = found.count if arcs is None else found.count[:, 0]
 
         threads.over_sentences(work, self.ptr)
@@ -141,14 +145,14 @@ class Lattice:
         A span lies in one sentence. The chain rule p(y_a) · p(y_a+1 | y_a) · … is exact for a
         first-order model.
         """
-        alone = np.log(np.maximum(marginals.chosen(outputs), TINY))
-        pair = np.log(np.maximum(self._pairs(outputs, marginals.temperature), TINY))
+        alone = np.log(np.maximum(marginals.chosen(outputs), MIN_PROBABILITY))
+        pair = np.log(np.maximum(self._pairs(outputs, marginals.temperature), MIN_PROBABILITY))
         step = np.minimum(pair - np.concatenate([[0.0], alone[:-1]]), 0.0)
         total = np.cumsum(np.concatenate([[0.0], step]))
         return np.asarray(np.exp(alone[starts] + total[stops] - total[starts + 1]))
 
     def _pairs(self, outputs: Outputs, temperature: float) -> Floats:
-        """Return the probability of each label with the one before; 1 at the start of a sentence."""
+        """Return the probability of each label with the one before; 1 at the first token."""
         L = self.structure.labels
         pair = np.ones(len(outputs))
         tokens = self.structure.sites(self.ptr)[1].tokens
@@ -156,12 +160,12 @@ class Lattice:
         site = np.searchsorted(tokens, self.ptr)
 
         def work(first: int, last: int) -> None:
-            """Give each edge of this span its own row, also if edges share one."""
-            ptr = self.ptr[first : last + 1] - self.ptr[first]
+            """Compute the marginals of a span in which each edge has a row of its own."""
             row = edge_rows(self.rows)[site[first] : site[last]]
             parts = (self.parts[0][self.ptr[first] : self.ptr[last]], self.parts[1][row])
-            own, n = (None, np.arange(len(row), dtype=np.int32)), last - first
-            _, found = self.structure.marginals(parts, own, ptr, (0, n), np.zeros(n), scale=1 / temperature)
+            rows, ptr = (None, np.arange(len(row), dtype=np.int32)), self.ptr[first : last + 1]
+            batch, n = Batch(parts, rows, ptr - ptr[0]), last - first
+            _, found = self.structure.marginals(batch, (0, n), np.zeros(n), scale=1 / temperature)
             at = tokens[site[first] : site[last]]
             pair[at] = found.count[np.arange(len(at)), outputs[at - 1] * L + outputs[at]]
 
@@ -170,7 +174,7 @@ class Lattice:
 
     def evaluate(self, outputs: Outputs) -> Floats:
         """Return the score of given outputs for each sentence. float64[S]"""
-        return self.structure.evaluate(self.parts, self.rows, self.ptr, outputs)
+        return self.structure.evaluate(self.batch, outputs)
 
     def _without(self, ability: str) -> IncompatibleError:
         return IncompatibleError(f"structure {self.structure.name!r} has no way to {ability}")

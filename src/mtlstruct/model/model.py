@@ -1,15 +1,16 @@
 """The trained model: predict, save, load. Imports no solver.
 
 A model has a pruned feature index, float32 weights of its attributes, and mu, norm and size of all
-templates, dropped ones included. Only the pruned form predicts, so saving and loading do not change
-predictions.
+templates, dropped ones included. It predicts in this pruned form also before it is saved, so saving
+and loading do not change predictions.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
@@ -21,10 +22,17 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, UncalibratedWarning
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.arcs.as_items import ArcItems
+from mtlstruct.features.direct import Unusual, direct_encoder
 from mtlstruct.features.index import FeatureIndex
-from mtlstruct.formats.sentences import Data, data_for
+from mtlstruct.formats import segmented
+from mtlstruct.formats.columns import CellFormat
+from mtlstruct.formats.in_memory import InputData
+from mtlstruct.formats.sentences import data_for
+from mtlstruct.formats.text import named
+from mtlstruct.model.context import with_context
+from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
-from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure
+from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet
 
@@ -34,7 +42,7 @@ UNCALIBRATED = (
 )
 
 Index = FeatureIndex | ArcIndex
-"""What turns text into features, of tokens or of arcs."""
+"""The feature index of tokens or of arcs."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +61,31 @@ class TemplateWeight:
 
 @dataclass(frozen=True)
 class Model:
-    """A trained model.
+    """A trained model, made by training or by `load`.
 
-    templates   all templates that took part; mu, norm, features are arrays over them
-    live        the templates that are left in `index`
-    weights     for each kind float32[attributes + 1, parts], the null attribute's zero row last; of the first kind
-                float32[features + 1, 1] where the index has a support
-    facts       method, c, gap, objective ... as model.json keeps them
-    relations   of trees with labels: the second stage, a model of items (arcs/items.py) with templates of arcs
+    Attributes
+    ----------
+    structure : Structure
+        The structure of the outputs.
+    labels : tuple of str
+        The labels, sorted; empty for trees.
+    templates : TemplateSet
+        All templates of the training, dropped ones included.
+    live : tuple of int
+        The indices of the templates that have weights.
+    index : FeatureIndex or ArcIndex
+        The features of the live templates.
+    weights : tuple of float32 arrays
+        For each kind of site [attributes + 1, parts]; the last row, of unknown attributes, is 0.
+        With observed label support the first has the shape [features + 1, 1].
+    mu, norm, features : arrays over `templates`
+        Weight, norm of the block of weights, and number of weights other than 0 of each template.
+    facts : dict
+        Metadata of the training: task, method, c, gap, objective and others.
+    relations : Model, optional
+        Of trees with labels: the second stage, which classifies arcs.
+    first : Model, optional
+        Of models with context: the model of the first pass, whose labels become columns.
     """
 
     structure: Structure
@@ -74,15 +99,16 @@ class Model:
     features: NDArray[np.int64]
     facts: dict[str, Any] = field(default_factory=dict)
     relations: Model | None = None
+    first: Model | None = None
 
     @property
     def task(self) -> str:
-        """sequence, segmentation, multiclass ..."""
+        """The name of the task: sequence, segmentation, multiclass, dependency."""
         return str(self.facts["task"])
 
     @property
     def alone(self) -> bool:
-        """Whether each token is an item that stands alone."""
+        """Whether each token is an item, independent of the others."""
         return isinstance(self.structure, MulticlassStructure)
 
     @property
@@ -97,27 +123,37 @@ class Model:
 
     @property
     def kind(self) -> dict[str, bool]:
-        """The kind of tokens and outputs, for pages."""
+        """`alone`, `trees` and `characters`, for HTML pages."""
         return {"alone": self.alone, "trees": self.trees, "characters": self.characters}
 
     @property
     def columns(self) -> int:
         """The number of observation columns of the training data."""
-        return int(self.facts["columns"])
+        return int(self.facts["columns"]) if self.first is None else self.first.columns
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, if they have any."""
-        return tuple(self.facts.get("names", ()))
+        return tuple(self.facts.get("names", ())[: self.columns])
 
     @property
     def tags(self) -> str:
-        """How characters of segmented text are labelled: bie or bmes."""
+        """The labels of characters in segmented text: bie or bmes."""
         return str(self.facts["tags"])
 
     @property
+    def encoding(self) -> str:
+        """The encoding of the files that the model was trained on."""
+        return str(self.facts.get("encoding", "utf-8"))
+
+    @property
+    def cell_format(self) -> CellFormat:
+        """The division of rows into cells in the files that the model was trained on."""
+        return CellFormat(self.facts.get("separator", ""), self.facts.get("ragged", False))
+
+    @property
     def takes_dicts(self) -> bool:
-        """Whether it was trained on feature dicts: columns are their keys, or groups of keys."""
+        """Whether the model was trained on feature dicts, whose keys or groups are the columns."""
         return bool(self.facts.get("dicts"))
 
     @property
@@ -136,13 +172,51 @@ class Model:
         return "temperature" in self.facts
 
     def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
-        """Encode and score a corpus."""
+        """Return the part scores of a corpus, for inference.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The input.
+        constraints : Constraints, optional
+            Which outputs are allowed; all by default.
+
+        Returns
+        -------
+        Lattice
+            The scores, with methods for inference.
+        """
+        corpus = self.observed(corpus)
+        plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
+        if len(corpus) == 1 and plain and not self.takes_dicts:
+            cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
+            for found in self._directly([cells], DirectScorer.lattice) or ():
+                direct: Lattice = found.restricted(constraints)
+                return direct
+        parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
+        return Lattice(self.structure, parts, rows, corpus.ptr).restricted(constraints)
+
+    def observed(self, corpus: Corpus) -> Corpus:
+        """Return the columns that templates refer to: of the data and of the first pass.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The input.
+
+        Returns
+        -------
+        Corpus
+            The input itself, if the model has one pass.
+        """
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
                 f"the model was trained on {self.columns} observation columns, the input has {len(corpus.columns)}"
             )
-        parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        return Lattice(self.structure, parts, rows, corpus.ptr).restricted(constraints)
+        if self.first is None:
+            return corpus
+        labels = named(self.first.predict(corpus), self.first.labels)
+        return with_context(replace(corpus, columns=corpus.columns[: self.columns]), labels)
 
     @overload
     def predict(self, X: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]: ...
@@ -154,55 +228,175 @@ class Model:
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
-            Anything that `predict` of an estimator takes: sentences of feature dicts if the model
-            was trained on feature dicts, else of rows (a cell for each column, or a dict from names
-            of columns to cells); items instead of sentences for classes; strings for segmentation;
-            the path of a data file of the task.
+            Sentences of feature dicts if the model was trained on feature dicts, else of rows (one
+            cell per column, or a dict from names of columns to cells); items instead of sentences
+            for classes; strings for segmentation; the path of a data file of the task.
         constraints : Constraints, optional
-            Which outputs are allowed.
+            Which outputs are allowed; all by default.
 
         Returns
         -------
-        list of lists, ndarray for classes
-            What `predict` of an estimator returns: a label (a head for trees) for each token of
-            each sentence, or an array with the class of each item. Labels are strings, as the model
-            file stores them. Of a Corpus, which numbers everything, int32[T]: numbers into
-            `labels`, or heads.
+        list of lists, or ndarray
+            A label (a head for trees) for each token of each sentence, or an array with the class
+            of each item. Of a Corpus int32[T]: indices of `labels`, or heads.
+
+        Raises
+        ------
+        FormatError
+            If X cannot be read.
+        IncompatibleError
+            If X has fewer columns than the training data.
+        InfeasibleError
+            If the constraints leave a sentence without outputs.
         """
         if isinstance(X, Corpus):
             return self.lattice(X, constraints).best()
+        return self.predict_named(X, self.labels, constraints)
+
+    def predict_named(self, X: Any, names: Sequence[Any], constraints: Constraints | None = None) -> Any:
+        """Return the best outputs of each sentence, with other names for the labels.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences or path
+            The input, as for `predict`.
+        names : sequence
+            A name for each of `labels`.
+        constraints : Constraints, optional
+            Which outputs are allowed; all by default.
+
+        Returns
+        -------
+        list of lists, or ndarray
+            The output, as of `predict`.
+        """
+        direct = self._directly(X, DirectScorer.best) if constraints is None else None
+        if direct is not None:
+            return [[names[i] for i in outputs] for outputs in direct]
         data = self._data(X)
-        return data.named(self.lattice(data.corpus, constraints).best(), self.labels)
+        return data.named(self.lattice(data.corpus, constraints).best(), names)
 
     def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
-        """Return the probability of each label for each token of each sentence; for X see `predict`.
+        """Return the probability of each label for each token; warn if not `calibrated`.
 
-        Warns with UncalibratedWarning unless the model is `calibrated`.
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The input, as for `predict`.
+
+        Returns
+        -------
+        list of lists of dicts
+            For each token of each sentence a dict from labels to probabilities.
         """
         if self.trees:
             raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
+        return self.marginals_named(X, self.labels)
+
+    def marginals_named(self, X: Any, names: Sequence[Any]) -> list[list[dict[Any, float]]]:
+        """Return the probability of each label, with other names for the labels.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The input, as for `predict`.
+        names : sequence
+            A name for each of `labels`.
+
+        Returns
+        -------
+        list of lists of dicts
+            For each token of each sentence a dict from names to probabilities.
+        """
+        self._warn_uncalibrated()
+        direct = self._directly(X, lambda scorer, x: scorer.marginals(x, self.temperature))
+        if direct is not None:
+            return [[dict(zip(names, row, strict=True)) for row in found] for found in direct]
         data = self._data(X)
-        return data.named_marginals(self.marginals(data.corpus).node, self.labels)
+        return data.named_marginals(self.lattice(data.corpus).marginals(self.temperature).node, names)
+
+    @cached_property
+    def _direct(self) -> DirectScorer | None:
+        """The scorer of single sentences; None if the structure or a template needs a corpus."""
+        if type(self.structure) is not SequenceStructure or not isinstance(self.index, FeatureIndex):
+            return None
+        if self.first is not None:
+            return None
+        encoder = direct_encoder(self.index, self.columns, self.names, self.takes_dicts, self.groups)
+        if encoder is None:
+            return None
+        return DirectScorer(self.structure, self.index, self.weights, encoder)
+
+    def _directly(self, X: Any, infer: Callable[[DirectScorer, Any], Any]) -> list[Any] | None:
+        """Return what is inferred for each of a few sentences, None if X needs a corpus."""
+        if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES or self._direct is None:
+            return None
+        if self.characters:
+            X = [segmented.rows(line) if type(line) is str else line for line in X]
+        if not all(type(sentence) in (list, tuple) for sentence in X):
+            return None
+        try:
+            return [infer(self._direct, sentence) for sentence in X]
+        except (Unusual, TypeError):  # TypeError: a cell that cannot be a key of a dict
+            return None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without the scorer of single sentences, which holds addresses."""
+        return {name: value for name, value in vars(self).items() if name != "_direct"}
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each class, float64[items, L], columns as in `labels`.
+        """Return the probability of each class, with an UncalibratedWarning if not `calibrated`.
 
-        Warns with UncalibratedWarning unless the model is `calibrated`.
+        Parameters
+        ----------
+        X : iterable of items, Sentences, path or Corpus
+            The input, as for `predict`.
+
+        Returns
+        -------
+        float64[items, L]
+            Probabilities; columns are in the order of `labels`.
         """
         if not self.alone:
             raise IncompatibleError(f"predict_proba is for classes: the model is one for {self.task}")
         return self.marginals(self._data(X).corpus).node
 
-    def _data(self, X: Any) -> Data:
+    def _data(self, X: Any) -> InputData:
         return data_for(self, X, alone=self.alone)
 
     def arcs(self, corpus: Corpus, heads: NDArray[np.int32]) -> Corpus:
-        """Return the arcs to these heads, int32[T], as items of the second stage."""
+        """Return arcs as items of the second stage.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The sentences.
+        heads : int32[T]
+            The head of each token.
+
+        Returns
+        -------
+        Corpus
+            One item per token.
+        """
         assert self.relations is not None
         return self._arc_items.corpus(corpus, heads, self.relations.index.templates.columns())
 
     def relate(self, corpus: Corpus, heads: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the relation of each token to its head, int32[T], into `relations.labels`."""
+        """Return the relation of each token to its head.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The sentences.
+        heads : int32[T]
+            The head of each token.
+
+        Returns
+        -------
+        int32[T]
+            Indices of `relations.labels`.
+        """
         if self.relations is None:
             raise IncompatibleError("the model has no labels of arcs: it was trained without them")
         return self.relations.predict(self.arcs(corpus, heads))
@@ -213,20 +407,59 @@ class Model:
         return ArcItems(self.relations.templates, self.index.normalize)
 
     def nbest(self, corpus: Corpus, count: int, constraints: Constraints | None = None) -> Ranked:
-        """Return the `count` best labelings of each sentence, best first."""
+        """Return the best labelings of each sentence, best first.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The input.
+        count : int
+            The number of labelings, fewer where a sentence has fewer.
+        constraints : Constraints, optional
+            Which outputs are allowed; all by default.
+
+        Returns
+        -------
+        Ranked
+            Outputs and scores.
+        """
         return self.lattice(corpus, constraints).nbest(count)
 
     def marginals(self, corpus: Corpus, constraints: Constraints | None = None) -> Marginals:
-        """Return how probable each label is at each token, at the model's temperature.
+        """Return the marginals at the temperature of the model; warn if it is not `calibrated`.
 
-        Warns with UncalibratedWarning unless the model is `calibrated`.
+        Parameters
+        ----------
+        corpus : Corpus
+            The input.
+        constraints : Constraints, optional
+            Which outputs are allowed; all by default.
+
+        Returns
+        -------
+        Marginals
+            The probability of each label of each token, or of each arc.
         """
-        if not self.calibrated:
-            warnings.warn(UNCALIBRATED, UncalibratedWarning, stacklevel=_level_outside())
+        self._warn_uncalibrated()
         return self.lattice(corpus, constraints).marginals(self.temperature)
 
+    def _warn_uncalibrated(self) -> None:
+        if not self.calibrated:
+            warnings.warn(UNCALIBRATED, UncalibratedWarning, stacklevel=_level_outside())
+
     def gold(self, corpus: Corpus) -> NDArray[np.int32]:
-        """Return the outputs of labelled data as numbers of the model, negative for unknown labels."""
+        """Return the outputs of labelled data.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            The data.
+
+        Returns
+        -------
+        int32[T]
+            Indices of `labels`, negative if unknown, or heads.
+        """
         known = corpus if self.trees else corpus.relabelled(self.labels)
         assert known.outputs is not None
         return known.outputs
@@ -237,13 +470,35 @@ class Model:
         return [site.kind for site in self.structure.sites(np.array([0, 1], np.int64))]
 
     def attributes(self, number: int) -> tuple[int, int]:
-        """Return the range of attributes, within its kind, of a template of the index."""
+        """Return the range of attributes of a live template within its kind.
+
+        Parameters
+        ----------
+        number : int
+            The position of the template in `live`.
+
+        Returns
+        -------
+        tuple of int
+            The first attribute, and the one after the last.
+        """
         kinds, sizes = self.index.kinds, self.index.sizes
         first = sum(int(sizes[k]) for k in range(number) if kinds[k] == kinds[number])
         return first, first + int(sizes[number])
 
     def block(self, number: int) -> NDArray[np.float32]:
-        """Return the weights of a template of the index: rows are attributes, columns parts."""
+        """Return the weights of a live template.
+
+        Parameters
+        ----------
+        number : int
+            The position of the template in `live`.
+
+        Returns
+        -------
+        float32[attributes, parts]
+            The weights.
+        """
         kind = self.kinds.index(self.index.kinds[number])
         first, last = self.attributes(number)
         if kind == 0 and isinstance(self.index, FeatureIndex) and self.index.support is not None:
@@ -251,8 +506,24 @@ class Model:
         rows: NDArray[np.float32] = self.weights[kind][first:last]
         return rows
 
+    def blocks(self) -> list[NDArray[np.float32]]:
+        """Return the weights of all live templates.
+
+        Returns
+        -------
+        list of float32[attributes, parts]
+            The weights of each.
+        """
+        return [self.block(number) for number in range(len(self.live))]
+
     def template_weights(self) -> list[TemplateWeight]:
-        """Return all templates, heaviest first; ties (the dropped ones) in file order."""
+        """Return the weights of all templates, largest first.
+
+        Returns
+        -------
+        list of TemplateWeight
+            One per template; ties, such as dropped templates, in file order.
+        """
         heavy = self.mu if self.facts["sparse"] else self.norm
         mean = float(self.mu.mean()) or 1.0
         found = []
@@ -261,16 +532,6 @@ class Model:
             figures = mu, mu / mean, float(self.norm[j]), int(self.features[j])
             found.append(TemplateWeight(rank, j, template.name, template.title, *figures))
         return found
-
-    @property
-    def left_out(self) -> dict[int, int | None]:
-        """Redundant templates: the number of the one that each equals, None if it is constant.
-
-        Templates of tokens are not compared, so it is empty for them.
-        """
-        out: dict[int, int | None] = dict.fromkeys(self.facts.get("constant", ()))
-        out.update(self.facts.get("identical", ()))
-        return out
 
     def report(
         self,
@@ -282,23 +543,58 @@ class Model:
     ) -> Any:
         """Return the page of `mtlstruct report`, to be saved or shown in a notebook.
 
-        log      the log of the training, for convergence and the command
-        data     labelled data, called `source` in the page, for scores, confusions and calibration
+        Parameters
+        ----------
+        name : str, default "model"
+            The title of the page.
+        log : path, optional
+            The log of the training, for convergence and the command.
+        data : Corpus, optional
+            Labelled data for scores, confusions and calibration.
+        source : str, default "held-out data"
+            The name of the data in the page.
+
+        Returns
+        -------
+        Page
+            The page, with `save` and a representation in notebooks.
         """
-        # The one import upwards: reports know models, and predicting must not load them.
+        # The only import from a higher layer: prediction must not load reports.
         from mtlstruct.report.html_report import report_of
 
         return report_of(self, name=name, log=log, data=data, source=source)
 
     def save(self, path: str | Path) -> None:
-        """Write the model file: whole, or not at all."""
+        """Write the model file atomically.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        """
         from mtlstruct.model import serialization
 
         serialization.write(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Model:
-        """Map a model file; raise ModelFileError if it is damaged or of another version."""
+        """Load a model file.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `Model.save` or `mtlstruct train` has written. Arrays are memory-mapped.
+
+        Returns
+        -------
+        Model
+            The model, which predicts as before it was saved.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is damaged, is no model file, or has another version.
+        """
         from mtlstruct.model import serialization
 
         return serialization.read(path)

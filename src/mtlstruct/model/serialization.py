@@ -1,7 +1,4 @@
-"""The model file: a header and arrays, and the checks that make a model of them again.
-
-Loading trusts nothing: every number is checked before it is used.
-"""
+"""The model file: a header and arrays. Loading checks every number before it is used."""
 
 from __future__ import annotations
 
@@ -25,27 +22,28 @@ from mtlstruct.features.arcs.plan import CLASSES, make_plan
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import PairTable, Vocabulary
 from mtlstruct.formats.normalization import NORMALIZERS
-from mtlstruct.linear.label_support import Support
+from mtlstruct.formats.segmented import TAGS
+from mtlstruct.linear.label_support import LabelSupport
+from mtlstruct.model.context import COLUMNS
 from mtlstruct.model.model import Index, Model
 from mtlstruct.structures import STRUCTURES, Structure, TreeStructure, structures_of
 from mtlstruct.templates import TemplateSet
 
 FORMAT = "mtlstruct model"
 VERSION = 2
-TAGS = ("bie", "bmes")
-RELATIONS = "relations"
-"""The entry of the header, and the folder of arrays, of the second stage."""
+STAGES = ("relations", "first")
+"""Attributes of a model that are models: entries of the header, and folders of arrays."""
 
 Arrays = Mapping[str, NDArray[Any]]
 
 
 def write(model: Model, path: str | Path) -> None:
-    """Write a model file: whole, or not at all."""
+    """Write a model file atomically."""
     archive.write(path, {"format": FORMAT, "version": VERSION} | _header(model), _arrays(model))
 
 
 def read(path: str | Path) -> Model:
-    """Map a model file; raise ModelFileError if it is damaged or of another version."""
+    """Load a model file; raise ModelFileError if it is damaged or of another version."""
     header, arrays = archive.read(path)
     if header.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of mtlstruct")
@@ -66,7 +64,7 @@ def read(path: str | Path) -> Model:
 
 
 def _header(model: Model) -> dict[str, Any]:
-    """Return model.json of a model, with that of its second stage."""
+    """Return the header of a model, with that of its second stage."""
     header: dict[str, Any] = {
         "structure": model.structure.name,
         "labels": list(model.labels),
@@ -77,18 +75,20 @@ def _header(model: Model) -> dict[str, Any]:
     }
     if model.templates.lists:
         header["lists"] = {name: list(entries) for name, entries in model.templates.lists.items()}
-    if model.relations is not None:
-        header[RELATIONS] = _header(model.relations)
-    return header
+    return header | {name: _header(other) for name, other in _stages(model).items()}
 
 
 def _arrays(model: Model) -> dict[str, NDArray[Any]]:
     arrays = {f"templates/{name}": getattr(model, name) for name in ("mu", "norm", "features")}
     arrays |= {f"weights/{n}": weights for n, weights in enumerate(model.weights)}
-    if model.relations is not None:
-        second = _arrays(model.relations)
-        arrays |= {f"{RELATIONS}/{name}": array for name, array in second.items()}
+    for stage, other in _stages(model).items():
+        arrays |= {f"{stage}/{name}": array for name, array in _arrays(other).items()}
     return arrays | index_arrays(model.index)
+
+
+def _stages(model: Model) -> dict[str, Model]:
+    """Return the models inside a model."""
+    return {name: getattr(model, name) for name in STAGES if getattr(model, name) is not None}
 
 
 def _model(
@@ -109,7 +109,6 @@ def _model(
     ).resolved(_load_names(facts) if columns is None else columns)
     if facts.get("share_identical"):
         templates = templates.shared()
-    _check_left_out(facts, len(templates))
     live = tuple(header["live"])
     require(all(type(j) is int and 0 <= j < len(templates) for j in live), "live templates out of range")
     require(list(live) == sorted(set(live)), "live templates out of order")
@@ -132,6 +131,7 @@ def _model(
         features=vector(arrays["templates/features"], len(templates), np.int64),
         facts=facts,
         relations=_load_relations(header, arrays, facts),
+        first=_load_first(header, arrays, facts, labels),
     )
     known = set(_arrays(model))
     require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
@@ -141,17 +141,36 @@ def _model(
 def _load_relations(
     header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
 ) -> Model | None:
-    if RELATIONS not in header:
+    """Return the second stage of a model of trees, which classifies arcs."""
+    if "relations" not in header:
         return None
     require(facts["task"] == "dependency", "a second stage is for trees")
-    require(RELATIONS not in header[RELATIONS], "a second stage has no second stage")
-    inside = f"{RELATIONS}/"
-    own = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside)}
-    second = _model(header[RELATIONS], own, _load_names(facts))
+    second = _model(*_stage("relations", header, arrays), _load_names(facts))
     require(second.alone, "a second stage must be for classes")
     second.templates.check_columns(facts["columns"])
     require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
     return second
+
+
+def _load_first(
+    header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any], labels: tuple[str, ...]
+) -> Model | None:
+    """Return the first pass of a model with context."""
+    if "first" not in header:
+        return None
+    first = _model(*_stage("first", header, arrays))
+    require((facts["task"], labels) == (first.task, first.labels), "a first pass of other labels")
+    require(first.columns + len(COLUMNS) == facts["columns"], "a first pass of other columns")
+    return first
+
+
+def _stage(
+    name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the header and the arrays of a model inside a model, which has no other inside."""
+    require(not set(STAGES) & set(header[name]), "a stage of a model has no other stage")
+    inside = f"{name}/"
+    return header[name], {n.removeprefix(inside): a for n, a in arrays.items() if n.startswith(inside)}
 
 
 def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
@@ -164,20 +183,13 @@ def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
     require(facts.get("tags") in TAGS, "unknown tags")
     most = f"columns must be a number from 1 to {MOST_COLUMNS}"
     require(type(columns) is int and 1 <= columns <= MOST_COLUMNS, most)
+    strings = _are_strings([facts.get("encoding", ""), facts.get("separator", "")])
+    require(strings and isinstance(facts.get("ragged", False), bool), "unknown format of data files")
     groups, temperature = facts.get("groups", {}), facts.get("temperature", 1.0)
     require(isinstance(groups, dict) and _are_strings([*groups.values()]), "groups of keys must be strings")
     positive = type(temperature) in (int, float) and 0 < temperature < math.inf
     require(positive, "the temperature must be a positive number")
     return facts
-
-
-def _check_left_out(facts: dict[str, Any], templates: int) -> None:
-    constant, identical = facts.get("constant", []), facts.get("identical", [])
-    require(isinstance(constant, list) and isinstance(identical, list), "lists of templates expected")
-    require(all(isinstance(pair, list) and len(pair) == 2 for pair in identical), "pairs expected")
-    numbers = [*constant, *(j for pair in identical for j in pair)]
-    known = all(type(j) is int and 0 <= j < templates for j in numbers)
-    require(known, "templates left out are out of range")
 
 
 def _load_names(facts: dict[str, Any]) -> list[str]:
@@ -244,9 +256,9 @@ def load_support(found: Arrays, index: Index, kind: str, width: int) -> FeatureI
     require(bool((np.diff(ptr) >= 0).all()), "labels of attributes out of place")
     _check_range(labels, width)
     inside = np.ones(len(labels), np.bool_)
-    inside[ptr[:-2][np.diff(ptr[:-1]) > 0]] = False  # the first of an attribute follows nothing
+    inside[ptr[:-2][np.diff(ptr[:-1]) > 0]] = False  # the first label of an attribute has no predecessor
     require(bool((np.diff(labels, prepend=0)[inside] > 0).all()), "labels of an attribute do not rise")
-    return replace(index, support=Support(ptr, labels, width))
+    return replace(index, support=LabelSupport(ptr, labels, width))
 
 
 def attributes_of(index: Index, kind: str) -> int:
@@ -290,7 +302,7 @@ def _load_tokens(
         counts.append(len(table))
     sizes = [1 if use.node < 0 else counts[use.node] for use in plan.uses]
     maps = tuple(
-        _load_map(arrays[f"maps/{r}"], sizes[r], int(attributes[j])) for r, j in enumerate(plan.owners)
+        _load_map(arrays[f"maps/{r}"], sizes[r], int(attributes[j])) for r, j in enumerate(plan.template_of)
     )
     return FeatureIndex(templates, kinds, normalize, vocabularies, tuple(tables), maps, attributes)
 

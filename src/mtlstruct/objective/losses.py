@@ -1,7 +1,8 @@
-"""Costs of a wrong output that decompose over positions: Δ(y, ŷ) = Σ_t cost[y_t, ŷ_t].
+"""Losses of a sentence, and costs of outputs: Δ(y, ŷ) = Σ_t cost[y_t, ŷ_t].
 
-Because a loss is a table over (right, chosen) pairs, adding it to the part scores is all that loss-augmented
-search needs, and one Hamming serves labels, heads and classes. The table need not be symmetric.
+Because a cost is a table over (right, chosen) pairs, adding it to the part scores is all that
+loss-augmented inference needs, and one Hamming serves labels, heads and classes. The table need not
+be symmetric.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ LossWeights = tuple[tuple[str, float], ...]
 """What missing a label costs: (label, weight) pairs."""
 
 
-class Loss(Protocol):
-    """What a learner charges for choosing one part where another is right."""
+class Cost(Protocol):
+    """What a solver charges for choosing one part where another is right."""
 
     def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
-        """float32[k, k] over k choices (Structure.choices), zero on the diagonal: row = right, column = chosen."""
+        """Cost table float32[k, k] by gold and chosen label (Structure.choices); zero diagonal."""
         ...
 
 
@@ -40,7 +41,7 @@ class Hamming:
 
 @dataclass(frozen=True)
 class WeightedHamming:
-    """For every wrong position the weight of the label that would have been right; one where none is given."""
+    """Cost of a wrong position: the weight of its gold label, one where none is given."""
 
     weights: LossWeights = ()
 
@@ -55,25 +56,39 @@ class WeightedHamming:
         return Hamming().table(choices) * np.array([cost[y] for y in choices], np.float32)[:, None]
 
 
-class Free:
-    """Nothing for any choice: what a likelihood charges, which compares gold with all outputs as they score."""
+@dataclass(frozen=True)
+class Loss:
+    """ℓ(w) = T·log Σ_y exp((w·Φ(y) + k·Δ(gold, y)) / T) − w·Φ(gold); T is the temperature.
 
-    def table(self, choices: Sequence[str]) -> NDArray[np.float32]:
-        """Zeros."""
-        return np.zeros((len(choices), len(choices)), np.float32)
+    The limit T = 0 with k = 1 is the hinge max_y [k·Δ + w·Φ(y)] − w·Φ(gold), T = 1 with k = 0 the
+    log loss, and T > 0 with k > 0 the softmax-margin (Gimpel and Smith, NAACL 2010).
+    """
+
+    temperature: float
+    cost_weight: float
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether the scores of a model are logarithms of probabilities."""
+        return self.temperature > 0 and self.cost_weight == 0
 
 
-LOSSES: dict[str, Callable[..., Loss]] = {
-    "hamming": Hamming,
-    "weighted-hamming": WeightedHamming,
-    "free": Free,
-}
+HINGE, LOG = Loss(0.0, 1.0), Loss(1.0, 0.0)
 
 
-def tabulate(loss: Loss, choices: Sequence[str]) -> NDArray[np.float32]:
-    """The table of a loss, if it is one: what is right costs nothing, nothing costs less than that."""
-    table = np.asarray(loss.table(choices))
-    name, k = type(loss).__name__, len(choices)
+def softmax_margin(temperature: float = 1.0, cost_weight: float = 1.0) -> Loss:
+    """Return the softmax-margin of a temperature and a cost weight."""
+    return Loss(temperature, cost_weight)
+
+
+COSTS: dict[str, Callable[..., Cost]] = {"hamming": Hamming, "weighted-hamming": WeightedHamming}
+"""Costs by name."""
+
+
+def tabulate(cost: Cost, choices: Sequence[str]) -> NDArray[np.float32]:
+    """Return the table if its diagonal is zero and no entry is negative, else raise."""
+    table = np.asarray(cost.table(choices))
+    name, k = type(cost).__name__, len(choices)
     if table.shape != (k, k):
         raise IncompatibleError(f"expected of {name} a table of {k} × {k} choices, got shape {table.shape}")
     if table.diagonal().any():
@@ -84,7 +99,7 @@ def tabulate(loss: Loss, choices: Sequence[str]) -> NDArray[np.float32]:
 
 
 def parse_weights(text: str) -> LossWeights:
-    """Reads LABEL=WEIGHT pairs with commas between them; labels may hold commas and equal signs themselves."""
+    """Read LABEL=WEIGHT pairs separated by commas; labels may hold commas and equal signs."""
     found: dict[str, float] = {}
     at = 0
     while at < len(text):

@@ -1,8 +1,8 @@
-"""Everything a learner may ask of the data: scores, the most violated outputs, and feature counts.
+"""Everything a solver may ask of the data: scores, the most violated outputs, and feature counts.
 
-An oracle is built from the adjoint pair (linear) and one structure; a learner sees nothing else, so the same
-learner runs on sequences and trees, on one machine and over shards. Weights come as (u, scale) with
-w_j = scale_j · u_j.
+An oracle is built from the adjoint pair (linear) and one structure; a solver sees nothing else, so
+the same solver runs on sequences and trees, on one machine and over shards. Weights come as (u,
+scale) with w_j = scale_j · u_j.
 """
 
 from __future__ import annotations
@@ -16,27 +16,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import threads
-from mtlstruct.features.duplicate_columns import Merged, merge
+from mtlstruct.features.duplicate_columns import MergedColumns, merge
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear import products as linear
 from mtlstruct.linear.row_updates import (
     add_rows,
     add_scaled_rows,
-    clear_rows,
     score_rows,
     squared_norm_of_rows,
 )
 from mtlstruct.linear.weight_layout import aligned_zeros, padded
-from mtlstruct.structures.base import Parts, RowCounts, Structure, Triplets
+from mtlstruct.structures.base import Batch, Parts, RowCounts, Structure, Triplets
 
 Weights = list[NDArray[Any]]
-"""For each kind an array [attributes + 1, width ≥ parts], or [features + 1, 1] where attributes have features with
-some labels only (support.py); the last row stays zero."""
+"""For each kind an array [attributes + 1, width ≥ parts], or [features + 1, 1] where attributes
+have features with some labels only (support.py); the last row stays zero."""
 
 
 @dataclass(frozen=True)
 class Hinge:
-    """Σ_i max_y' [Δ(y_i, y') + w·Φ(y') − w·Φ(y_i)], its slope along the scale of w, and the y' that attain it."""
+    """Σ_i max_y' [Δ(y_i, y') + w·Φ(y') − w·Φ(y_i)], its slope along the scale of w, and the y'."""
 
     total: float
     slope: float
@@ -46,11 +45,11 @@ class Hinge:
 
 @dataclass(frozen=True)
 class Likelihood:
-    """−log p(y_i) of each sentence, the slope of its sum along the scale of w, expected counts less gold's.
+    """−log p(y_i) of each sentence, its slope along the scale of w, expected less gold counts.
 
     losses     float64[S]
     counts     for each kind floats [rows, parts]: Aᵀ·counts is the gradient of the sum of losses
-    variance   Σ p·(1 − p) over parts of the first kind: how the sum of losses bends where features fire
+    variance   Σ p·(1 − p) over parts of the first kind: an estimate of the curvature
     """
 
     losses: NDArray[np.float64]
@@ -71,7 +70,7 @@ class Likelihood:
 
 @dataclass(frozen=True)
 class Violation:
-    """One output of one sentence: its loss, how much better gold scores, and its parts less those of gold."""
+    """One output of a sentence: its loss, its margin below gold, and its parts less gold's."""
 
     outputs: NDArray[np.int32]
     loss: float
@@ -81,12 +80,18 @@ class Violation:
 
 @dataclass
 class Oracle:
-    """The training data as a learner sees it. gold int32[T]; cost: a Loss's table over the structure's choices."""
+    """The training data as a solver sees it.
+
+    gold          int32[T]
+    cost          float32[choices, choices]: the cost of a choice, given the right one
+    temperature   of the loss: 0 for the hinge, 1 for the log loss
+    """
 
     structure: Structure
     encoded: Encoded
     gold: NDArray[np.int32]
     cost: NDArray[np.float32]
+    temperature: float = 0.0
     sentences: int = field(init=False)
     templates: int = field(init=False)
 
@@ -95,9 +100,11 @@ class Oracle:
         self.templates = self.encoded.templates
 
     def zeros(self) -> Weights:
-        """Weights that are all zero. Nodes in float32 padded to cache lines; the few, heavy edges in double."""
+        """Return zero weights: nodes float32 padded to cache lines, edges (few, large) float64."""
         widths = self.structure.widths()
-        (rows, node), *rest = (d.weight_shape(w) for d, w in zip(self.encoded.designs, widths, strict=True))
+        (rows, node), *rest = (
+            d.layout.weight_shape(w) for d, w in zip(self.encoded.designs, widths, strict=True)
+        )
         first: Weights = [aligned_zeros(rows, padded(node))]
         return first + [np.zeros(shape, np.float64) for shape in rest]
 
@@ -105,7 +112,7 @@ class Oracle:
     def features(self) -> int:
         """How many weights there are to learn."""
         widths = self.structure.widths()
-        return sum(d.features(width) for d, width in zip(self.encoded.designs, widths, strict=True))
+        return sum(d.layout.features(width) for d, width in zip(self.encoded.designs, widths, strict=True))
 
     def part_shapes(self) -> list[tuple[int, int]]:
         """The shape of the part scores of each kind: rows, parts."""
@@ -118,18 +125,16 @@ class Oracle:
 
     def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
         """The most violated outputs under scale·parts, and by how much (eq. op:1-inference)."""
-        encoded, structure = self.encoded, self.structure
+        structure, batch = self.structure, Batch(parts, self.encoded.rows, self.encoded.ptr)
         outputs = np.zeros(len(self.gold), np.int32)
         values = np.zeros(self.sentences)
 
         def work(first: int, last: int) -> None:
-            structure.decode(
-                parts, encoded.rows, encoded.ptr, (first, last), outputs, values,
-                scale=scale, gold=self.gold, cost=self.cost,
-            )  # fmt: skip
+            span = (first, last)
+            structure.decode(batch, span, outputs, values, scale=scale, gold=self.gold, cost=self.cost)
 
-        threads.over_sentences(work, encoded.ptr)
-        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        threads.over_sentences(work, batch.ptr)
+        gold = structure.evaluate(batch, self.gold)
         hinges = np.maximum(values - scale * gold, 0.0)
         loss = self.loss(outputs)
         total = float(hinges.sum())
@@ -139,9 +144,22 @@ class Oracle:
         """Σ_i Δ(y_i, outputs_i)."""
         return float(self.structure.losses(outputs, self.gold, self.cost, self.encoded.ptr).sum())
 
+    def risk(self, parts: Parts, scale: float = 1.0) -> tuple[float, float]:
+        """Return the sum of the losses under scale·parts, and its slope along the scale."""
+        T = self.temperature
+        if T == 0:
+            hinge = self.hinge(parts, scale)
+            return hinge.total, hinge.slope
+        scaled = tuple(np.float32(scale / T) * part for part in parts)
+        if self.cost.any():
+            scaled[0][:, : len(self.cost)] += self.cost[self.gold] / np.float32(T)
+        found = self.likelihood(scaled)
+        return T * found.total, self.inner(found.counts, parts)
+
     def likelihood(self, parts: Parts) -> Likelihood:
         """How improbable gold is under p ∝ exp(score), and which way to change that."""
         encoded, structure = self.encoded, self.structure
+        batch = Batch(parts, encoded.rows, encoded.ptr)
         log_partition = np.zeros(self.sentences)
 
         counts: list[NDArray[np.floating]] = [
@@ -150,9 +168,8 @@ class Oracle:
         ]
 
         def work(first: int, last: int) -> list[tuple[RowCounts, NDArray[np.floating]]]:
-            """Adds what is of rows of these sentences alone; the rest, with where it belongs, is left."""
-            span = (first, last)
-            found = structure.marginals(parts, encoded.rows, encoded.ptr, span, log_partition, gold=self.gold)
+            """Add what belongs to rows of these sentences alone; return the rest with its place."""
+            found = structure.marginals(batch, (first, last), log_partition, gold=self.gold)
             shared = []
             for some, table, rows in zip(found, counts, encoded.rows, strict=True):
                 if rows is None:
@@ -165,7 +182,7 @@ class Oracle:
             for some, table in chunk:
                 some.add_to(table)
         slope = self.inner(counts, parts)
-        gold = structure.evaluate(parts, encoded.rows, encoded.ptr, self.gold)
+        gold = structure.evaluate(batch, self.gold)
         off = np.abs(counts[0])  # p, or 1 − p where gold is
         variance = float(np.sum(off * (1 - off), dtype=np.float64))
         return Likelihood(log_partition - gold, slope, counts, variance)
@@ -178,7 +195,7 @@ class Oracle:
         *,
         augmented: bool = True,
     ) -> Violation:
-        """The best output of one sentence, with its loss added or without, against gold; w = weights if unscaled."""
+        """Return the best output of one sentence against gold, loss-augmented if asked."""
         structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
         span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
         parts = tuple(
@@ -191,9 +208,10 @@ class Oracle:
         apart = tuple(np.arange(len(row), dtype=np.int32) for row in rows)
         outputs, value = np.zeros(len(gold), np.int32), np.zeros(1)
         cost = self.cost if augmented else None
-        structure.decode(parts, apart, span, (0, 1), outputs, value, gold=gold, cost=cost)
+        batch = Batch(parts, apart, span)
+        structure.decode(batch, (0, 1), outputs, value, gold=gold, cost=cost)
         loss = float(structure.losses(outputs, gold, self.cost, span)[0])
-        margin = float(structure.evaluate(parts, apart, span, gold)[0] - value[0]) + loss * augmented
+        margin = float(structure.evaluate(batch, gold)[0] - value[0]) + loss * augmented
         found = structure.indicator(outputs, gold, apart, span)
         return Violation(
             outputs,
@@ -222,7 +240,7 @@ class Oracle:
     def step_scaled(
         self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
     ) -> None:
-        """weights_j += size_j·(features of gold − features of the output), and N_j = ‖weights_j‖² follows."""
+        """Add size_j·(features of gold − of the output) to weights_j, and update N_j."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
             add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
 
@@ -231,11 +249,6 @@ class Oracle:
         kind, first, last = self.blocks[j]
         return weights[kind][first:last]
 
-    def clear(self, weights: Weights, gone: NDArray[np.bool_], rows: Sequence[NDArray[np.integer]]) -> None:
-        """Sets to zero what a step on these rows of each kind has touched of the blocks with gone_j."""
-        for design, some, u in zip(self.encoded.designs, rows, weights, strict=True):
-            clear_rows(design, some, gone, u)
-
     @cached_property
     def blocks(self) -> dict[int, tuple[int, int, int]]:
         """Where each template's weights are: kind, first and last row."""
@@ -243,12 +256,15 @@ class Oracle:
             int(j): (kind, int(first), int(last))
             for kind, design in enumerate(self.encoded.designs)
             for j, first, last in zip(
-                design.templates, design.weight_ptr[:-1], design.weight_ptr[1:], strict=True
+                design.layout.templates,
+                design.layout.weight_ptr[:-1],
+                design.layout.weight_ptr[1:],
+                strict=True,
             )
         }
 
     def squared_distance(self, violation: Violation, room: Weights) -> float:
-        """‖features of gold − features of the output‖²; `room` are weights that are zero, and stay so."""
+        """Return ‖features of gold − of the output‖²; `room` is zero before and after."""
         squares = [
             squared_norm_of_rows(design, t.row, t.part, t.count, u)
             for design, t, u in zip(self.encoded.designs, violation.difference, room, strict=True)
@@ -292,10 +308,10 @@ class Oracle:
         return int(self.encoded.ptr[-1])
 
     def small(self) -> Oracle:
-        """The same in merged attributes."""
+        """Return the oracle on merged attributes: those that fire at the same sites are one."""
         return replace(self, encoded=self.merged.encoded)
 
     @cached_property
-    def merged(self) -> Merged:
-        """The same data with attributes that fire at the same sites made one; made when first asked for."""
+    def merged(self) -> MergedColumns:
+        """The data with attributes that fire at the same sites merged; computed on first use."""
         return merge(self.encoded)

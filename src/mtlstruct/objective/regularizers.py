@@ -1,10 +1,10 @@
-"""Regularizers Ω as functions of the m block norms: they never see a feature, a sentence or a structure.
+"""Regularizers Ω as functions of the m block norms; features and structures stay unknown.
 
-With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,
-its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its conjugate, and the μ that
-belongs to given norms. A new one is a class here and a row in REGULARIZERS; the master that solves it is a row in
-`solvers.cutting_plane.MASTERS`. Norms are not checked: they are non-negative by construction.
-docs/math.md derives each.
+With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …,
+‖v_m‖) + q·α, its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its
+conjugate, and the μ that belongs to given norms. A new one is a class here and a row in
+REGULARIZERS; the master that solves it is a row in `solvers.cutting_plane.MASTERS`. Norms are not
+checked: they are non-negative by construction. docs/explanation/problem.md derives each.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ from mtlstruct.errors import MtlError
 Norms = NDArray[np.float64]
 """float64[m], one number a template: ‖w_j‖, ‖v_j‖ or μ_j."""
 
-TINY = 1e-9
-"""Where a power of a norm would be infinite at zero, the norm counts as this part of the largest."""
+LEAST_RATIO = 1e-9
+"""Least norm, as a share of the largest, where a power would be infinite at zero."""
 
 
-NEAR = 1e-2
-"""For p > 2 a template near v_j = 0 has a μ_j without bound, which would freeze it there: in learning, its norm
-counts as this part of the largest. What that costs is second order: about 0.1 % of the objective."""
+LEAST_NORM_SHARE = 1e-2
+"""For p > 2 a template near v_j = 0 has a μ_j without bound, which would freeze it there: in
+learning, its norm counts as this part of the largest. What that costs is second order: about 0.1 %
+of the objective."""
+
+
+NEWTON_STEPS = 20
+"""Steps of Newton's method in the search for the best scale of a dual point."""
 
 
 class Regularizer(Protocol):
-    """What learners and masters may ask.
+    """What solvers and masters may ask.
 
-    sparse    whether μ may drop templates, so that it is learned with care and what is next to nothing is left out
+    sparse    whether μ may drop templates
     degree    Ω(s·w) = s^degree · Ω(w)
     """
 
@@ -49,7 +54,7 @@ class Regularizer(Protocol):
         ...
 
     def lower_bound(self, gain: float, norms: Norms) -> float:
-        """The best dual value on the way from gold to α: max over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms)."""
+        """Return max over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms): the best dual from gold to α."""
         ...
 
     def start(self, m: int) -> Norms:
@@ -85,7 +90,7 @@ class HalfSquare:
         return s * gain - s * s * curve
 
     def follow(self: Regularizer, mu: Norms, norms: Norms) -> Norms:
-        """The μ that suits w_j = −μ_j v_j: for fixed w it makes ½Σ‖w_j‖²/μ_j, which bounds Ω, smallest."""
+        """Return the μ that makes ½Σ‖w_j‖²/μ_j, a bound of Ω, smallest at w_j = −μ_j v_j."""
         own = mu * norms
         return self.weights(own) if own.any() else mu
 
@@ -150,28 +155,58 @@ class BlockL2(HalfSquare):
 
 
 @dataclass(frozen=True)
-class L1:
-    """Ω(w) = ‖w‖₁. The norm of a block of w is the sum of its absolute values, that of v the largest of them."""
+class ElasticNet:
+    """Ω(w) = l1·‖w‖₁ + l2·‖w‖²: the lasso for l2 = 0. Norms are absolute values of weights."""
 
+    l1: float = 1.0
+    l2: float = 0.0
     sparse: ClassVar[bool] = False
     degree: ClassVar[int] = 1
     absolute: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not 0 < self.l1 < np.inf:
+            raise MtlError(
+                f"l1 must be positive and finite, got {self.l1}: l1 = 0 is the method crf-l2 with c = 1/(2·l2)"
+            )
+        if not 0 <= self.l2 < np.inf:
+            raise MtlError(f"l2 must be finite and not negative, got {self.l2}")
+
     def value(self, own: Norms) -> float:
-        return float(own.sum())
+        return self.l1 * float(own.sum()) + self.l2 * float(own @ own)
 
     def conjugate(self, norms: Norms) -> float:
-        return 0.0 if float(norms.max(initial=0.0)) <= 1 + 1e-12 else np.inf
+        beyond = np.maximum(norms - self.l1 * (1 + 1e-12), 0.0)
+        if self.l2 == 0:
+            return np.inf if beyond.any() else 0.0
+        return float(beyond @ beyond) / (4 * self.l2)
 
-    def lower_bound(self, gain: float, norms: Norms) -> float:
-        """As far from gold as the wall allows."""
-        return gain / max(1.0, float(norms.max(initial=0.0)))
+    def lower_bound(self, gain: float, norms: Norms, counts: Norms | None = None) -> float:
+        """Return the best dual value on the way from gold to α.
+
+        That is the maximum over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms). `counts`: how many equal norms
+        each one stands for. The slope in s is concave and piecewise linear, so Newton's method from
+        s = 1 never passes its zero.
+        """
+        if self.l2 == 0:
+            return gain / max(1.0, float(norms.max(initial=0.0)) / self.l1)
+        some = norms > self.l1
+        norms, counts = norms[some], np.ones(np.count_nonzero(some)) if counts is None else counts[some]
+        s = 1.0
+        for _ in range(NEWTON_STEPS):
+            beyond = counts * np.maximum(s * norms - self.l1, 0.0) / (2 * self.l2)
+            excess = float(beyond @ norms) - gain
+            if excess <= 1e-9 * gain:
+                break
+            s -= excess / float((norms * norms * counts)[beyond > 0].sum() / (2 * self.l2))
+        beyond = np.maximum(s * norms - self.l1, 0.0)
+        return max(0.0, s * gain - float(counts @ (beyond * beyond)) / (4 * self.l2))
 
     def start(self, m: int) -> Norms:
         return np.ones(m)
 
     def weights(self, own: Norms) -> Norms:
-        return own
+        return np.asarray(own / (self.l1 + 2 * self.l2 * own))
 
     def follow(self, mu: Norms, norms: Norms) -> Norms:
         return mu
@@ -197,7 +232,7 @@ class BlockL1Squared(HalfSquare):
         return np.asarray(own / own.sum())
 
     def prox(self, own: Norms, step: float) -> Norms:
-        """(‖w_j‖ − t)₊ with t = step·Σ of what is left: t = step·(sum of the k largest) / (1 + step·k)."""
+        """Return (‖w_j‖ − t)₊, t = step·Σ of the result = step·(k largest) / (1 + step·k)."""
         falling = np.sort(own)[::-1]
         t = step * np.cumsum(falling) / (1 + step * np.arange(1, len(own) + 1))
         k = int(np.count_nonzero(falling > t))  # holds for the largest ones up to some k
@@ -206,7 +241,7 @@ class BlockL1Squared(HalfSquare):
 
 @dataclass(frozen=True)
 class PBlock(HalfSquare):
-    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p), p > 1: no template falls to zero, but for p < 2 the weak ones shrink."""
+    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p), p > 1: no weight is zero; p < 2 shrinks weak templates."""
 
     p: float = 4 / 3
     sparse: ClassVar[bool] = False
@@ -226,7 +261,7 @@ class PBlock(HalfSquare):
         return 0.5 * _norm(norms, self.q) ** 2
 
     def start(self, m: int) -> Norms:
-        """That of equal norms."""
+        """Return the μ of equal norms."""
         return np.full(m, m ** (1 - 2 / self.p))
 
     def weights(self, own: Norms) -> Norms:
@@ -234,21 +269,21 @@ class PBlock(HalfSquare):
         return _power_ratio(own, 2 - self.p, _norm(own, self.p))
 
     def attained(self, norms: Norms) -> Norms:
-        """The μ at which −μ_j v_j attains Ω*(v): ‖v_j‖^(q−2) · (Σ‖v‖^q)^(2/q−1), the paper's proposition."""
+        """Return the μ at which −μ_j v_j attains Ω*(v): ‖v_j‖^(q−2) · (Σ‖v‖^q)^(2/q−1)."""
         return _power_ratio(norms, self.q - 2, _norm(norms, self.q))
 
     def follow(self, mu: Norms, norms: Norms) -> Norms:
-        """For p > 2 the bound turns round (D is the largest D_μ, not the least), and μ follows v, not w."""
+        """Return the next μ; for p > 2 the bound is reversed, and μ is computed from v, not w."""
         if self.p <= 2:
             return super().follow(mu, norms)
-        return self.attained(np.maximum(norms, NEAR * norms.max())) if norms.any() else mu
+        return self.attained(np.maximum(norms, LEAST_NORM_SHARE * norms.max())) if norms.any() else mu
 
 
 @dataclass(frozen=True)
 class Mixed(HalfSquare):
     """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p) + ½ (Σ_j ‖w_j‖)²: sparse as the second, steady as the first.
 
-    Its conjugate is the cheapest way to share v between the two: Ω*(v) = min_t ½ t² + ½ (Σ_j (‖v_j‖ − t)₊^q)^(2/q).
+    Its conjugate divides v between both: Ω*(v) = min_t ½ t² + ½ (Σ_j (‖v_j‖ − t)₊^q)^(2/q).
     """
 
     p: float = 2.0
@@ -273,18 +308,18 @@ class Mixed(HalfSquare):
         return self.weights(np.ones(m))
 
     def weights(self, own: Norms) -> Norms:
-        """1/μ is the sum of the two terms' 1/μ: each adds its slope, ‖w‖_p^(2−p) ‖w_j‖^(p−1) and Σ‖w‖."""
+        """Return μ from 1/μ_j = ‖w‖_p^(2−p) ‖w_j‖^(p−2) + Σ‖w‖/‖w_j‖, the sum of both terms."""
         norm = _norm(own, self.p)
         return np.asarray(own / (norm * (own / norm) ** (self.p - 1) + own.sum()))
 
     def attained(self, norms: Norms) -> Norms:
-        """As for the first term, of what is left of ‖v_j‖ beyond the threshold."""
+        """Return the μ at which −μ_j v_j attains Ω*(v), from ‖v_j‖ beyond the threshold."""
         left = np.maximum(norms - self.threshold(norms), 0.0)
         own = left * self.block.attained(left) if left.any() else left
         return own / np.maximum(norms, np.finfo(np.float64).tiny)
 
     def threshold(self, norms: Norms) -> float:
-        """The t with t = Σ_j ‖w_j‖ at w_j = ∂(first term's conjugate)(‖v_j‖ − t): templates below t drop out."""
+        """Return the t = Σ_j ‖w_j‖ at the w of ‖v_j‖ − t; templates with ‖v_j‖ ≤ t drop out."""
         from scipy.optimize import brentq  # here, since it is slow to import and prediction has no use for it
 
         def excess(t: float) -> float:
@@ -309,7 +344,7 @@ class GroupLasso:
         return 0.0 if float(norms.max(initial=0.0)) <= 0.5 * (1 + 1e-12) else np.inf
 
     def lower_bound(self, gain: float, norms: Norms) -> float:
-        """As far from gold as the wall allows."""
+        """Return the gain at the largest scale of α for which Ω* is finite."""
         top = float(norms.max(initial=0.0))
         return gain * min(1.0, 0.5 / top) if top > 0 else gain
 
@@ -328,7 +363,7 @@ class GroupLasso:
 
 REGULARIZERS: dict[str, Callable[..., Regularizer]] = {
     "l2": L2,
-    "l1": L1,
+    "elastic-net": ElasticNet,
     "block-l1-squared": BlockL1Squared,
     "p-block": PBlock,
     "mixed": Mixed,
@@ -352,6 +387,6 @@ def _power_ratio(x: Norms, power: float, norm: float) -> Norms:
     """(x/norm)^power, finite where x is 0 and the power negative."""
     ratio = x / norm
     if power < 0:
-        ratio = np.maximum(ratio, TINY * float(ratio.max()))
+        ratio = np.maximum(ratio, LEAST_RATIO * float(ratio.max()))
     out: Norms = ratio**power
     return out

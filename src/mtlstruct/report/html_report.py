@@ -1,12 +1,14 @@
-"""The report: one page that says what a model has learned, how, and how well it does.
+"""The HTML report of a model: what was learned, how the training converged, and scores.
 
-All figures are those of the model file, of the log that training left, and of labelled data where some are given; the
-scripts of the page only draw them. What is not known (no log, no data) is left out, and the page says how to get it.
+All figures come from the model file, the log of the training and, if given, labelled data; the
+scripts of the page only draw them. Parts without figures (no log, no data) are left out, and the
+page says how to get them.
 """
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,23 +28,32 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.model.model import Model
 
-TELLING = 60
-"""How many templates, the heaviest ones, have their features listed."""
+LISTED_TEMPLATES = 60
+"""The number of templates, those of the largest weights, whose features are listed."""
 
-FEATURES = 6
-"""How many features are listed for a label of a template."""
+FEATURES_PER_LABEL = 6
+"""The number of features that are listed per template and label."""
 
-LABELS = 40
-"""Up to so many labels have features of their own in the page; of more, the page lists the strongest of all."""
+MAX_LABELS = 40
+"""With more labels, only the largest feature per template and label is listed."""
 
-CONFUSED = 24
-"""How many labels the table of confusions shows: those with the most errors."""
+CONFUSED_LABELS = 24
+"""The number of labels in the table of confusions: those with the most errors."""
+
+FACTS = (
+    *("method", "c", "p", "solver", "seed", "min_count", "objective", "dual", "gap", "epsilon", "passes"),
+    *("converged", "sparse", "sentences", "tokens", "columns", "temperature"),
+)
+"""The facts of a model that the page shows."""
+
+PASS_FIGURES = ("passes", "objective", "dual", "gap", "risk", "active", "certified", "seconds")
+"""The figures of a pass that the page shows."""
 
 
 def report_of(
     model: Model, *, name: str, log: str | Path | None, data: Corpus | None, source: str
 ) -> web.Page:
-    """Return the report of a model with its log and scores on data: see `Model.report`."""
+    """Return the report of a model, given the path of its log and labelled data, if any."""
     trace = None if log is None else RunLog.read(log)
     if trace is not None and not trace.is_of(model):
         raise IncompatibleError(f"{log} is the log of another training than that of this model")
@@ -69,7 +80,8 @@ def make_report(
         "structure": model.structure.name,
         "sizes": _sizes(model, size, trace),
         "run": None if trace is None else _run(trace),
-        "assessment": None if assessed is None else _assessed(assessed),
+        "assessment": assessed
+        and assessed | {"confusions": list(map(_most_confused, assessed["confusions"]))},
         "stages": [_stage(model, [] if trace is None else trace.passes)],
     }
     if model.relations is not None:
@@ -79,50 +91,33 @@ def make_report(
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
-    """What was learned at once, and how: trees with labels have two stages, all else one."""
+    """Return what one training learned; trees with labels have two stages, other models one."""
     return {
         "facts": {key: model.facts.get(key) for key in FACTS},
         "labels": list(model.labels),
         "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
         "templates": _templates(model),
-        "passes": list(map(_pass, passes)),
+        "passes": [{name: record.get(name) for name in PASS_FIGURES} for record in passes],
         "features": _features(model),
     }
 
 
-FACTS = (
-    "method", "c", "p", "solver", "seed", "min_count", "objective", "dual", "gap", "epsilon", "passes", "converged",
-    "sparse", "sentences", "tokens", "columns", "temperature",
-)  # fmt: skip
-
-
 def _templates(model: Model) -> list[dict[str, Any]]:
-    """A row a template, heaviest first."""
+    """Return a row per template, largest weight first."""
     seen = model.facts.get("seen") or [None] * len(model.templates)
-    reasons = {
-        j: "equal to another" if other is not None else "constant" for j, other in model.left_out.items()
-    }
     return [
         {
-            "rank": weight.rank,
-            "index": weight.index,
-            "name": weight.name,
-            "text": weight.text,
-            "mu": weight.mu,
-            "relative": weight.relative,
-            "norm": weight.norm,
-            "features": weight.features,
+            **asdict(weight),
             "seen": seen[weight.index],
             "kept": not dropped(weight),
             "cells": _cells(model, weight.index),
-            "reason": reasons.get(weight.index),
         }
         for weight in model.template_weights()
     ]
 
 
 def _cells(model: Model, j: int) -> str:
-    """The sort of a template, which gives its colour."""
+    """Return the class of a template that its colour shows."""
     template = model.templates[j]
     if template.kind == "B":
         return "transition"
@@ -163,23 +158,14 @@ def _run(trace: RunLog) -> dict[str, Any]:
     }
 
 
-def _pass(record: dict[str, Any]) -> dict[str, Any]:
-    names = ("passes", "objective", "dual", "gap", "risk", "active", "certified", "seconds")
-    return {name: record.get(name) for name in names}
-
-
-def _assessed(found: dict[str, Any]) -> dict[str, Any]:
-    """The assessment with as many labels as a table can show."""
-    return found | {"confusions": [_most_confused(confusion) for confusion in found["confusions"]]}
-
-
 def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:
+    """Return a table of confusions with as many labels as a page can show."""
     names, cells = confusion["names"], confusion["cells"]
     errors = [0] * len(names)
     for right, chosen, count in cells:
         for side in (right, chosen) if right != chosen else ():
             errors[side] += count
-    worst = sorted(range(len(names)), key=lambda n: -errors[n])[:CONFUSED]
+    worst = sorted(range(len(names)), key=lambda n: -errors[n])[:CONFUSED_LABELS]
     place = {n: k for k, n in enumerate(sorted(worst))}
     return {
         "axis": confusion["axis"],
@@ -191,9 +177,9 @@ def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:
 
 
 def _features(model: Model) -> list[dict[str, Any]]:
-    """The strongest features of the heaviest templates: text, part, weight."""
-    count = FEATURES if len(model.labels) <= LABELS else 1
-    heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:TELLING]
+    """Return the largest features of the templates of the largest weights: text, part, weight."""
+    count = FEATURES_PER_LABEL if len(model.labels) <= MAX_LABELS else 1
+    heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:LISTED_TEMPLATES]
     return [
         {
             "index": weight.index,

@@ -1,83 +1,82 @@
-"""Pictures of template weights, and what all pictures share.
+"""Plots: template weights, scores of a tuning grid, reliability of probabilities.
 
-matplotlib is imported only when a picture is drawn, and writes only into files.
+matplotlib is imported only when a plot is drawn, and only writes files.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import MtlError
 from mtlstruct.report.tables import dropped
 
 if TYPE_CHECKING:
+    from mtlstruct.model.calibration import CalibrationReport
     from mtlstruct.model.model import TemplateWeight
+    from mtlstruct.tuning.study import Finding
 
 FORMATS = (".png", ".svg", ".pdf")
 
-LABELLED = 10
-"""How many of the heaviest templates a picture names if it cannot name all."""
+MAX_NAMED = 10
+"""The number of templates, those of the largest weights, that a legend names."""
 
-NAMED_ALL = 40
-"""The largest number of templates that all have their names on the axis."""
+MAX_TICKS = 40
+"""The largest number of templates that are all named on the axis."""
 
-FLOOR = 1e-4
-"""Relative weights below this are drawn as if they were this."""
+MIN_RELATIVE = 1e-4
+"""Smaller relative weights are drawn as this one."""
 
 INK, PALE, LINE = "#22303c", "#c3ccd3", "#d1495b"
 SHADES = {"one cell": "#2a6f97", "two cells": "#61a5c2", "three or more": "#a9d6e5", "transition": "#ee9b00"}
-
-
-def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
-    """Draw bars of relative weights in template order, on a log scale, with a line at the average.
-
-    Where the weights are not learned (svm) all are alike, and the norms of the blocks are drawn
-    instead.
-    """
-    ordered = sorted(weights, key=lambda weight: weight.index)
-    heights = _heights(ordered, learned)
-    figure = new_figure(path, (min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8))
-    axes = figure.add_subplot()
-    _bars(axes, ordered, heights)
-    _frame(axes, len(ordered), heights, learned)
-    kept = sum(height > 0 for height in heights)
-    title(figure, f"{kept} of {len(heights)} templates have a weight")
-    legend(figure, "outside lower right", ncols=5, handles=[*axes.containers, *axes.collections])
-    (_name_all if len(ordered) <= NAMED_ALL else _name_heaviest)(axes, ordered, heights)
-    save(figure, path)
-
-
-def new_figure(path: Path, inches: tuple[float, float]) -> Any:
-    """Return an empty figure; raise, before any work, if it could not be saved to the file."""
-    check_picture(path)
-    return _matplotlib()(figsize=inches, layout="constrained")
+COLOURS = ("#2a6f97", "#ee9b00", "#6a994e", "#9b5de5", "#bc6c25", "#00a6a6", "#c9184a", "#577590")
+SCORE_NAMES = {"f1": "F1", "uas": "UAS", "accuracy": "accuracy"}
 
 
 def check_picture(path: Path) -> None:
-    """Raise if a file name does not end in a picture format."""
+    """Raise an error if a file name does not end in a picture format."""
     if path.suffix.lower() not in FORMATS:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
 
 
 def check_drawing() -> None:
-    """Raise if matplotlib is missing."""
-    _matplotlib()
+    """Raise an error if matplotlib is missing."""
+    _figure_class()
+
+
+def new_figure(path: Path, inches: tuple[float, float]) -> Any:
+    """Return an empty figure for a file, whose format is checked."""
+    check_picture(path)
+    return _figure_class()(figsize=inches, layout="constrained")
+
+
+def _figure_class() -> Any:
+    """Return matplotlib's Figure, without pyplot and its global state."""
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MtlError('pictures need matplotlib: pip install "mtlstruct[plot]"') from None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "mtlstruct"  # equal plots give equal files
+    return Figure
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure: equal pictures give equal bytes."""
-    no_clock = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower(), {})
+    """Write a figure; equal figures give equal bytes."""
+    no_date = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(path.suffix.lower(), {})
     with replacing(path) as out:
-        figure.savefig(out, format=path.suffix[1:].lower(), dpi=160, metadata=no_clock)
+        figure.savefig(out, format=path.suffix[1:].lower(), dpi=160, metadata=no_date)
 
 
-def quiet(axes: Any, grid: str) -> None:
-    """Make the axes pale, hide the top and right ones, and draw a grid along one direction."""
-    axes.grid(axis=grid, color="#eef1f3", zorder=0)
+def style(axes: Any) -> None:
+    """Draw pale axes without the top and right ones, and horizontal grid lines."""
+    axes.grid(axis="y", color="#eef1f3", zorder=0)
+    axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(PALE)
     axes.tick_params(which="both", color=PALE, labelcolor=INK, labelsize=8)
@@ -90,113 +89,168 @@ def title(figure: Any, text: str) -> None:
 
 def legend(owner: Any, place: str, **options: Any) -> None:
     """Add a legend without a frame to a figure or to axes."""
-    style = {"frameon": False, "fontsize": 8, "labelcolor": INK, "handlelength": 1.5}
-    owner.legend(loc=place, **style | options)
+    owner.legend(loc=place, frameon=False, fontsize=8, title_fontsize=8, labelcolor=INK, **options)
+
+
+def mark_average(axes: Any) -> None:
+    """Draw a named line at 1, the average."""
+    axes.axhline(1.0, color=LINE, lw=0.9, zorder=4)
+    beside = {"color": LINE, "va": "center", "fontsize": 8, "transform": axes.get_yaxis_transform()}
+    axes.text(1.005, 1.0, "average", **beside)
+
+
+def c_axis(axes: Any, values: Sequence[float]) -> None:
+    """Set a log scale with a tick per value of c."""
+    axes.set_xscale("log")
+    axes.set_xticks(values, labels=[f"{c:g}" for c in values])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("c", color=INK)
 
 
 def short_label(text: str) -> str:
-    """Shorten a template for a picture: U025:%x[-1,0]/%x[0,0] becomes U025 [-1,0]/[0,0]."""
+    """Shorten a template for a plot: U025:%x[-1,0]/%x[0,0] becomes U025 [-1,0]/[0,0]."""
     first, *others = text.split(" + ")
     short = first.replace("%x", "").replace(":", " ", 1)
     more = f" +{len(others)}" if others else ""
     return (short if len(short) <= 30 else short[:29] + "…") + more
 
 
-def _matplotlib() -> Any:
-    """Return the figure class with its own canvas, away from pyplot and its global state."""
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MtlError('pictures need matplotlib: pip install "mtlstruct[plot]"') from None
-    matplotlib.use("Agg")
-    matplotlib.rcParams["svg.hashsalt"] = "mtlstruct"  # equal weights, equal file
-    return Figure
+# Template weights -------------------------------------------------------------------------------
 
 
-def _heights(weights: Sequence[TemplateWeight], learned: bool) -> list[float]:
-    """Return relative weights or norms: 1 is the average, 0 a dropped template."""
-    values = [weight.relative if learned else weight.norm for weight in weights]
-    mean = 1.0 if learned else sum(values) / len(values) or 1.0
-    return [0.0 if dropped(w) else value / mean for w, value in zip(weights, values, strict=True)]
+def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
+    """Draw relative weights in template order as bars on a log scale; 1 is the average.
+
+    If weights are not learned (svm), the norms of the blocks are drawn instead.
+    """
+    ordered = sorted(weights, key=lambda weight: weight.index)
+    values = np.array([weight.relative if learned else weight.norm for weight in ordered])
+    heights = values if learned else values / (values.mean() or 1.0)
+    kept = np.array([not dropped(weight) for weight in ordered])
+    shades = np.array([_shade(weight.text) for weight in ordered])
+    low = _power_of_ten_below(heights[kept & (heights > 0)], at_most=0.1)
+    figure = new_figure(path, (min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8))
+    axes = figure.add_subplot()
+    for shade, colour in SHADES.items():
+        (places,) = np.nonzero(kept & (shades == shade))
+        if len(places):
+            tops = heights[places].clip(1.3 * low) - low
+            axes.bar(places, tops, bottom=low, width=0.82, color=colour, label=shade, zorder=2)
+    (gone,) = np.nonzero(~kept)
+    if len(gone):
+        mark = {"marker": "|", "s": 49, "lw": 1.2, "color": PALE, "clip_on": False, "zorder": 3}
+        axes.scatter(gone, np.full(len(gone), low), label=f"dropped ({len(gone)})", **mark)
+    axes.set_yscale("log")
+    high = heights.max(initial=1.0) * 1.6
+    digits = "25" if high < 1000 * low else ""  # further decades leave no space for minor labels
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in digits else "")
+    axes.set_ylim(low, high)
+    axes.set_xlim(-0.8, len(ordered) - 0.2)
+    axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
+    style(axes)
+    mark_average(axes)
+    title(figure, f"{kept.sum()} of {len(kept)} templates have a weight")
+    legend(figure, "outside lower right", ncols=5, handles=[*axes.containers, *axes.collections])
+    if len(ordered) <= MAX_TICKS:
+        names = [short_label(weight.text) for weight in ordered]
+        axes.set_xticks(range(len(names)), labels=names, rotation=55, ha="right", rotation_mode="anchor")
+    else:
+        axes.set_xlabel("template, in the order of the file", color=INK)
+        heaviest = [int(i) for i in np.argsort(-heights, kind="stable")[:MAX_NAMED] if kept[i]]
+        _name_heaviest(axes, [ordered[i].text for i in heaviest], heaviest, heights)
+    save(figure, path)
+
+
+def _name_heaviest(axes: Any, texts: Sequence[str], places: Sequence[int], heights: Any) -> None:
+    """Write ranks above the highest bars, and the templates of these ranks in a legend."""
+    from matplotlib.patches import Patch
+
+    for rank, i in enumerate(places, 1):
+        offset = {"xytext": (0, 2), "textcoords": "offset points"}
+        axes.annotate(str(rank), (i, heights[i]), **offset, ha="center", fontsize=7.5, color=INK)
+    names = [f"{rank}  {short_label(text)}" for rank, text in enumerate(texts, 1)]
+    colours = [Patch(color=SHADES[_shade(text)]) for text in texts]
+    legend(axes.figure, "outside right upper", handles=colours, labels=names, title="heaviest")
 
 
 def _shade(text: str) -> str:
     if text.startswith("B"):
         return "transition"
-    line, _, _ = text.partition(" + ")  # the others of a template have as many cells
+    line, _, _ = text.partition(" + ")  # the other lines of a template have as many cells
     return {0: "one cell", 1: "one cell", 2: "two cells"}.get(line.count("%"), "three or more")
 
 
-def _bars(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """Draw a bar for each template that was kept, a mark under the axis for each that was not."""
-    low = _low(heights)
-    for shade, colour in SHADES.items():
-        places = [i for i, w in enumerate(weights) if heights[i] > 0 and _shade(w.text) == shade]
-        if places:
-            tops = [max(heights[i], 1.3 * low) - low for i in places]
-            axes.bar(places, tops, bottom=low, width=0.82, color=colour, label=shade, zorder=2)
-    gone = [i for i, height in enumerate(heights) if height == 0]
-    if gone:
-        mark = {"marker": "|", "s": 49, "lw": 1.2, "color": PALE, "clip_on": False, "zorder": 3}
-        axes.scatter(gone, [low] * len(gone), label=f"dropped ({len(gone)})", **mark)
+def _power_of_ten_below(values: Any, at_most: float) -> float:
+    """Return the power of ten below all values, between MIN_RELATIVE and a bound."""
+    lowest = 10 ** np.floor(np.log10(values.min(initial=at_most)))
+    return float(np.clip(lowest, MIN_RELATIVE, at_most))
 
 
-def _frame(axes: Any, count: int, heights: Sequence[float], learned: bool) -> None:
-    """Set the log scale and draw the line at the average."""
-    axes.set_yscale("log")
-    low, high = _low(heights), max([*heights, 1.0]) * 1.6
-    marked = (2, 5) if high < 1000 * low else ()  # a few decades leave room for numbers between them
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if _digit(value) in marked else "")
-    axes.set_ylim(low, high)
-    axes.set_xlim(-0.8, count - 0.2)
-    axes.set_ylabel("relative weight" if learned else "relative norm", color=INK)
-    axes.set_xlabel("template, in the order of the file", color=INK)
-    quiet(axes, "y")
-    mark_average(axes)
+# A tuning grid ----------------------------------------------------------------------------------
 
 
-def mark_average(axes: Any) -> None:
-    """Draw and name the line at 1, the average."""
-    axes.axhline(1.0, color=LINE, lw=0.9, zorder=4)
-    beside = {"color": LINE, "va": "center", "fontsize": 8, "transform": axes.get_yaxis_transform()}
-    axes.text(1.005, 1.0, "average", **beside)
+def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
+    """Draw scores over c: a line per method, loss and p, with the standard deviation over folds."""
+    best = max(found, key=lambda finding: finding.mean(score))
+    name = SCORE_NAMES.get(score, score)
+    figure = new_figure(path, (7.0, 4.2))
+    axes = figure.add_subplot()
+    lines = list(dict.fromkeys(map(_line_name, found)))
+    for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+        mine = sorted(
+            (f for f in found if _line_name(f) == line), key=lambda finding: finding.options.c_value
+        )
+        x, y = [finding.options.c_value for finding in mine], [finding.mean(score) for finding in mine]
+        spreads = [finding.deviation(score) for finding in mine]
+        bars = {"yerr": spreads, "capsize": 2.5, "elinewidth": 0.9} if any(spreads) else {}
+        axes.errorbar(x, y, color=colour, marker="o", ms=4.5, lw=1.6, zorder=3, label=line, **bars)
+    axes.plot(best.options.c_value, best.mean(score), "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
+    c_axis(axes, sorted({finding.options.c_value for finding in found}))
+    axes.set_ylabel(f"{name}, percent", color=INK)
+    axes.margins(x=0.08, y=0.14)
+    style(axes)
+    legend(figure, "outside right upper")
+    title(figure, f"best {name} {best.mean(score):.2f}: {_line_name(best)}, c = {best.options.c_value:g}")
+    save(figure, path)
 
 
-def _digit(value: float) -> int:
-    """Return the first digit of a tick: 5 of 0.05."""
-    return round(value / 10.0 ** math.floor(math.log10(value)))
+def _line_name(finding: Finding) -> str:
+    options = finding.options
+    name = f"{options.method} {options.loss_name}"
+    return name if options.p is None else f"{name} p={options.p:.3g}"
 
 
-def _low(heights: Sequence[float]) -> float:
-    """Return the foot of the bars: the power of ten below the lightest template that was kept."""
-    least = min((height for height in heights if height > 0), default=0.1)
-    low = 0.1
-    while low > max(FLOOR, least):
-        low /= 10
-    return low
+# Reliability ------------------------------------------------------------------------------------
 
 
-def _name_all(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """Write the name of each template under its bar."""
-    labels = [short_label(weight.text) for weight in weights]
-    axes.set_xticks(range(len(labels)), labels=labels, rotation=55, ha="right", rotation_mode="anchor")
-    for tick, height in zip(axes.get_xticklabels(), heights, strict=True):
-        tick.set_color(INK if height > 0 else "#9aa7b1")
-    axes.set_xlabel("")
-
-
-def _name_heaviest(axes: Any, weights: Sequence[TemplateWeight], heights: Sequence[float]) -> None:
-    """Write ranks above the heaviest bars, and the templates of these ranks in a legend."""
-    from matplotlib.patches import Patch
-
-    kept = [i for i, height in enumerate(heights) if height > 0]
-    heaviest = sorted(kept, key=lambda i: -heights[i])[:LABELLED]
-    for rank, i in enumerate(heaviest, 1):
-        offset = {"xytext": (0, 2), "textcoords": "offset points"}
-        axes.annotate(str(rank), (i, heights[i]), **offset, ha="center", fontsize=7.5, color=INK)
-    names = [f"{rank}  {short_label(weights[i].text)}" for rank, i in enumerate(heaviest, 1)]
-    colours = [Patch(color=SHADES[_shade(weights[i].text)]) for i in heaviest]
-    style = {"title": "heaviest", "title_fontsize": 8}
-    legend(axes.figure, "outside right upper", handles=colours, labels=names, **style)
+def plot_reliability(report: CalibrationReport, path: Path) -> None:
+    """Draw accuracy by probability beside the diagonal, the gap between them, and counts below."""
+    found, bins = report.reliability, len(report.reliability.counts)
+    figure = new_figure(path, (5.2, 5.6))
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
+    middles, some = (np.arange(bins) + 0.5) / bins, found.counts > 0
+    bar = {"width": 0.92 / bins, "zorder": 2}
+    upper.bar(middles[some], found.accuracy[some], color=SHADES["one cell"], label="right", **bar)
+    foot = np.minimum(found.confidence, found.accuracy)[some]
+    hatch = {"facecolor": "none", "edgecolor": LINE, "hatch": "////", "lw": 0.6}
+    gap = np.abs(found.confidence - found.accuracy)[some]
+    upper.bar(middles[some], gap, bottom=foot, label="gap to the probability", **hatch, **bar)
+    upper.plot([0, 1], [0, 1], color=LINE, lw=0.9, zorder=4)
+    upper.set_ylim(0, 1.02)
+    upper.set_ylabel("part of labels that are right", color=INK)
+    lower.bar(middles, found.counts, color=SHADES["two cells"], **bar)
+    lower.set_yscale("log")
+    lower.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    lower.set_ylim(0.8, max(10, found.counts.max(initial=1)) * 1.5)
+    lower.set_xlim(0, 1)
+    lower.set_xlabel("probability of the label", color=INK)
+    lower.set_ylabel("tokens", color=INK)
+    for axes in (upper, lower):
+        style(axes)
+    figure.align_ylabels()
+    legend(figure, "outside lower right", ncols=2)
+    state = "" if report.calibrated else "not calibrated: "
+    error = f"calibration error {100 * found.error:.2f}% over {found.counts.sum():,} tokens"
+    title(figure, f"{state}{error}, temperature {report.temperature:.3g}")
+    save(figure, path)

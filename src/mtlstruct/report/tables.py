@@ -1,4 +1,4 @@
-"""The tables of template weights and of a grid; a narrow terminal folds text, never numbers."""
+"""Tables of template weights and of a tuning grid; a narrow terminal folds text, never numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rich.text import Text
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import TemplateWeight
-    from mtlstruct.tuning.study import Finding
+    from mtlstruct.tuning.search import Search
 
-WIDE = 100_000
-"""The width of a file or pipe, which has none."""
+PIPE_WIDTH = 100_000
+"""The width of tables, in characters, that are written to a file or pipe."""
 
 SCORES = ("precision", "recall", "f1", "uas", "accuracy")
-"""The scores that the table of a grid has, where the task has them."""
+"""The scores in the table of a grid, if the task has them."""
 
 
 def dropped(weight: TemplateWeight) -> bool:
@@ -33,18 +33,16 @@ def print_weights(
     extras: Mapping[str, Mapping[int, str]] | None = None,
     remark: str = "",
 ) -> None:
-    """Print the heaviest `top` templates (None: all) and a line on the rest, with a remark behind it.
+    """Print the `top` templates of the largest weights (None: all), and a line on the others.
 
-    extras: further columns by title; each has a cell for each template index.
+    `extras` are further columns, by title: from template index to cell. `remark` ends the last
+    line.
     """
     shown = weights[:top]
     extras = extras or {}
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("rank", "name"):
-        table.add_column(title, justify="right" if title == "rank" else "left", no_wrap=True, overflow="fold")
-    table.add_column("text", overflow="fold", min_width=12)
-    for title in ("mu", "relative", "norm", "features", *extras):
-        table.add_column(title, justify="right", no_wrap=True, overflow="fold", min_width=8)
+    table = plain_table(["rank", "name", "text"], ["mu", "relative", "norm", "features", *extras])
+    table.columns[0].justify = "right"
+    table.columns[2].no_wrap, table.columns[2].min_width = False, 12
     for weight in shown:
         more = [cells.get(weight.index, "") for cells in extras.values()]
         table.add_row(*map(Text, (*_cells(weight), *more)), style="dim" if dropped(weight) else "")
@@ -62,24 +60,27 @@ def _cells(weight: TemplateWeight) -> list[str]:
     return [str(weight.rank), weight.name, weight.text, *figures]
 
 
-def print_settings(found: Sequence[Finding], best: Finding, score: str) -> None:
-    """Print a row for each setting: the best bold with a star, incomplete ones dim with dots."""
-    scores = [name for name in SCORES if name in best.results[0]["scores"]]
+def print_settings(search: Search) -> None:
+    """Print a row per setting: the chosen one bold with a star, incomplete ones dim with dots.
+
+    ± is the standard error of the difference to the best score.
+    """
+    found, score = search.findings, search.score
+    scores = list(dict.fromkeys([*(name for name in SCORES if name in found[0].results[0]["scores"]), score]))
     with_p = any(finding.options.p is not None for finding in found)
-    folded = len(best.results) > 1
-    spread = ["±"] if folded else []
-    titles = ["c", *scores, *spread, "gap", "passes", "templates", "seconds"]
-    table = plain_table(["", "method"], ["p", *titles] if with_p else titles)
+    titles = ["c", *scores, "±", "gap", "passes", "templates", "seconds"]
+    table = plain_table(["", "method", "loss"], ["p", *titles] if with_p else titles)
     for finding in found:
-        chosen = finding is best
+        chosen = finding is search.chosen
         p = finding.options.p
         cells = [
             "*" if chosen else "" if finding.complete else "…",
             finding.options.method,
+            finding.options.loss_name,
             *([] if not with_p else ["" if p is None else f"{p:.4g}"]),
-            f"{finding.options.c:g}",
+            f"{finding.options.c_value:g}",
             *(f"{finding.mean(name):.2f}" for name in scores),
-            *([f"{finding.deviation(score):.2f}"] if folded else []),
+            f"{search.error(finding):.2f}",
             f"{finding.mean('gap'):.2%}",
             f"{finding.mean('passes'):.3g}",
             f"{finding.mean('active_templates'):.4g}",
@@ -101,7 +102,9 @@ def plain_table(words: Sequence[str], figures: Sequence[str]) -> Table:
 
 def show(table: Table) -> None:
     """Print a table, wider than the terminal if necessary."""
-    console = Console(highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
-    least = Measurement.get(console, console.options.update(width=WIDE), table).minimum
+    console = Console(
+        highlight=False, markup=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH
+    )
+    least = Measurement.get(console, console.options.update(width=PIPE_WIDTH), table).minimum
     console.width = max(console.width, least)
     console.print(table)

@@ -1,4 +1,4 @@
-"""A dependency tree as inline SVG: words in a row, arcs from head to modifier above them.
+"""Dependency trees as inline SVG: words in a row, arcs from head to modifier above them.
 
 If the right tree is known, wrong arcs have another colour, and missed ones are drawn below the
 words. Colours are variables of the page. The width of letters is estimated, since no font is
@@ -10,15 +10,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from html import escape
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 LETTER, SMALL = 8.4, 6.4
-"""The estimated width of a letter of words and of small text, in pixels; Chinese ones take two."""
+"""Estimated widths of a letter in words and in small text, in pixels; Chinese ones are doubled."""
 
 GAP, MARGIN, LEVEL, CORNER = 20.0, 24.0, 24.0, 9.0
-"""The gap between words, the margin, the height of a level of arcs, the radius of a corner."""
+"""Gap between words, margin, height of a level of arcs, radius of a corner, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -74,106 +73,102 @@ class Arc:
 
     @property
     def ends(self) -> tuple[int, int]:
-        """The places of both words, left and right; a root's are the same."""
-        if self.head == 0:
-            return self.modifier, self.modifier
-        return min(self.head, self.modifier), max(self.head, self.modifier)
+        """Left and right word; equal for an arc from the root."""
+        head = self.head or self.modifier
+        return min(head, self.modifier), max(head, self.modifier)
 
     @property
     def label(self) -> str:
-        """What is written at the arc."""
+        """Relation, with the right one behind it if it is wrong."""
         return f"{self.relation} ({self.right})" if self.right else self.relation
 
 
 def tree_svg(tree: Tree) -> str:
     """Return the drawing of a sentence."""
-    return "".join(_Drawing(tree).parts())
+    return "".join(_svg_parts(tree))
 
 
-class _Drawing:
-    """The layout: words by their centres, arcs by levels, found ones above and missed ones below."""
+def _svg_parts(tree: Tree) -> Iterator[str]:
+    """Yield the parts of the SVG; predicted arcs are above the words, missed ones below."""
+    above, below = _arcs(tree)
+    centres = _centres(tree, [*above, *below])
+    base = MARGIN + LEVEL * (max(levels(above), default=0) + 0.5)
+    foot = base + 52
+    height = foot + (LEVEL * (max(levels(below)) + 0.5) if below else 0) + MARGIN / 2
+    last = max(width(tree.words[-1], LETTER), width(tree.tags[-1], SMALL)) / 2
+    size = f"{centres[-1] + last + MARGIN:.0f}", f"{height:.0f}"
+    yield f'<svg class="tree" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img">'
+    yield f"<title>{escape(' '.join(tree.words))}</title>"
+    for x, word, tag in zip(centres, tree.words, tree.tags, strict=True):
+        yield f'<text class="word" x="{x:.1f}" y="{base + 22:.1f}">{escape(word)}</text>'
+        yield f'<text class="tag" x="{x:.1f}" y="{base + 39:.1f}">{escape(tag)}</text>'
+    yield from _draw(above, tree.words, centres, base, -1)
+    yield from _draw(below, tree.words, centres, foot, 1)
+    yield "</svg>\n"
 
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
-        missed, mislabelled = set(tree.missed), set(tree.mislabelled)
-        relations = tree.relations or [""] * len(tree.words)
-        right = tree.gold_relations or [""] * len(tree.words)
-        self.above = []
-        for m, head in enumerate(tree.heads, 1):
-            kind, should = "wrong" if m in missed else "arc", right[m - 1] if m in mislabelled else ""
-            self.above.append(Arc(head, m, kind, relations[m - 1], should))
-        gold = tree.gold or tree.heads
-        self.below = [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in sorted(missed)]
 
-    @cached_property
-    def centres(self) -> list[float]:
-        """The centre of each word; the label of an arc fits between neighbours."""
-        pairs = zip(self.tree.words, self.tree.tags, strict=True)
-        half = [max(width(word, LETTER), width(tag, SMALL), 14.0) / 2 for word, tag in pairs]
-        least = dict.fromkeys(range(1, len(half)), 0.0)
-        for arc in (*self.above, *self.below):
-            left, right = arc.ends
-            if right == left + 1:
-                least[left] = max(least[left], width(arc.label, SMALL) + 2 * CORNER + 14)
-        at = [MARGIN + half[0]]
-        for i, (a, b) in enumerate(pairwise(half), 1):
-            at.append(at[-1] + max(a + GAP + b, least[i]))
-        return at
+def _arcs(tree: Tree) -> tuple[list[Arc], list[Arc]]:
+    """Return the predicted arcs, and the right arcs of tokens whose head is wrong."""
+    missed, mislabelled = set(tree.missed), set(tree.mislabelled)
+    relations = tree.relations or [""] * len(tree.words)
+    right = tree.gold_relations or [""] * len(tree.words)
+    above = [
+        Arc(
+            head,
+            m,
+            "wrong" if m in missed else "arc",
+            relations[m - 1],
+            right[m - 1] if m in mislabelled else "",
+        )
+        for m, head in enumerate(tree.heads, 1)
+    ]
+    gold = tree.gold or tree.heads
+    return above, [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in sorted(missed)]
 
-    def parts(self) -> Iterator[str]:
-        """Yield the parts of the SVG."""
-        up, down = levels(self.above), levels(self.below)
-        base = MARGIN + LEVEL * (max(up, default=0) + 0.5)
-        foot = base + 52
-        height = foot + (LEVEL * (max(down) + 0.5) if down else 0) + MARGIN / 2
-        last = max(width(self.tree.words[-1], LETTER), width(self.tree.tags[-1], SMALL)) / 2
-        size = f"{self.centres[-1] + last + MARGIN:.0f}", f"{height:.0f}"
-        yield f'<svg class="tree" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img">'
-        yield f"<title>{escape(' '.join(self.tree.words))}</title>"
-        yield from self._words(base)
-        yield from self._arcs(self.above, up, base, -1)
-        yield from self._arcs(self.below, down, foot, 1)
-        yield "</svg>\n"
 
-    def _words(self, base: float) -> Iterator[str]:
-        for x, word, tag in zip(self.centres, self.tree.words, self.tree.tags, strict=True):
-            yield f'<text class="word" x="{x:.1f}" y="{base + 22:.1f}">{escape(word)}</text>'
-            yield f'<text class="tag" x="{x:.1f}" y="{base + 39:.1f}">{escape(tag)}</text>'
+def _centres(tree: Tree, arcs: Sequence[Arc]) -> list[float]:
+    """Return the centre of each word; the label of an arc fits between neighbours."""
+    pairs = zip(tree.words, tree.tags, strict=True)
+    half = [max(width(word, LETTER), width(tag, SMALL), 14.0) / 2 for word, tag in pairs]
+    gaps = [a + GAP + b for a, b in pairwise(half)]
+    for arc in arcs:
+        left, right = arc.ends
+        if right == left + 1:
+            gaps[left - 1] = max(gaps[left - 1], width(arc.label, SMALL) + 2 * CORNER + 14)
+    return list(accumulate(gaps, initial=MARGIN + half[0]))
 
-    def _arcs(self, arcs: Sequence[Arc], heights: Sequence[int], base: float, side: int) -> Iterator[str]:
-        """Yield the arcs on one side of the words: −1 above them, 1 below."""
-        places = self._places(arcs)
-        for arc, level in zip(arcs, heights, strict=True):
-            start, stop = places[arc, arc.head], places[arc, arc.modifier]
-            y = base + side * LEVEL * (level + 0.35)
-            yield f'<g class="{arc.kind}"><title>{escape(self._said(arc))}</title>'
-            yield f'<path class="line" d="{_line(arc, start, stop, base, y, side)}"/>'
-            yield f'<path class="tip" d="M{stop - 4:.1f} {base + side * 7:.1f}h8L{stop:.1f} {base:.1f}z"/>'
-            yield _label(arc, (start + stop) / 2, y + 3.5 if arc.head else y + 3.5 + side * 7)
-            yield "</g>"
 
-    def _said(self, arc: Arc) -> str:
-        head = self.tree.words[arc.head - 1] if arc.head else "ROOT"
+def _draw(
+    arcs: Sequence[Arc], words: Sequence[str], centres: Sequence[float], base: float, side: int
+) -> Iterator[str]:
+    """Yield the arcs on one side of the words: −1 above them, 1 below."""
+    places = _places(arcs, centres)
+    for arc, level in zip(arcs, levels(arcs), strict=True):
+        start, stop = places[arc, arc.head or arc.modifier], places[arc, arc.modifier]
+        y = base + side * LEVEL * (level + 0.35)
+        head = words[arc.head - 1] if arc.head else "ROOT"
         named = f": {arc.label}" if arc.label else ""
-        return f"{head} → {self.tree.words[arc.modifier - 1]}{named}"
+        yield f'<g class="{arc.kind}"><title>{escape(f"{head} → {words[arc.modifier - 1]}{named}")}</title>'
+        yield f'<path class="line" d="{_line(arc, start, stop, base, y, side)}"/>'
+        yield f'<path class="tip" d="M{stop - 4:.1f} {base + side * 7:.1f}h8L{stop:.1f} {base:.1f}z"/>'
+        yield _label(arc, (start + stop) / 2, y + 3.5 if arc.head else y + 3.5 + side * 7)
+        yield "</g>"
 
-    def _places(self, arcs: Sequence[Arc]) -> dict[tuple[Arc, int], float]:
-        """Return where each arc meets its words, ordered so that arcs do not cross there."""
-        touching: dict[int, list[tuple[tuple[int, int], Arc]]] = {}
-        for arc in arcs:
-            for here, there in ((arc.head, arc.modifier), (arc.modifier, arc.head)):
-                if here:
-                    other = there or here
-                    side = (other > here) - (other < here)
-                    touching.setdefault(here, []).append(((side, -other), arc))
-        found: dict[tuple[Arc, int], float] = {}
-        for word, ends in touching.items():
-            step = min(9.0, 26.0 / len(ends))
-            ordered = sorted(ends, key=lambda end: end[0])
-            for k, (_, arc) in enumerate(ordered):
-                found[arc, word] = self.centres[word - 1] + (k - (len(ordered) - 1) / 2) * step
-        found.update({(arc, 0): found[arc, arc.modifier] for arc in arcs if arc.head == 0})
-        return found
+
+def _places(arcs: Sequence[Arc], centres: Sequence[float]) -> dict[tuple[Arc, int], float]:
+    """Return where each arc meets its words, ordered so that arcs do not cross there."""
+    touching: dict[int, list[tuple[tuple[int, int], Arc]]] = {}
+    for arc in arcs:
+        for here, there in ((arc.head, arc.modifier), (arc.modifier, arc.head or arc.modifier)):
+            if here:
+                order = ((there > here) - (there < here), -there)
+                touching.setdefault(here, []).append((order, arc))
+    found = {}
+    for word, ends in touching.items():
+        step = min(9.0, 26.0 / len(ends))
+        for k, (_, arc) in enumerate(sorted(ends, key=lambda end: end[0])):
+            found[arc, word] = centres[word - 1] + (k - (len(ends) - 1) / 2) * step
+    return found
 
 
 def levels(arcs: Sequence[Arc]) -> list[int]:

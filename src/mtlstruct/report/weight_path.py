@@ -1,13 +1,12 @@
-"""Template weights along c or p, of models or of trainings of `tune`, as rows and a picture.
+"""Template weights along c or p, of models or of the trainings of `tune`, as rows and as a plot.
 
-Each mu is divided by its mean (the paper's normalisation by the l1 norm), so 1 is the average for
-every method and every p. Trainings with equal options (folds) become their mean. Along p, mtl is p
-= 1 and svm is p = 2.
+Each mu is divided by its mean (the paper normalises by the l1 norm), so 1 is the average for every
+method and every p. Trainings with equal options (folds) are averaged. Along p, mtl is p = 1, and
+svm and crf-l2 are p = 2.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,18 +19,19 @@ from mtlstruct._system.digest import digest
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.model import Model
 from mtlstruct.report import plots
-from mtlstruct.report.tuning_plot import COLOURS
 from mtlstruct.tuning.result_store import Store
+from mtlstruct.tuning.study import VARIED
 
-FAMILY = {"mtl": 1.0, "svm": 2.0}
+FIXED_P = {"mtl": 1.0, "svm": 2.0, "crf-l2": 2.0}
 """The methods that are a p-block norm of a fixed p."""
 
 
-class Training(NamedTuple):
-    """The template weights of one training, and the options that a path can run along."""
+class TrainedWeights(NamedTuple):
+    """Template weights of one training, and the options that a path can run along."""
 
     source: str
     method: str
+    loss: str
     p: float | None
     c: float
     texts: tuple[str, ...]
@@ -67,7 +67,7 @@ class WeightPath:
         ]
 
 
-def weight_paths(trainings: Sequence[Training], along: str | None = None) -> list[WeightPath]:
+def weight_paths(trainings: Sequence[TrainedWeights], along: str | None = None) -> list[WeightPath]:
     """Return the paths along c or p (None: c if it varies, else p) on which weights are learned."""
     for other in trainings[1:]:
         if other.texts != trainings[0].texts:
@@ -91,33 +91,36 @@ def weight_paths(trainings: Sequence[Training], along: str | None = None) -> lis
     return paths
 
 
-def _place(training: Training, along: str) -> tuple[dict[str, Any], float | None]:
+def _place(training: TrainedWeights, along: str) -> tuple[dict[str, Any], float | None]:
     """Return the fixed options of a training and its place along the other one."""
     if along == "c":
         p = {} if training.p is None else {"p": training.p}
-        return {"method": training.method, **p}, training.c
-    method = "pmtl" if training.method in FAMILY else training.method
-    return {"method": method, "c": training.c}, FAMILY.get(training.method, training.p)
+        return {"method": training.method, "loss": training.loss, **p}, training.c
+    method = "pmtl" if training.method in FIXED_P else training.method
+    return {"method": method, "loss": training.loss, "c": training.c}, FIXED_P.get(
+        training.method, training.p
+    )
 
 
-def read_trainings(path: Path) -> list[Training]:
+def read_trainings(path: Path) -> list[TrainedWeights]:
     """Read a model file, or the results that `tune` keeps in a folder."""
     if not path.is_dir():
         model = Model.load(path)
-        method, p, c = (model.facts.get(name) for name in ("method", "p", "c"))
+        method, loss, p, c = map(model.facts.get, VARIED)
         if not isinstance(c, float | int):
             raise IncompatibleError(f"{path}: the model does not say its c (method {method!r})")
         texts = tuple(template.title for template in model.templates)
-        return [Training(str(path), str(method), p, float(c), texts, model.mu)]
+        return [TrainedWeights(str(path), str(method), str(loss), p, float(c), texts, model.mu)]
     found, studies = [], set()
     for facts, result in Store(path):
         if "mu" in result and "options" in facts:
             options, texts = facts["options"], tuple(facts["templates"])
-            shared = {name: value for name, value in options.items() if name not in ("method", "p", "c")}
+            method, loss, p, c = (options[name] for name in VARIED)
+            shared = {name: value for name, value in options.items() if name not in VARIED}
             split = {name: value for name, value in facts.get("split", {}).items() if name != "fold"}
             studies.add(digest({**facts, "options": shared, "split": split}))
             mu = np.array(result["mu"], np.float64)
-            found.append(Training(str(path), options["method"], options.get("p"), options["c"], texts, mu))
+            found.append(TrainedWeights(str(path), method, loss, p, c, texts, mu))
     if len(studies) != 1:
         got = f"{len(studies)} (other data, templates, options or folds)" if found else "none"
         raise IncompatibleError(f"{path}: expected the results of one `mtlstruct tune`, got {got}")
@@ -125,7 +128,7 @@ def read_trainings(path: Path) -> list[Training]:
 
 
 def plot_paths(paths: Sequence[WeightPath], file: Path) -> None:
-    """Draw a panel for each path: a line for each template, the heaviest in colour with a legend."""
+    """Draw a panel per path and a line per template; a legend names the largest."""
     figure = plots.new_figure(file, (8.6, 0.4 + 4.4 * len(paths)))
     for axes, path in zip(figure.subplots(len(paths), 1, squeeze=False)[:, 0], paths, strict=True):
         _panel(axes, path)
@@ -133,28 +136,24 @@ def plot_paths(paths: Sequence[WeightPath], file: Path) -> None:
 
 
 def _panel(axes: Any, path: WeightPath) -> None:
-    low = max(plots.FLOOR, 10 ** math.floor(math.log10(path.relative[path.relative > 0].min(initial=1.0))))
-    lines, named = path.relative.clip(low), path.heaviest(plots.LABELLED)
-    places = np.log10(path.values) if path.along == "c" else np.arange(len(path.values))
-    rest = np.delete(lines, named, axis=1)
+    heaviest, low = path.heaviest(plots.MAX_NAMED), plots.MIN_RELATIVE
+    places, lines = np.arange(len(path.values)), path.relative.clip(low)
+    rest = np.delete(lines, heaviest, axis=1)
     axes.plot(places, rest, color="#7d8f9b", lw=0.7, alpha=min(0.8, 60 / len(path.texts)), zorder=1)
-    for rank, j in sorted(enumerate(named), key=lambda item: -lines[-1, item[1]]):
-        style = {"color": COLOURS[rank % len(COLOURS)], "ls": "-" if rank < len(COLOURS) else "--"}
-        style["label"] = plots.short_label(path.texts[j])
-        axes.plot(places, lines[:, j], lw=1.6, marker="o", ms=3, **style)
+    for rank, j in enumerate(heaviest):
+        colour = plots.COLOURS[rank % len(plots.COLOURS)]
+        dashes = "-" if rank < len(plots.COLOURS) else "--"
+        label = plots.short_label(path.texts[j])
+        axes.plot(places, lines[:, j], lw=1.6, marker="o", ms=3, color=colour, ls=dashes, label=label)
     axes.set_yscale("log")
-    axes.set_ylim(low * 0.85, float(path.relative.max()) * 1.6)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}" if value > 1.01 * low else f"≤ {value:g}")
     axes.set_xticks(places, labels=[f"{value:.4g}" for value in path.values])
     axes.set_xlabel(path.along, color=plots.INK)
     axes.set_ylabel("relative weight", color=plots.INK)
-    first, *_, last = (path.relative > plots.FLOOR).sum(axis=1).tolist()
-    count = f"{first} of {len(path.texts)} templates above {plots.FLOOR:g}"
-    ends = f"at {path.along} = {path.values[0]:.4g}, {last} at {path.values[-1]:.4g}"
-    heading = f"{path.title}: {count} {ends}"
+    first, *_, last = (path.relative > low).sum(axis=1).tolist()
+    above = f"{first} of {len(path.texts)} templates above {low:g} at {path.along} = {path.values[0]:.4g}"
+    heading = f"{path.title}: {above}, {last} at {path.values[-1]:.4g}"
     axes.set_title(heading, loc="left", fontsize=9, color=plots.INK)
-    plots.quiet(axes, "y")
-    axes.set_axisbelow(True)
+    plots.style(axes)
     plots.mark_average(axes)
-    place = {"bbox_to_anchor": (1.1, 1.0), "handlelength": 2.5}
-    plots.legend(axes, "upper left", title="heaviest", title_fontsize=8, **place)
+    plots.legend(axes, "upper left", title="heaviest", bbox_to_anchor=(1.1, 1.0))

@@ -1,6 +1,6 @@
-"""The corpus of the demo: recipe ingredient lines that come with the package, made into columns.
+"""The corpus of the demo: ingredient lines of recipes that come with the package, as columns.
 
-`ingredients.txt` marks spans with brackets, a line an ingredient: `[QTY 2] [UNIT cups] [NAME
+`ingredients.txt` marks spans with brackets, one ingredient per line: `[QTY 2] [UNIT cups] [NAME
 flour]`. `column_file` gives each token the columns that a user would have, and two columns of noise
 that training should drop.
 """
@@ -13,29 +13,28 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-NOISE = (6, 7)
-"""The columns of noise, independent of the label."""
+NOISE_COLUMNS = (6, 7)
+"""The columns that are independent of the label."""
 
-LETTERS = "abcd"
-"""The values of the noise."""
+NOISE_VALUES = "abcd"
 
 _SPAN = re.compile(r"\[(?P<type>[A-Z]+) (?P<inside>[^\[\]]+)\]|(?P<outside>\S+)")
 
 
-class Line(NamedTuple):
-    """An ingredient: its tokens, and a label for each."""
+class Ingredient(NamedTuple):
+    """Tokens of an ingredient line, and one label per token."""
 
     tokens: tuple[str, ...]
     labels: tuple[str, ...]
 
 
-def bundled() -> list[Line]:
-    """Return the corpus in the package."""
+def bundled() -> list[Ingredient]:
+    """Return the corpus that comes with the package."""
     text = files("mtlstruct.samples").joinpath("ingredients.txt").read_text(encoding="utf-8")
     return [parse(line) for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def parse(text: str) -> Line:
+def parse(text: str) -> Ingredient:
     """Read a line with brackets."""
     tokens: list[str] = []
     labels: list[str] = []
@@ -43,16 +42,16 @@ def parse(text: str) -> Line:
         found = (span["inside"] or span["outside"]).split()
         tokens += found
         labels += [f"{'I' if k else 'B'}-{span['type']}" if span["type"] else "O" for k in range(len(found))]
-    return Line(tuple(tokens), tuple(labels))
+    return Ingredient(tuple(tokens), tuple(labels))
 
 
-def split(lines: Sequence[Line]) -> tuple[list[Line], list[Line]]:
-    """Return training and test lines, three to one; the corpus is in random order."""
+def split(lines: Sequence[Ingredient]) -> tuple[list[Ingredient], list[Ingredient]]:
+    """Return training and test lines, three to one."""
     train = [line for number, line in enumerate(lines) if number % 4 != 3]
     return train, list(lines[3::4])
 
 
-def column_file(lines: Iterable[Line], seed: int) -> str:
+def column_file(lines: Iterable[Ingredient], seed: int) -> str:
     """Return the lines as a column file.
 
     The columns are word, lower-cased word, its last three letters, shape, position, whether it
@@ -63,7 +62,7 @@ def column_file(lines: Iterable[Line], seed: int) -> str:
     return "".join(_rows(line, draw) + "\n" for line in lines)
 
 
-def _rows(line: Line, draw: random.Random) -> str:
+def _rows(line: Ingredient, draw: random.Random) -> str:
     lower = [token.lower() for token in line.tokens]
     columns = zip(
         line.tokens,
@@ -72,8 +71,8 @@ def _rows(line: Line, draw: random.Random) -> str:
         map(shape, line.tokens),
         map(position, range(len(lower))),
         parentheses(line.tokens),
-        [draw.choice(LETTERS) for _ in lower],
-        draw.choice(LETTERS) * len(lower),
+        [draw.choice(NOISE_VALUES) for _ in lower],
+        draw.choice(NOISE_VALUES) * len(lower),
         line.labels,
         strict=True,
     )
@@ -81,7 +80,7 @@ def _rows(line: Line, draw: random.Random) -> str:
 
 
 def shape(token: str) -> str:
-    """Return letters as X or x, digits as 9, the rest as it is, each run once: 14-ounce is 9-x."""
+    """Return the word shape: letters as X or x, digits as 9, runs once; 14-ounce becomes 9-x."""
     classes = ("9" if c.isnumeric() else _case(c) for c in token)
     return re.sub(r"(.)\1+", r"\1", "".join(classes))
 
@@ -91,12 +90,12 @@ def _case(character: str) -> str:
 
 
 def position(number: int) -> str:
-    """Return the place in the line: the first tokens each for itself, then in bins."""
+    """Return the position in the line: numbers up to 2, then bins."""
     return next((name for last, name in ((2, str(number)), (4, "3-4"), (8, "5-8")) if number <= last), "9-")
 
 
 def parentheses(tokens: Iterable[str]) -> list[str]:
-    """Return for each token whether it stands in parentheses."""
+    """Return per token whether it is in parentheses: "in" or "out"."""
     found, depth = [], 0
     for token in tokens:
         depth -= token == ")"

@@ -1,4 +1,4 @@
-"""A model behind a page and a JSON API, for one's own machine or, with a token, for a network.
+"""HTTP server of a model: a page and a JSON API, for one machine or, with a token, a network.
 
 Starlette and uvicorn (the extra `serve`) are imported here only.
 May import: `report` and the layers below.

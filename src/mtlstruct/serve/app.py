@@ -1,4 +1,4 @@
-"""Routes and access rules: docs/serve.md lists both.
+"""Routes and access rules, which docs/howto/serve.md lists.
 
 Errors are {"error": sentence}: 400 bad request or another host's name, 401 token missing or wrong,
 403 another site's page, 408 too slow in sending, 413 too large, 415 not JSON, 503 busy or no answer
@@ -30,8 +30,8 @@ from mtlstruct import __version__
 from mtlstruct.errors import MtlError
 from mtlstruct.model.model import Model
 from mtlstruct.report import web
-from mtlstruct.serve.requests import Limits, Question, Reader, TooLarge, default_limits
-from mtlstruct.serve.responses import answer, warm_up
+from mtlstruct.serve.requests import Limits, RequestReader, TagRequest, TooLarge, default_limits
+from mtlstruct.serve.responses import respond, warm_up
 
 JSON = "application/json"
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -78,15 +78,15 @@ def make_app(
 
 
 class Service:
-    """Answers the requests for one model, one at a time on a thread of its own."""
+    """Handlers of the requests for one model, which are answered one at a time on a thread."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
-        self.model, self.limits, self.reader = model, limits, Reader(model, limits)
+        self.model, self.limits, self.reader = model, limits, RequestReader(model, limits)
         self.thread = ThreadPoolExecutor(1)
         self.waiting = 0
 
     def facts(self) -> dict[str, Any]:
-        """Return what clients must know."""
+        """Return the facts of the model that clients need."""
         model, reader = self.model, self.reader
         return {
             "version": __version__,
@@ -99,7 +99,7 @@ class Service:
             "calibrated": model.calibrated,
             "text": reader.takes_text,
             "width": reader.width,
-            "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.needed],
+            "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.used],
             "limits": vars(self.limits),
         }
 
@@ -109,11 +109,11 @@ class Service:
         if kind != JSON:
             raise HTTPException(415, f"expected Content-Type: {JSON}, got {kind or 'none'}")
         try:
-            asked = json.loads(await self._body(request))
+            content = json.loads(await self._body(request))
         except (ValueError, RecursionError):
             raise HTTPException(400, "expected JSON in UTF-8") from None
         try:
-            return _json(await self._answer(self.reader.read(asked)))
+            return _json(await self._answer(self.reader.read(content)))
         except MtlError as error:
             raise HTTPException(413 if isinstance(error, TooLarge) else 400, str(error)) from None
 
@@ -132,15 +132,15 @@ class Service:
             raise HTTPException(400, "the request broke off") from None
         return bytes(body)
 
-    async def _answer(self, question: Question) -> dict[str, Any]:
-        """Wait for the thread. A timeout removes a waiting request; a running one ends unheard."""
+    async def _answer(self, request: TagRequest) -> dict[str, Any]:
+        """Wait for the thread; on a timeout a waiting request is removed, a running one ignored."""
         if self.waiting >= self.limits.waiting:
             raise HTTPException(503, f"busy: {self.limits.waiting:,} requests wait already")
         self.waiting += 1
         try:
             async with asyncio.timeout(self.limits.seconds):
                 loop = asyncio.get_running_loop()
-                return await loop.run_in_executor(self.thread, answer, self.model, question)
+                return await loop.run_in_executor(self.thread, respond, self.model, request)
         except TimeoutError:
             raise HTTPException(503, f"busy: no answer within {self.limits.seconds:g} s") from None
         finally:

@@ -1,15 +1,15 @@
-"""Requests -> sentences of rows, within limits; rows without the columns of the model are rejected.
+"""Read requests: sentences of rows with the columns of a model, within limits.
 
-A request is an object with one of
+A request is a JSON object with one of the keys
 
-    text      plain text, a sentence a line; for models that look at the word only, and for segmentation
-    columns   a token a line, a blank line between sentences. Rows have all columns of the training data (and the
-              label, which is ignored), or only those that the model looks at; of trees also whole
-              CoNLL lines
-    rows      a list of sentences, each a list of rows, each a list of cells, of the same widths
+- `text`: plain text, one sentence per line; for segmentation and for models that use only the word;
+- `columns`: one token per line, a blank line between sentences. Rows have all columns of the
+  training data (and the label, which is ignored), or only those that the model uses; trees also
+  take CoNLL lines;
+- `rows`: a list of sentences, each a list of rows, each a list of cells, with columns as above;
 
-and optionally `explain` (the number of templates for a token), `probabilities` (true) and `drawing`
-(true: trees as SVG).
+and optionally `explain` (number of templates per token), `probabilities` and `drawing` (true or
+false; a drawing is the tree as SVG).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,21 +29,35 @@ from mtlstruct.tasks import task_of
 
 Row = tuple[str, ...]
 
-EMPTY = "_"
-"""What stands in columns that nothing looks at."""
+PADDING = "_"
+"""The cell of columns that the model does not use."""
 
-MOST_EXPLAINED = 20
-"""How many templates a request may ask for at each token."""
+MAX_EXPLAINED = 20
+"""The largest number of templates per token that a request may ask for."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+class TooLarge(MtlError):
+    """A request that exceeds a limit."""
+
+
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one request, which `/v1/model` and the errors name.
+    """Limits of one request, which `/v1/model` and the errors name.
 
-    explained: tokens of a request with explanations, each of which is a search of its own
-    waiting: requests without an answer yet; further ones are rejected at once
+    Attributes
+    ----------
+    bytes, tokens : int
+        Largest size of a request.
+    sentence : int
+        Largest number of tokens of a sentence.
+    explained : int
+        Largest number of tokens of a request with explanations, each of which takes a search.
+    seconds : float
+        Time to receive a request, and time to answer it.
+    waiting : int
+        Largest number of requests that wait for an answer; further ones are rejected at once.
     """
 
     bytes: int = 1_000_000
@@ -59,59 +73,53 @@ def default_limits(task: str) -> Limits:
     return Limits(sentence=task_of(task).longest_request)
 
 
-@dataclass(frozen=True)
-class Sentence:
-    """Rows of cells, one for each column of the training data; runs: lengths between blanks."""
+class RequestSentence(NamedTuple):
+    """Rows of cells, with all columns of the training data; runs: lengths between blanks."""
 
     rows: tuple[Row, ...]
     runs: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
-class Question:
-    """A request: sentences, the number of templates for a token, what else to return."""
+class TagRequest:
+    """Sentences to label, the number of templates per token to explain, and what else to return."""
 
-    sentences: tuple[Sentence, ...]
+    sentences: tuple[RequestSentence, ...]
     explain: int = 0
     probabilities: bool = False
     drawing: bool = False
 
-    @property
-    def tokens(self) -> int:
-        """The number of tokens of all sentences."""
-        return sum(len(sentence.rows) for sentence in self.sentences)
+    def corpus(self, names: Sequence[str]) -> Corpus:
+        """Return the sentences as a corpus without labels."""
+        cells = list(zip(*(row for sentence in self.sentences for row in sentence.rows), strict=True))
+        ptr = np.cumsum([0, *(len(sentence.rows) for sentence in self.sentences)]).astype(np.int64)
+        return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
 
 
-def corpus_of(sentences: Sequence[Sentence], names: Sequence[str]) -> Corpus:
-    """Return sentences as a corpus without labels."""
-    cells = list(zip(*(row for sentence in sentences for row in sentence.rows), strict=True))
-    ptr = np.cumsum([0, *(len(sentence.rows) for sentence in sentences)]).astype(np.int64)
-    return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
-
-
-class Reader:
-    """Reads requests for one model."""
+class RequestReader:
+    """Reader of the requests for one model."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self.task, self.width, self.limits = task_of(model.task), model.columns, limits
         self.characters = model.characters
-        self.names = tuple(model.facts.get("names") or ())
-        looked_at = set(model.index.templates.columns())
+        self.names = model.names
+        used = set(model.index.templates.columns())
         if model.relations is not None:
-            second = model.relations
-            looked_at |= second.templates.select(second.live).columns()
-        self.needed = sorted({0, *looked_at})  # the word is shown, whoever looks at it
+            used |= model.relations.templates.select(model.relations.live).columns()
+        if model.first is not None:  # other columns are made from its labels
+            used = {*used, *model.first.index.templates.columns()} & set(range(model.columns))
+        self.used = sorted({0, *used})  # the word is always shown
 
     @property
     def takes_text(self) -> bool:
-        """Whether the model looks at the word only."""
-        return self.characters or self.needed == [0]
+        """Whether the model uses only the word."""
+        return self.characters or self.used == [0]
 
     def column_name(self, number: int) -> str:
         """Return the name of a column."""
         return self.names[number] if self.names else f"column {number}"
 
-    def read(self, request: Any) -> Question:
+    def read(self, request: Any) -> TagRequest:
         """Read a request as JSON gives it."""
         if not isinstance(request, dict):
             raise MtlError("expected a JSON object with text, columns or rows")
@@ -126,36 +134,35 @@ class Reader:
         if given[0] != "rows" and not isinstance(request[given[0]], str):
             raise MtlError(f"expected a string as {given[0]}")
         explain = request.get("explain", 0)
-        if type(explain) is not int or not 0 <= explain <= MOST_EXPLAINED:
-            raise MtlError(f"expected explain as a number from 0 to {MOST_EXPLAINED}")
+        if type(explain) is not int or not 0 <= explain <= MAX_EXPLAINED:
+            raise MtlError(f"expected explain as a number from 0 to {MAX_EXPLAINED}")
         flags = [request.get(name, False) for name in ("probabilities", "drawing")]
         if not all(isinstance(flag, bool) for flag in flags):
             raise MtlError("expected probabilities and drawing as true or false")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
-        return self._checked(Question(sentences, explain, *flags))
+        self._check_limits([len(sentence.rows) for sentence in sentences], explained=explain > 0)
+        return TagRequest(sentences, explain, *flags)
 
-    def _checked(self, question: Question) -> Question:
-        if not question.sentences:
+    def _check_limits(self, lengths: Sequence[int], explained: bool) -> None:
+        if not lengths:
             raise MtlError("no sentences: expected at least one token")
-        longest = max(len(sentence.rows) for sentence in question.sentences)
-        for count, most, what in (
-            (question.tokens, self.limits.tokens, "a request"),
-            (longest, self.limits.sentence, "a sentence"),
-            (question.tokens if question.explain else 0, self.limits.explained, "a request with explain"),
+        for count, limit, unit in (
+            (sum(lengths), self.limits.tokens, "a request"),
+            (max(lengths), self.limits.sentence, "a sentence"),
+            (sum(lengths) if explained else 0, self.limits.explained, "a request with explain"),
         ):
-            if count > most:
-                raise TooLarge(f"{what} may have {most:,} tokens, got {count:,}")
-        return question
+            if count > limit:
+                raise TooLarge(f"{unit} may have {limit:,} tokens, got {count:,}")
 
-    def _text(self, given: str) -> Iterator[Sentence]:
+    def _text(self, given: str) -> Iterator[RequestSentence]:
         if not self.takes_text:
-            looks_at = f"the model looks at more than words ({self._needed_names()})"
-            raise MtlError(f"{looks_at}: expected columns or rows, got text")
+            more = f"the model looks at more than words ({self._used_names()})"
+            raise MtlError(f"{more}: expected columns or rows, got text")
         for line in _lines(given):
             for words, runs in self.task.tokenize(line):
-                yield Sentence(tuple(self._padded((word,)) for word in words), runs)
+                yield RequestSentence(tuple(self._padded((word,)) for word in words), runs)
 
-    def _columns(self, given: str) -> Iterator[Sentence]:
+    def _columns(self, given: str) -> Iterator[RequestSentence]:
         rows: list[Row] = []
         for number, cells in enumerate(self.task.cells([*_lines(given), ""]), 1):
             if cells:
@@ -164,7 +171,7 @@ class Reader:
                 yield from self._sentences(rows)
                 rows = []
 
-    def _rows(self, given: Any) -> Iterator[Sentence]:
+    def _rows(self, given: Any) -> Iterator[RequestSentence]:
         if not isinstance(given, list) or not all(isinstance(sentence, list) for sentence in given):
             raise MtlError("expected rows as a list of sentences, each a list of rows")
         for number, sentence in enumerate(given, 1):
@@ -174,32 +181,28 @@ class Reader:
                 _lines("".join(row))
             yield from self._sentences([self._row(row, number, "sentence") for row in sentence])
 
-    def _sentences(self, rows: list[Row]) -> list[Sentence]:
-        """Return rows as one sentence, or as one each where items stand alone."""
-        return [Sentence(tuple(part)) for part in self.task.divided(rows)]
+    def _sentences(self, rows: list[Row]) -> list[RequestSentence]:
+        """Return rows as one sentence, or each as one if items stand alone."""
+        return [RequestSentence(tuple(part)) for part in self.task.split_sentences(rows)]
 
     def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
         if len(cells) in (self.width, self.width + 1):
             return tuple(cells[: self.width])
-        if len(cells) == len(self.needed):
+        if len(cells) == len(self.used):
             return self._padded(cells)
-        short = f", or the {len(self.needed)} that the model looks at ({self._needed_names()})"
-        widths = f"{self.width} columns{short if len(self.needed) < self.width else ''}"
+        short = f", or the {len(self.used)} that the model looks at ({self._used_names()})"
+        widths = f"{self.width} columns{short if len(self.used) < self.width else ''}"
         raise MtlError(f"{unit} {number}: expected {widths}, got {len(cells)}")
 
-    def _needed_names(self) -> str:
-        return ", ".join(map(self.column_name, self.needed))
+    def _used_names(self) -> str:
+        return ", ".join(map(self.column_name, self.used))
 
     def _padded(self, cells: Sequence[str]) -> Row:
-        """Return a row of all columns from the cells that the model looks at."""
-        row = [EMPTY] * self.width
-        for place, cell in zip(self.needed, cells, strict=True):
+        """Return a row of all columns from the cells of those that the model uses."""
+        row = [PADDING] * self.width
+        for place, cell in zip(self.used, cells, strict=True):
             row[place] = cell
         return tuple(row)
-
-
-class TooLarge(MtlError):
-    """A request that is beyond the limits."""
 
 
 def _lines(given: str) -> list[str]:

@@ -16,16 +16,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mtlstruct.errors import MtlError
 
-LEAST_TOKEN = 16
-"""The least number of characters of a token: fewer could be guessed."""
+MIN_TOKEN_LENGTH = 16
+"""The smallest number of characters of a token; shorter ones could be guessed."""
 
-GRACE = 5
-"""Seconds that open requests have to end when the server is told to stop."""
+SHUTDOWN_SECONDS = 5
+"""Seconds that open requests have to end when the server stops."""
 
 HEAD_SECONDS = 15
 """Seconds that a connection may be silent, or take to send the head of a request."""
 
-CONNECTIONS = 500
+MAX_CONNECTIONS = 500
 """The largest number of open connections; further ones are answered with 503."""
 
 
@@ -41,8 +41,8 @@ def checked_token(token: str | None, host: str) -> str | None:
     """Return the token: the one given, a new one if the network can reach the server, or None."""
     if token is None:
         return None if is_loopback(host) else secrets.token_urlsafe(24)
-    if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise MtlError(f"a token must have at least {LEAST_TOKEN} ASCII characters without blanks")
+    if len(token) < MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
+        raise MtlError(f"a token must have at least {MIN_TOKEN_LENGTH} ASCII characters without blanks")
     return token
 
 
@@ -75,26 +75,26 @@ def make_server(app: ASGIApp) -> Server:
         server_header=False,
         lifespan="on",
         timeout_keep_alive=HEAD_SECONDS,
-        timeout_graceful_shutdown=GRACE,
-        limit_concurrency=CONNECTIONS,
-        http=Protocol,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        limit_concurrency=MAX_CONNECTIONS,
+        http=TimedProtocol,
         ws="none",
     )
     return Server(config)
 
 
-class Protocol(H11Protocol):
-    """uvicorn's protocol, which closes connections that send no head of a request in time."""
+class TimedProtocol(H11Protocol):
+    """HTTP protocol of uvicorn with a timeout for idle connections and for heads of requests."""
 
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock."""
+        """Start the timer."""
         super().connection_made(transport)
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        """Let the clock run as long as the head is incomplete."""
+        """Let the timer run as long as the head is incomplete."""
         super().data_received(data)
         self._watch()
 
@@ -112,11 +112,10 @@ class Protocol(H11Protocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with two differences in its signals.
+    """Server of uvicorn that ends with exit code 0 on a signal, which uvicorn would raise again.
 
-    It ends with exit code 0 on a signal, which uvicorn would raise again. A signal that is ignored
-    when the server is made stays ignored: a shell without job control starts background jobs with
-    SIGINT ignored.
+    A signal that is ignored when the server is made stays ignored: a shell without job control
+    starts background jobs with SIGINT ignored.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:

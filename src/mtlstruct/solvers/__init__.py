@@ -6,15 +6,16 @@ Start reading at `base` (the interface), then `coordinate_ascent.solver`, the de
 
 from collections.abc import Callable
 
-from mtlstruct.solvers.base import Callback, Fit, Learner, Record, Start, Stop, check_needs
+from mtlstruct.solvers.base import Callback, Fit, Record, Solver, Start, Stop, check_needs
 from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
+from mtlstruct.solvers.likelihood.lbfgs import LBFGS
+from mtlstruct.solvers.likelihood.owlqn import OWLQN
 from mtlstruct.solvers.likelihood.reweighted import Reweighted
-from mtlstruct.solvers.likelihood.solver import LBFGS, OWLQN
 from mtlstruct.solvers.online.mira import Mira
 from mtlstruct.solvers.online.online_mkl import Proximal
 
-LEARNERS: dict[str, Callable[..., Learner]] = {
+SOLVERS: dict[str, Callable[..., Solver]] = {
     "coordinate": Coordinate,
     "cutting-plane": CuttingPlane,
     "lbfgs": LBFGS,
@@ -26,17 +27,17 @@ LEARNERS: dict[str, Callable[..., Learner]] = {
 
 __all__ = [
     "LBFGS",
-    "LEARNERS",
     "OWLQN",
+    "SOLVERS",
     "Callback",
     "Coordinate",
     "CuttingPlane",
     "Fit",
-    "Learner",
     "Mira",
     "Proximal",
     "Record",
     "Reweighted",
+    "Solver",
     "Start",
     "Stop",
     "check_needs",

@@ -1,16 +1,17 @@
-"""What all learners share: the record of a pass, the result, and the promise about the gap."""
+"""Interface of solvers: the record of a pass, the result, and the stopping rule."""
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Keeper, Kept
+from mtlstruct._system.stateful import Checkpointer, Stateful
 from mtlstruct.errors import IncompatibleError, SolverError
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.objective.oracle import Oracle, Weights
@@ -20,13 +21,14 @@ from mtlstruct.structures.base import Structure
 
 @dataclass(frozen=True)
 class Record:
-    """One pass, for the progress line and the log. `certified` says whether the gap is proved or estimated.
+    """Figures of one pass, for the progress line, the log and callbacks.
 
     objective, dual   upper and lower bound of Ω(w) + c·Σξ_i
     risk              Σξ_i / n at the upper bound
     active            templates with mu above 1e-5
-    now               the present weights as a Fit, on arrays that the learner goes on to change; its objective is
-                      computed for just these weights
+    certified         whether the bounds are proved, not estimated
+    now               function that returns the present weights as a Fit, with their
+                      objective; its arrays change in the next pass
     """
 
     passes: int
@@ -39,15 +41,12 @@ class Record:
     now: Callable[[], Fit] | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures by name."""
+        """Return the figures by name."""
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "now"}
 
 
 Callback = Callable[[Record], bool]
-"""Called after each pass; a true answer stops the solver, which returns what it has."""
-
-NO_CHECKPOINTS = Keeper()
-"""The checkpointer of runs without checkpoints."""
+"""Function called after each pass; a true result stops the solver, which returns what it has."""
 
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged")
@@ -55,7 +54,7 @@ FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged")
 
 @dataclass(frozen=True)
 class Fit:
-    """w_j = scale_j · weights_j, in the layout of the oracle; the weight mu of each template, and the certificate."""
+    """Result: w_j = scale_j·weights_j in the oracle's layout, mu, and the certificate."""
 
     weights: Weights
     scale: NDArray[np.float64]
@@ -84,23 +83,28 @@ class Fit:
         return cls(weights, scale, mu, objective, dual, gap, epsilon, passes, converged)
 
     def figures(self) -> dict[str, Any]:
-        """The certificate, and what it took: as models and reports have them."""
+        """Return the certificate and the number of passes, as models and reports store them."""
         return {name: getattr(self, name) for name in FIGURES}
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where to begin: weights w (scale 1) in the layout of the oracle, and mu, both of an earlier model."""
+    """Weights and mu of an earlier model, from which a solver starts.
+
+    w_j = scale_j·weights_j in the layout of the oracle. Only where singletons share rows, which
+    only the coordinate solver supports, is a scale other than 1; None stands for ones.
+    """
 
     weights: Weights
     mu: NDArray[np.float64]
+    scale: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
 class Stop:
-    """When to stop: a relative gap, or the paper's R_emp − R_s < epsilon, or a number of passes.
+    """Stopping rule: a relative gap, or the paper's R_emp − R_s < epsilon, and a number of passes.
 
-    eta   instead of these, CRF++'s rule: the objective changed by less than this share three times in a row
+    eta   rule of CRF++ instead: the objective changed by less than this share three times in a row
     """
 
     gap: float = 0.01
@@ -110,36 +114,56 @@ class Stop:
 
     @property
     def drop(self) -> float:
-        """Templates with mu below this are left out of a sparse model: the paper's 1e-5, less for tight gaps."""
+        """Return the share of mu below which a template is dropped: 1e-5, less for tight gaps."""
         return min(1e-5, 0.01 * self.gap)
 
     def reached(self, objective: float, dual: float, C: float, slack: float = 1.0) -> bool:
-        """Whether the bounds are within `slack` times what is asked. The paper's epsilon is (P − D) / C."""
+        """Return whether P − D is at most `slack` times the tolerance."""
         return objective - dual <= slack * self.asked(objective, C)
 
     def asked(self, objective: float, C: float) -> float:
-        """P − D that would do."""
+        """Return the tolerance for P − D. The paper's epsilon is (P − D) / C."""
         return self.gap * abs(objective) if self.epsilon is None else self.epsilon * C
 
     def settled(self, trace: Sequence[float]) -> bool:
-        """Whether the last three of these objectives each changed by less than eta."""
+        """Return whether the last three objectives each changed by less than eta."""
         if self.eta is None or len(trace) < 4:
             return False
         last = np.array(trace[-4:])
         return bool(np.all(np.abs(np.diff(last)) < self.eta * np.abs(last[:-1])))
 
 
-class Learner(Protocol):
-    """Learns weights from an oracle. `needs` names what it asks of a structure and a regularizer."""
+class SolverRun(Stateful, ABC):
+    """State of one run of a solver."""
 
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What it will ask of structure and regularizer."""
-        ...
+    @abstractmethod
+    def advance(self) -> Record | None:
+        """Make one pass, which ends at a safe point; return its record, None inside a cycle."""
 
+    @abstractmethod
+    def ended(self) -> bool:
+        """Return whether there is no further pass."""
+
+    @abstractmethod
+    def result(self) -> Fit:
+        """Return the weights and their certificate."""
+
+
+class Solver(ABC):
+    """Solver of the training problem, which sees the data through an oracle only.
+
+    `needs` names methods that the structure or the regularizer must have.
+    """
+
+    needs: tuple[str, ...]
+
+    @abstractmethod
     def memory(self, oracle: Oracle) -> int:
-        """Bytes that `fit` will take on top of the encoded data."""
-        ...
+        """Return the bytes that `fit` takes on top of the encoded data."""
+
+    @abstractmethod
+    def start(self, oracle: Oracle, regularizer: Any, c: float, init: Start | None) -> SolverRun:
+        """Return the run before its first pass, at the weights of `init` if given."""
 
     def fit(
         self,
@@ -149,57 +173,49 @@ class Learner(Protocol):
         callback: Callback | None = None,
         *,
         init: Start | None = None,
-        checkpointer: Keeper | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> Fit:
         """Minimise Ω(w) + c·Σξ_i, from the weights of `init` if given, which may be overwritten.
 
-        The callback is called after each pass. The checkpointer may restore an earlier run on the same data, and
-        is called at each safe point.
+        The callback is called after each pass. The checkpointer may restore an earlier run on the
+        same data, and is called at each safe point.
         """
-        ...
+        run, checkpointer = self.start(oracle, regularizer, c, init), checkpointer or Checkpointer()
+        checkpointer.restore(run)
+        stopped = False
+        while not (stopped or run.ended()):
+            record = run.advance()
+            stopped = record is not None and callback is not None and bool(callback(record))
+            checkpointer.at_safe_point(run)
+        return run.result()
 
 
-def run_passes(
-    run: Kept,
-    advance: Callable[[], Record],
-    ended: Callable[[], bool],
-    callback: Callback | None,
-    checkpointer: Keeper | None,
-) -> None:
-    """Repeat `advance`, one pass, until `ended` or the callback says so; each pass ends at a safe point."""
-    checkpointer = checkpointer or NO_CHECKPOINTS
-    checkpointer.begin(run)
-    stopped = False
-    while not (stopped or ended()):
-        record = advance()
-        stopped = callback is not None and bool(callback(record))
-        checkpointer.safe(run)
-
-
-def check_needs(learner: Learner, structure: Structure, regularizer: Regularizer) -> None:
-    """Says before the first pass what a learner would miss later."""
-    for need in learner.needs:
+def check_needs(solver: Solver, structure: Structure, regularizer: Regularizer) -> None:
+    """Raise IncompatibleError if structure and regularizer lack a method that the solver needs."""
+    for need in solver.needs:
         if not (hasattr(structure, need) or hasattr(regularizer, need)):
             raise IncompatibleError(
-                f"{type(learner).__name__} needs `{need}`, which neither {type(structure).__name__} "
+                f"{type(solver).__name__} needs `{need}`, which neither {type(structure).__name__} "
                 f"nor {type(regularizer).__name__} offers"
             )
 
 
 def table_bytes(oracle: Oracle) -> int:
-    """Bytes of one table of weights, Oracle.zeros."""
+    """Return the bytes of one table of weights, `Oracle.zeros`."""
     widths = oracle.structure.widths()
-    (rows, node), *rest = (d.weight_shape(w) for d, w in zip(oracle.encoded.designs, widths, strict=True))
+    (rows, node), *rest = (
+        d.layout.weight_shape(w) for d, w in zip(oracle.encoded.designs, widths, strict=True)
+    )
     return rows * padded(node) * 4 + sum(8 * rows * width for rows, width in rest)
 
 
 def score_bytes(oracle: Oracle) -> int:
-    """Bytes of the part scores of the corpus, three times: scores, scores to come, and what a search keeps."""
+    """Return the bytes of three tables of part scores: old, new, and those of the search."""
     return 3 * sum(4 * rows * width for rows, width in oracle.part_shapes())
 
 
 def check_finite(passes: int, **numbers: float) -> None:
-    """Stops at the pass where a quantity overflowed, rather than saving what came of it."""
+    """Raise SolverError if a quantity has overflowed."""
     for name, number in numbers.items():
         if not math.isfinite(number):
             raise SolverError(
@@ -209,10 +225,31 @@ def check_finite(passes: int, **numbers: float) -> None:
 
 
 def relative(objective: float, dual: float) -> float:
-    """(P − D) / |P|, zero where both are zero."""
+    """Return (P − D) / |P|, zero where both are zero."""
     return (objective - dual) / abs(objective) if objective else abs(dual)
 
 
 def active_templates(mu: NDArray[np.float64]) -> int:
-    """How many templates have a weight worth speaking of: above 1e-5 of the total, as the paper counts."""
+    """Return the number of templates with mu above 1e-5 of the total, as the paper counts."""
     return int(np.count_nonzero(mu > 1e-5 * mu.sum()))
+
+
+def golden_section(value: Callable[[float], float], at_zero: float, steps: int = 8) -> float:
+    """Return the k in [0, 1] with the least value of a unimodal function; 0 unless it improves."""
+    ratio = (5**0.5 - 1) / 2
+    low, high = 0.0, 1.0
+    a, b = high - ratio, low + ratio
+    fa, fb = value(a), value(b)
+    best = min((at_zero, 0.0), (fa, a), (fb, b), (value(1.0), 1.0))
+    for _ in range(steps):
+        if fa < fb:
+            high, b, fb = b, a, fa
+            a = high - ratio * (high - low)
+            fa = value(a)
+            best = min(best, (fa, a))
+        else:
+            low, a, fa = a, b, fb
+            b = low + ratio * (high - low)
+            fb = value(b)
+            best = min(best, (fb, b))
+    return best[1]

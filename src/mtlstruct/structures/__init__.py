@@ -19,29 +19,31 @@ STRUCTURES: dict[str, type[Structure]] = {
     "single-root-projective-tree": SingleRootProjectiveTree,
 }
 
-TASKS: dict[str, tuple[str, ...]] = {
+TASK_STRUCTURES: dict[str, tuple[str, ...]] = {
     "segmentation": ("sequence",),
     "dependency": ("tree", "projective-tree", "single-root-tree", "single-root-projective-tree"),
 }
-"""Tasks that are not called like their structure, and the structures they may have."""
+"""The structures of tasks whose name is not that of their structure."""
 
 
 def structures_of(task: str) -> tuple[str, ...]:
-    """The names of structures that a task may have."""
-    return TASKS.get(task, (task,))
+    """Return the names of the structures that a task may have."""
+    return TASK_STRUCTURES.get(task, (task,))
 
 
 def structure_for(task: str, name: str | None = None) -> type[Structure]:
-    """The structure of a task: the one of that name, or the first it may have."""
+    """Return the structure of that name, or the default of the task."""
     name = name or structures_of(task)[0]
     if name not in STRUCTURES:
-        raise IncompatibleError(f"unknown task {task!r}: expected one of {', '.join([*STRUCTURES, *TASKS])}")
+        raise IncompatibleError(
+            f"unknown task {task!r}: expected one of {', '.join([*STRUCTURES, *TASK_STRUCTURES])}"
+        )
     return STRUCTURES[name]
 
 
 __all__ = [
     "STRUCTURES",
-    "TASKS",
+    "TASK_STRUCTURES",
     "MulticlassStructure",
     "Parts",
     "ProjectiveTree",

@@ -1,18 +1,18 @@
-"""The contract of a structure: where templates may look, and how outputs are searched.
+"""The interface of a structure: where templates apply, and how outputs are searched.
 
-A structure knows no weights and no text. It meets the linear half of the system in one place only, the *part
-scores*: for each kind of site an array [rows of that kind, parts of a site]. A sequence has two kinds (node: a
-label each; edge: a pair of labels each), a tree has one (arc), an item to classify has one.
+A structure knows no weights and no text. It meets the linear model in the *part scores* only: for
+each kind of site an array [rows of that kind, parts per site]. A sequence has two kinds (node: one
+part per label; edge: one per pair of labels), a tree has one (arc), an item to classify has one.
 
-All methods work on sentences first:last and write into arrays they are given, so the same code serves a batch on
-many threads and an online learner that looks at one sentence.
+Methods that search work on sentences first:last and write into arrays that they are given, so the
+same code serves batches on many threads and online solvers that decode one sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ Rows = Sequence[NDArray[np.int32] | None]
 """For each kind the row that a site uses, None where site i is row i (Encoded.rows)."""
 
 Ptr = NDArray[np.int64]
-"""Where each sentence begins, and the end: int64[S+1]."""
+"""The first token of each sentence, and the number of tokens: int64[S+1]."""
 
 Span = tuple[int, int]
 """The first sentence, and one past the last."""
@@ -36,10 +36,18 @@ Values = NDArray[np.float64]
 Cost = NDArray[np.float32]
 
 FORBIDDEN = np.float32(-1e30)
-"""The score of a part that may not be used: below any sum of scores, and finite, as fast kernels want."""
+"""The score of a part that may not be used: below any sum of scores, but finite."""
 
 IMPOSSIBLE = -1e29
 """Outputs that score less than this use a forbidden part."""
+
+
+class Batch(NamedTuple):
+    """Part scores of some sentences, the row of each site, and the tokens of each sentence."""
+
+    parts: Parts
+    rows: Rows
+    ptr: Ptr
 
 
 @dataclass(frozen=True)
@@ -51,19 +59,19 @@ class Triplets:
     count: NDArray[np.float32]
 
     def add_to(self, table: NDArray[np.floating], weight: float) -> None:
-        """table[row, part] += weight · count."""
+        """Add weight · count to table[row, part]."""
         np.add.at(table, (self.row, self.part), (weight * self.count).astype(table.dtype))
 
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Counts over all parts of a few rows of one kind: distinct int32 rows or a run of them, floats [rows, width]."""
+    """Counts over all parts of distinct rows of one kind: int32 or slice, floats [rows, width]."""
 
     row: NDArray[np.int32] | slice
     count: NDArray[np.floating]
 
     def add_to(self, table: NDArray[np.floating]) -> None:
-        """table[row] += count."""
+        """Add the counts to table[row]."""
         table[self.row] += self.count
 
 
@@ -71,8 +79,8 @@ class RowCounts:
 class Sites:
     """The sites of one kind in a corpus.
 
-    letter    the template letter that looks here (U, B, ...)
-    tokens    int64[sites], rising: the token each site stands at; None where site i is token i
+    letter    the template letter of this kind (U, B, ...)
+    tokens    int64[sites], rising: the token of each site; None where site i is token i
     shared    whether sites with equal observations share a row of A
     """
 
@@ -83,7 +91,7 @@ class Sites:
 
 
 class Structure(Protocol):
-    """Sequences, trees, single items ... `rows` are Encoded.rows: which row of each kind a site uses."""
+    """A space of outputs (sequences, trees, single items) whose score is a sum over parts."""
 
     name: ClassVar[str]
 
@@ -94,28 +102,26 @@ class Structure(Protocol):
         """L, the number of labels."""
 
     def widths(self) -> tuple[int, ...]:
-        """Parts of a site, for each kind."""
+        """Return the number of parts per site, for each kind."""
 
     def sites(self, ptr: Ptr) -> tuple[Sites, ...]:
-        """Where templates of each kind may look."""
+        """Return where templates of each kind apply."""
 
     def site_ptr(self, ptr: Ptr) -> tuple[Ptr, ...]:
-        """For each kind where the sites of each sentence begin. int64[S+1] each.
+        """Return for each kind the first site of each sentence, int64[S+1].
 
-        Optional: for learners that look at one sentence at a time.
+        Optional: for solvers that decode one sentence at a time.
         """
 
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
-        """What a loss compares at one position: the labels, or a right and a wrong head."""
+        """Return what a loss compares at one position: the labels, or a right and a wrong head."""
 
     def losses(self, outputs: Outputs, gold: Outputs, cost: Cost, ptr: Ptr) -> Values:
-        """Δ(gold, outputs) of each sentence, from the table that a Loss made of `choices`. float64[S]."""
+        """Return Δ(gold, outputs) of each sentence, from a loss table over `choices`. float64[S]"""
 
     def decode(
         self,
-        parts: Parts,
-        rows: Rows,
-        ptr: Ptr,
+        batch: Batch,
         span: Span,
         outputs: Outputs,
         values: Values,
@@ -124,46 +130,44 @@ class Structure(Protocol):
         gold: Outputs | None = None,
         cost: Cost | None = None,
     ) -> None:
-        """The best outputs under scale·parts, plus their loss where gold and cost are given; and their value."""
+        """Write the best outputs under scale·parts (plus loss, with gold and cost), and values."""
 
-    def evaluate(self, parts: Parts, rows: Rows, ptr: Ptr, outputs: Outputs) -> Values:
-        """The score of given outputs, for each sentence. float64[S]."""
+    def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
+        """Return the score of given outputs for each sentence, float64[S]."""
 
     def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
-        """Which parts `outputs` use and `against` does not (+), and the reverse (−), for each kind."""
+        """Return for each kind the parts of `outputs` (+1) minus those of `against` (−1)."""
 
     def marginals(
         self,
-        parts: Parts,
-        rows: Rows,
-        ptr: Ptr,
+        batch: Batch,
         span: Span,
         log_partition: Values,
         *,
         scale: float = 1.0,
         gold: Outputs | None = None,
     ) -> tuple[RowCounts, ...]:
-        """How probable each part is under p(outputs) ∝ exp(scale·score), less the parts of gold where it is given.
+        """Return the marginals of parts under p ∝ exp(scale·score), minus gold's parts if given.
 
-        For each kind the rows that sentences first:last use, summed where they share one; and their log Z.
+        For each kind the rows of sentences first:last, summed where sites share one. Writes log Z.
         Optional: a structure that cannot sum over its outputs leaves it out.
         """
 
 
 @runtime_checkable
 class Ranking(Protocol):
-    """A structure that can list its best outputs."""
+    """A structure that can list its N best outputs."""
 
-    def nbest(self, parts: Parts, rows: Rows, ptr: Ptr, span: Span, outputs: Outputs, values: Values) -> None:
-        """The best outputs of each sentence in falling order, as many as there are rows in `outputs`.
+    def nbest(self, batch: Batch, span: Span, outputs: Outputs, values: Values) -> None:
+        """Write the best outputs of each sentence, int32[N, T], in falling order of their scores.
 
-        outputs int32[N, T], values float64[S, N]: their scores, −inf where there are no more.
+        values float64[S, N]: the scores, −inf where there are no more outputs.
         """
 
 
 @runtime_checkable
 class Restrictable(Protocol):
-    """A structure whose outputs can be kept to constraints."""
+    """A structure whose outputs can be constrained."""
 
     def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
-        """A copy of the scores in which parts that the constraints rule out are FORBIDDEN."""
+        """Return a copy of the scores in which parts that break a constraint are FORBIDDEN."""

@@ -1,12 +1,13 @@
-"""Probabilities of a label sequence's parts: forward-backward, p(y) ∝ exp(score of y).
+"""Marginals of the parts of a label sequence under p(y) ∝ exp(score of y), by forward-backward.
 
-Messages are kept as probabilities in double, scaled to sum to one at every token. That is exact as long as the
-edge scores of a stretch of text lie within SAFE of each other: then no label that matters can underflow, whatever
-the node scores are (its probability is at most exp(2·SAFE − what was lost)). Where they do not, as with transitions
-that are forbidden by a score of −inf, the same recursions run on logarithms, which costs L² exponentials a token.
+Messages are probabilities in double, scaled to sum to 1 at every token (Rabiner, 1989). That is
+exact as long as the edge scores of a span lie within MAX_EDGE_RANGE of each other: then no label
+with a noticeable probability can underflow, whatever the node scores are. Otherwise, as with
+transitions that have the score −inf, the same recursions run on logarithms, at the cost of L²
+exponentials per token.
 
-Edges with the same observations share a row. Their probabilities are summed on that row, for a span of sentences
-at a time, so that what threads compute can be added up in a fixed order.
+Edges with the same observations share a row. Their marginals are summed on that row, for one span
+of sentences at a time, so that the results of threads can be added in a fixed order.
 """
 
 from __future__ import annotations
@@ -15,36 +16,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import Outputs, Parts, Ptr, RowCounts, Span, Values
+from mtlstruct.structures.base import Batch, Outputs, RowCounts, Span, Values
 
-SAFE = 150.0
-"""How far apart edge scores may be for scaled messages: exp(2·150 − 700) is nothing."""
+MAX_EDGE_RANGE = 150.0
+"""The range of edge scores up to which messages are scaled: exp(2·150 − 700) is negligible."""
 
 
 def marginals(
-    parts: Parts,
+    batch: Batch,
     edge_row: NDArray[np.int32],
-    ptr: Ptr,
     span: Span,
     labels: int,
     log_partition: Values,
     scale: float,
     gold: Outputs | None,
 ) -> tuple[RowCounts, RowCounts]:
-    """Node and edge probabilities of sentences first:last (less the parts of gold), and log Z of each."""
-    first, last = span
+    """Return node and edge marginals of sentences first:last, minus gold; write log Z."""
+    (first, last), (all_nodes, all_edges), ptr = span, batch.parts, batch.ptr
     start, stop = int(ptr[first]), int(ptr[last])
     rows, site_row = np.unique(edge_row[start - first : stop - last], return_inverse=True)
-    nodes = parts[0][start:stop, :labels]
-    edges = scale * parts[1][rows].reshape(-1, labels, labels).astype(np.float64)
+    site_row = site_row.astype(np.int64)
+    nodes = all_nodes[start:stop, :labels]
+    edges = scale * all_edges[rows].reshape(-1, labels, labels).astype(np.float64)
     node = np.zeros((stop - start, labels))
     edge = np.zeros_like(edges)
     bounds = ptr[first : last + 1] - start
-    spread = float(np.ptp(edges)) if edges.size else 0.0
-    run = _scaled if spread <= SAFE else _logarithmic
-    run(bounds, nodes, edges, site_row.astype(np.int64), scale, node, edge, log_partition[first:last])
+    edge_range = float(np.ptp(edges)) if edges.size else 0.0
+    run = _scaled if edge_range <= MAX_EDGE_RANGE else _logarithmic
+    run(bounds, nodes, edges, site_row, scale, node, edge, log_partition[first:last])
     if gold is not None:
-        _less_gold(bounds, gold[start:stop], site_row.astype(np.int64), node, edge)
+        _subtract_gold(bounds, gold[start:stop], site_row, node, edge)
     return (
         RowCounts(slice(start, stop), node),
         RowCounts(rows.astype(np.int32), edge.reshape(len(rows), labels * labels)),
@@ -52,16 +53,16 @@ def marginals(
 
 
 # ---------------------------------------------------------------- kernels
-# Edge site of token t > 0 in the k-th sentence of the span is number bounds[k] + t - k - 1.
+# The edge into token t > 0 of the k-th sentence of the span is site bounds[k] + t - k - 1.
 
 
 @fast_kernel
-def _scaled(bounds, nodes, edges, site_row, scale, node, edge, log_z):  # type: ignore[no-untyped-def]
+def _scaled(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
     longest = 1
     for k in range(len(bounds) - 1):
         longest = max(longest, bounds[k + 1] - bounds[k])
-    weight = np.empty_like(edges)  # exp of an edge row, largest 1; and the same transposed
+    weight = np.empty_like(edges)  # exp of an edge row, at most 1; `turned` is transposed
     turned = np.empty_like(edges)
     peak = np.empty(len(edges))
     for r in range(len(edges)):
@@ -132,7 +133,7 @@ def _scaled(bounds, nodes, edges, site_row, scale, node, edge, log_z):  # type: 
 
 
 @kernel
-def _logarithmic(bounds, nodes, edges, site_row, scale, node, edge, log_z):  # type: ignore[no-untyped-def]
+def _logarithmic(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
     longest = 1
     for k in range(len(bounds) - 1):
@@ -166,7 +167,7 @@ def _logarithmic(bounds, nodes, edges, site_row, scale, node, edge, log_z):  # t
 
 
 @kernel
-def _log_sum(scores):  # type: ignore[no-untyped-def]
+def _log_sum(scores):
     top = scores.max()
     if top == -np.inf:
         return top
@@ -174,7 +175,7 @@ def _log_sum(scores):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _less_gold(bounds, gold, site_row, node, edge):  # type: ignore[no-untyped-def]
+def _subtract_gold(bounds, gold, site_row, node, edge):
     for k in range(len(bounds) - 1):
         for t in range(bounds[k], bounds[k + 1]):
             node[t, gold[t]] -= 1.0

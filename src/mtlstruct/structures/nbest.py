@@ -1,13 +1,15 @@
-"""The N best label sequences of a sentence, exactly: Viterbi, then a lazy list of ever worse ways to each label.
+"""The N best label sequences of a sentence by the recursive enumeration algorithm, exactly.
 
-The k-th best way to label y at t is the best of L candidates, one for each label before it: the best way there that
-no better way to y has used. So one more result of the sentence asks for at most one more way at each token (the
-recursive enumeration of Jiménez and Marzal, 1999). N results cost O(l·L² + N·l·L), and nothing is kept that was
-not asked for.
+The k-th best path to label y at token t is the best of L candidates, one for each previous label:
+the best path there that no better path to y extends. So each further result needs at most one more
+path per token, computed when needed. N results cost O(l·L² + N·l·L).
 
-Scores are sums in double from the first token to the last, so that adding a part to two ways never turns their
-order, and the answer is that of sorting all labelings by these sums. Ties go to the labeling with the smaller
-label at the last token where two differ, as Viterbi's do.
+Scores are summed in double from the first token to the last, so adding a part to two paths does not
+change their order, and the result equals sorting all labelings by these sums. Ties go to the
+labeling with the smaller label at the last token where two differ, as in the Viterbi algorithm.
+
+Reference: V. M. Jiménez, A. Marzal: Computing the K shortest paths: a new algorithm and an
+experimental comparison. WAE 1999.
 """
 
 from __future__ import annotations
@@ -16,33 +18,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import IMPOSSIBLE, Outputs, Parts, Ptr, Span, Values
+from mtlstruct.structures.base import IMPOSSIBLE, Batch, Outputs, Span, Values
 
-_OPEN, _DONE = -1, -2
-"""What follows a way in its list: nobody has asked yet, nothing does."""
+_UNKNOWN, _NONE = -1, -2
+"""The successor of a path in the list of its label: not computed yet, or none."""
 
 
 def nbest(
-    parts: Parts,
-    edge_row: NDArray[np.int32],
-    ptr: Ptr,
-    span: Span,
-    labels: int,
-    outputs: Outputs,
-    values: Values,
+    batch: Batch, edge_row: NDArray[np.int32], span: Span, labels: int, outputs: Outputs, values: Values
 ) -> None:
-    """Writes outputs[k, tokens] and values[sentences, k] of sentences first:last; values are −inf past the last."""
-    edges = parts[1].reshape(-1, labels, labels)
-    _nbest(*span, ptr, parts[0], edges, edge_row, IMPOSSIBLE, outputs, values)
+    """Write outputs[k, tokens] and values[sentences, k] of sentences first:last."""
+    edges = batch.parts[1].reshape(-1, labels, labels)
+    _nbest(*span, batch.ptr, batch.parts[0], edges, edge_row, IMPOSSIBLE, outputs, values)
 
 
 # ---------------------------------------------------------------- kernels
-# A *way* is a labeling of the tokens up to t, one entry of four arrays: its value, its label at t, the way that it
-# prolongs (`came`), and the next best way to the same label (`after`). The best way to y at t is number t·L + y.
+# A *path* is a labeling of the tokens up to t, one entry of four arrays: value, label at t, the
+# path that it extends (`prefix`), the next best path to the same label (`after`). The best path to
+# y at t has the index t·L + y.
 
 
 @kernel
-def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values):  # type: ignore[no-untyped-def]
+def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values):
     L = edges.shape[1]
     N = len(outputs)
     heads = np.empty((64, L), np.int64)
@@ -52,13 +49,13 @@ def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values
         size = n * L + N * n
         value = np.empty(size)
         label = np.empty(size, np.int64)
-        came = np.empty(size, np.int64)
-        after = np.full(size, _OPEN)
-        newest = np.arange(n * L).reshape(n, L)  # the worst way to y at t that is known
-        place = np.full((n, L), -1)  # the row of its candidates in `heads`, once more than one way is wanted
-        path = np.empty(n, np.int64)
+        prefix = np.empty(size, np.int64)
+        after = np.full(size, _UNKNOWN)
+        newest = np.arange(n * L).reshape(n, L)  # the last path to y at t that is known
+        place = np.full((n, L), -1)  # the row of its candidates in `heads`, once a second path is needed
+        chain = np.empty(n, np.int64)
         edge_of = edge_row[start - i : start - i + n - 1]
-        _viterbi(nodes[start : start + n], edges, edge_of, value, label, came)
+        _viterbi(nodes[start : start + n], edges, edge_of, value, label, prefix)
         made, used = n * L, 0
         final = newest[n - 1].copy()
         values[i, :] = -np.inf
@@ -72,16 +69,16 @@ def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values
                 break
             at = final[best]
             values[i, k] = value[at]
-            way = at
+            path = at
             for t in range(n - 1, -1, -1):
-                outputs[k, start + t] = label[way]
-                way = came[way]
+                outputs[k, start + t] = label[path]
+                path = prefix[path]
             if k + 1 == N:
                 break
-            # From the earliest token on, one more way each, the best of its candidates.
-            low = _descend(n - 1, best, newest, label, came, after, path)
+            # From the earliest token on, extend each list by the best of its candidates.
+            low = _descend(n - 1, best, newest, label, prefix, after, chain)
             for t in range(low, n):
-                y = path[t]
+                y = chain[t]
                 old = newest[t, y]
                 if place[t, y] < 0:
                     if used == len(heads):
@@ -90,7 +87,7 @@ def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values
                     place[t, y] = used
                     used += 1
                 head = heads[place[t, y]]
-                head[label[came[old]]] = after[came[old]]
+                head[label[prefix[old]]] = after[prefix[old]]
                 e = edges[edge_of[t - 1]]
                 z, top = -1, impossible
                 for x in range(L):
@@ -99,11 +96,11 @@ def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values
                         if v > top:
                             z, top = x, v
                 if z < 0:
-                    after[old] = _DONE
+                    after[old] = _NONE
                     continue
                 value[made] = top + np.float64(nodes[start + t, y])
                 label[made] = y
-                came[made] = head[z]
+                prefix[made] = head[z]
                 after[old] = made
                 newest[t, y] = made
                 made += 1
@@ -111,7 +108,7 @@ def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values
 
 
 @kernel
-def _viterbi(nodes, edges, edge_of, value, label, came):  # type: ignore[no-untyped-def]
+def _viterbi(nodes, edges, edge_of, value, label, prefix):
     n, L = len(nodes), edges.shape[1]
     for t in range(n):
         for y in range(L):
@@ -125,21 +122,21 @@ def _viterbi(nodes, edges, edge_of, value, label, came):  # type: ignore[no-unty
                         best, top = (t - 1) * L + z, v
             value[t * L + y] = top + np.float64(nodes[t, y])
             label[t * L + y] = y
-            came[t * L + y] = best
+            prefix[t * L + y] = best
 
 
 @kernel
-def _descend(t, y, newest, label, came, after, path):  # type: ignore[no-untyped-def]
-    """Fills path[low:t+1] with the labels that want one more way before label y at t can have one; returns low."""
-    path[t] = y
+def _descend(t, y, newest, label, prefix, after, chain):
+    """Write to chain[low:t+1] the labels whose lists must grow before that of y; return low."""
+    chain[t] = y
     if t == 0:
-        after[newest[0, y]] = _DONE  # there is but one way to a label at the first token
+        after[newest[0, y]] = _NONE  # a label at the first token has one path
         return 1
     while True:
-        before = came[newest[t, path[t]]]
-        if t == 1 and after[before] == _OPEN:
-            after[before] = _DONE
-        if after[before] != _OPEN:
+        before = prefix[newest[t, chain[t]]]
+        if t == 1 and after[before] == _UNKNOWN:
+            after[before] = _NONE
+        if after[before] != _UNKNOWN:
             return t
         t -= 1
-        path[t] = label[before]
+        chain[t] = label[before]

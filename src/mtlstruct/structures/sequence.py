@@ -1,16 +1,17 @@
-"""Label sequences with first-order transitions: the structure of MTL^hmm (the paper's Section on sequences).
+"""Label sequences with first-order transitions: the structure of MTL^hmm in the paper.
 
-Node templates (U) score a label at a token, edge templates (B) a pair of labels at a token and its left
-neighbour; they fire from the second token on. The best sequence is Viterbi's, eq. (op:1-inference) with the
-cost added, in O(l·L²), or less with many labels: of these most are passed over, since none of their edges can be the
-best. Ties go to the label with the smaller number.
+Node templates (U) score a label at a token, edge templates (B) a pair of labels at a token and its
+left neighbour, from the second token of a sentence on. The best sequence is found by the Viterbi
+algorithm, eq. (op:1-inference) with the cost added, in O(l·L²). With many labels most are skipped,
+because a bound shows that none of their edges can be the best. Ties go to the label with the
+smaller index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import fast_kernel, kernel
 from mtlstruct.structures.base import (
     FORBIDDEN,
+    Batch,
     Cost,
     Outputs,
     Parts,
@@ -33,46 +35,47 @@ from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.forward_backward import marginals
 from mtlstruct.structures.nbest import nbest
 
-CROWD = 24
-"""Labels from which on it pays to ask whether any edge out of a label can be the best, before looking at all."""
+MIN_LABELS_TO_PRUNE = 24
+"""The number of labels from which on bounding the edges out of a label pays."""
 
-_FAR = np.float32(3e38)
+_LARGEST_SCORE = np.float32(3e38)
 
 
 @dataclass(frozen=True)
 class SequenceStructure:
-    """Sequences over `labels` labels. Parts: node float32[T, ≥L], edge float32[rows, L·L] (previous, current)."""
+    """Sequences over `labels` labels.
+
+    Parts: node float32[T, ≥L], edge float32[rows, L·L] (previous label, label).
+    """
 
     labels: int
     name: ClassVar[str] = "sequence"
 
     def widths(self) -> tuple[int, ...]:
-        """A label at a node, a pair of labels at an edge."""
+        """Return L and L²: labels at a node, pairs of labels at an edge."""
         return (self.labels, self.labels * self.labels)
 
     def sites(self, ptr: Ptr) -> tuple[Sites, ...]:
-        """Every token is a node; every token but the first of a sentence is an edge."""
+        """Return a node for each token, and an edge for each token but the first of a sentence."""
         inner = np.ones(int(ptr[-1]), bool)
         inner[ptr[:-1]] = False
         return (Sites("node", "U", None, False), Sites("edge", "B", np.flatnonzero(inner), True))
 
     def site_ptr(self, ptr: Ptr) -> tuple[Ptr, ...]:
-        """A sentence has as many nodes as tokens, and one edge less."""
+        """Return the first node and the first edge of each sentence."""
         return ptr, ptr - np.arange(len(ptr))
 
     def choices(self, labels: Sequence[str]) -> Sequence[str]:
-        """The labels."""
+        """Return the labels."""
         return labels
 
     def losses(self, outputs: Outputs, gold: Outputs, cost: Cost, ptr: Ptr) -> Values:
-        """cost[gold, chosen], summed over the tokens of a sentence."""
+        """Return cost[gold, outputs], summed over the tokens of a sentence."""
         return np.add.reduceat(cost[gold, outputs].astype(np.float64), ptr[:-1])
 
     def decode(
         self,
-        parts: Parts,
-        rows: Rows,
-        ptr: Ptr,
+        batch: Batch,
         span: Span,
         outputs: Outputs,
         values: Values,
@@ -81,28 +84,27 @@ class SequenceStructure:
         gold: Outputs | None = None,
         cost: Cost | None = None,
     ) -> None:
-        """Viterbi, loss-augmented where gold and cost are given."""
+        """Run the Viterbi algorithm, loss-augmented where gold and cost are given."""
         if gold is None or cost is None:
             gold, cost = np.zeros(0, np.int32), np.zeros((1, self.labels), np.float32)
-        L = self.labels
-        edges = parts[1].reshape(-1, L, L)
+        L, ptr = self.labels, batch.ptr
+        edges = batch.parts[1].reshape(-1, L, L)
+        prune = len(edges) == 1 and L >= MIN_LABELS_TO_PRUNE
+        largest_edge = edges[0].max(axis=0) if prune else np.zeros(0, np.float32)
         longest = int(np.diff(ptr[span[0] : span[1] + 1]).max(initial=1))
-        crowded = len(edges) == 1 and L >= CROWD
-        most = edges[0].max(axis=0) if crowded else np.zeros(0, np.float32)
         back, arg = np.empty((longest, L), np.int32), np.empty(L, np.int32)
-        now, best = np.empty(L, np.float32), np.empty(L, np.float32)
-        room = (most, back, now, best, arg)
-        nodes, row, factor = parts[0], edge_rows(rows), np.float32(scale)
-        _viterbi(*span, ptr, nodes, edges, row, factor, gold, cost, *room, outputs, values)
+        work = ViterbiWorkspace(largest_edge, back, np.empty(L, np.float32), np.empty(L, np.float32), arg)
+        factor, row = np.float32(scale), edge_rows(batch.rows)
+        viterbi(*span, ptr, batch.parts[0], edges, row, factor, gold, cost, work, outputs, values)
 
-    def evaluate(self, parts: Parts, rows: Rows, ptr: Ptr, outputs: Outputs) -> Values:
-        """Sum of the node and edge scores on the path."""
-        totals = np.zeros(len(ptr) - 1)
-        _path_scores(*parts, edge_rows(rows), ptr, outputs, self.labels, totals)
+    def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
+        """Return the sum of the node and edge scores on the path."""
+        totals = np.zeros(len(batch.ptr) - 1)
+        _path_scores(*batch.parts, edge_rows(batch.rows), batch.ptr, outputs, self.labels, totals)
         return totals
 
     def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
-        """Labels where the two differ, and pairs where either end differs (summed where edges share a row)."""
+        """Return labels where the two differ, and pairs where either end differs, summed by row."""
         tokens = np.flatnonzero(outputs != against)
         node = Triplets(
             np.repeat(tokens, 2).astype(np.int32),
@@ -114,44 +116,38 @@ class SequenceStructure:
     def _edge_indicator(
         self, tokens: NDArray[np.int64], outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr
     ) -> Triplets:
-        touched = np.unique(np.concatenate([tokens, tokens + 1]))
+        touched = np.union1d(tokens, tokens + 1)
         touched = touched[touched < ptr[-1]]
         sentence = np.searchsorted(ptr, touched, side="right")
         inside = touched != ptr[sentence - 1]
         touched, sentence = touched[inside], sentence[inside]
-        row = edge_rows(rows)[touched - sentence].astype(np.int64)
-        L = self.labels
-        plus = outputs[touched - 1].astype(np.int64) * L + outputs[touched]
-        minus = against[touched - 1].astype(np.int64) * L + against[touched]
-        key = np.concatenate([row * L * L + plus, row * L * L + minus])
+        row, parts = edge_rows(rows)[touched - sentence].astype(np.int64), self.labels**2
+        plus, minus = (y[touched - 1].astype(np.int64) * self.labels + y[touched] for y in (outputs, against))
+        key = np.concatenate([row * parts + plus, row * parts + minus])
         distinct, where = np.unique(key, return_inverse=True)
         count = np.bincount(where, np.repeat([1.0, -1.0], len(touched)), minlength=len(distinct))
-        kept = count != 0
-        at = distinct[kept]
-        return Triplets(
-            (at // (L * L)).astype(np.int32), (at % (L * L)).astype(np.int32), count[kept].astype(np.float32)
-        )
+        used = count != 0
+        row, part = np.divmod(distinct[used], parts)
+        return Triplets(row.astype(np.int32), part.astype(np.int32), count[used].astype(np.float32))
 
     def marginals(
         self,
-        parts: Parts,
-        rows: Rows,
-        ptr: Ptr,
+        batch: Batch,
         span: Span,
         log_partition: Values,
         *,
         scale: float = 1.0,
         gold: Outputs | None = None,
     ) -> tuple[RowCounts, ...]:
-        """Forward-backward: probabilities of labels at tokens and of pairs at edges, and log Z."""
-        return marginals(parts, edge_rows(rows), ptr, span, self.labels, log_partition, scale, gold)
+        """Return marginals of labels and of pairs, by forward-backward; write log Z."""
+        return marginals(batch, edge_rows(batch.rows), span, self.labels, log_partition, scale, gold)
 
-    def nbest(self, parts: Parts, rows: Rows, ptr: Ptr, span: Span, outputs: Outputs, values: Values) -> None:
-        """Viterbi, and on from there by recursive enumeration."""
-        nbest(parts, edge_rows(rows), ptr, span, self.labels, outputs, values)
+    def nbest(self, batch: Batch, span: Span, outputs: Outputs, values: Values) -> None:
+        """Write the N best labelings, by recursive enumeration after the Viterbi algorithm."""
+        nbest(batch, edge_rows(batch.rows), span, self.labels, outputs, values)
 
     def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
-        """Pairs at edges, labels at the first and the last token of a sentence, and labels at any token."""
+        """Forbid pairs at edges, labels at the ends of a sentence, labels at any token."""
         L = self.labels
         nodes, edges = parts
         if constraints.labels is not None:
@@ -166,16 +162,32 @@ class SequenceStructure:
 
 
 def edge_rows(rows: Rows) -> NDArray[np.int32]:
-    """The edge row of each edge site. Edge site of token t in sentence i is number t - i - 1."""
+    """Return the row of each edge site. The edge into token t of sentence i is site t - i - 1."""
     assert rows[1] is not None
     return rows[1]
+
+
+class ViterbiWorkspace(NamedTuple):
+    """Arrays of `viterbi`.
+
+    largest_edge   float32[L]: the largest edge into each label; empty if labels are few
+    back           int32[longest, L]: the best previous label
+    now, best      float32[L]: scores of the best paths up to the last token, and to the next one
+    arg            int32[L]: the row of `back` that is being computed
+    """
+
+    largest_edge: NDArray[np.float32]
+    back: NDArray[np.int32]
+    now: NDArray[np.float32]
+    best: NDArray[np.float32]
+    arg: NDArray[np.int32]
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type: ignore[no-untyped-def]
+def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):
     for i in range(len(totals)):
         for t in range(ptr[i], ptr[i + 1]):
             totals[i] += nodes[t, outputs[t]]
@@ -184,12 +196,10 @@ def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):  # type:
 
 
 @fast_kernel
-def _viterbi(  # type: ignore[no-untyped-def]
-    first, last, ptr, nodes, edges, edge_row, scale, gold, cost, most, back, now, best, arg, outputs, values
-):
-    """most: the largest edge into each label, where labels are so many that this is worth knowing; else empty."""
+def viterbi(first, last, ptr, nodes, edges, edge_row, scale, gold, cost, work, outputs, values):
+    largest_edge, back, now, best, arg = work
     L = edges.shape[1]
-    crowded = len(most) > 0
+    prune = len(largest_edge) > 0
     augmented = len(gold) > 0
     right = 0
     for i in range(first, last):
@@ -205,17 +215,17 @@ def _viterbi(  # type: ignore[no-untyped-def]
             else:
                 e = edges[edge_row[start + t - i - 1]]
                 top = 0
-                limit = -_FAR
-                if crowded:  # no edge out of a label below the limit can be the best
+                limit = -_LARGEST_SCORE
+                if prune:  # no edge out of a label whose path scores less than the limit can be the best
                     for z in range(1, L):
                         top = z if now[z] > now[top] else top
-                    limit = _FAR
+                    limit = _LARGEST_SCORE
                     for y in range(L):
-                        limit = min(limit, now[top] + scale * (e[top, y] - most[y]))
+                        limit = min(limit, now[top] + scale * (e[top, y] - largest_edge[y]))
                 for y in range(L):
                     best[y] = now[top] + scale * e[top, y]
                     arg[y] = top
-                for z in range(top - 1, -1, -1):  # of equal ones the smallest wins
+                for z in range(top - 1, -1, -1):  # ties go to the smaller label
                     if now[z] < limit:
                         continue
                     for y in range(L):

@@ -1,13 +1,13 @@
-"""The best dependency tree of a sentence: the kernels.
+"""The best dependency tree of a sentence: Chu-Liu-Edmonds and Eisner.
 
-Arc scores of a sentence of n tokens are read as s[m, h] with modifier m + 1 and head h, 0 the root; the score of a
-token under itself is never looked at. Non-projective trees are found by Chu, Liu and Edmonds in Tarjan's dense form,
-O(n²): each token takes its best head, and a cycle becomes one node whose arcs are the best of its members'. Mostly
-there is no cycle, and then that is all. Projective trees are found by Eisner's spans in O(n³).
+Arc scores of a sentence of n tokens are s[m, h] with modifier m + 1 and head h, 0 the root; the
+score of a token under itself is not used. Non-projective trees are found by the Chu-Liu-Edmonds
+algorithm in the dense form of Tarjan (1977), O(n²): each token takes its best head, and a cycle is
+contracted to one node. Projective trees are found by Eisner's algorithm (1996), O(n³).
 
-Where one token only may hang on the root, non-projective arcs from the root pay a fine that no two of them are
-worth; in Eisner's spans the root stands outside and takes one whole. Ties are broken the same way every time:
-between heads the smaller one wins.
+With one token under the root, non-projective arcs from the root get a penalty larger than any gain
+of a second one; in Eisner's algorithm the root is outside of the spans and takes one span that
+covers the sentence. Ties are broken deterministically: between heads the smaller one wins.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def best_trees(
     outputs: Outputs,
     values: Values,
 ) -> None:
-    """Heads and values of sentences first:last. scores float32[rows, 1], of which first_row is the first to read.
+    """Write heads and values of sentences first:last; their scores begin at first_row.
 
-    Where gold is given (not empty), every other head has `wrong` added to its score.
+    If gold is not empty, `wrong` is added to the score of every other head.
     """
     search = _projective if projective else _nonprojective
     search(*span, ptr, scores, first_row, float(scale), gold, float(wrong), single_root, outputs, values)
@@ -42,12 +42,12 @@ def best_trees(
 
 # ---------------------------------------------------------------- kernels
 
-_FAR = -1e300
+_LOWEST_SCORE = -1e300
 
 
 @kernel
-def _load(n, scores, row, scale, gold, start, wrong, s):  # type: ignore[no-untyped-def]
-    """s[m, h] = scale · score, with the cost added. Returns the row after the sentence's last."""
+def _load(n, scores, row, scale, gold, start, wrong, s):
+    """Fill s[m, h] with scale · score plus the cost; return the row after the sentence."""
     for m in range(n):
         right = gold[start + m] if len(gold) > 0 else -1
         for h in range(n + 1):
@@ -59,7 +59,7 @@ def _load(n, scores, row, scale, gold, start, wrong, s):  # type: ignore[no-unty
 
 
 @kernel
-def _value(n, s, heads, start):  # type: ignore[no-untyped-def]
+def _value(n, s, heads, start):
     total = 0.0
     for m in range(n):
         total += s[m, heads[start + m]]
@@ -67,7 +67,7 @@ def _value(n, s, heads, start):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def longest_sentence(first, last, ptr):  # type: ignore[no-untyped-def]
+def longest_sentence(first, last, ptr):
     """Return the most tokens that a sentence has, at least 1."""
     longest = 1
     for i in range(first, last):
@@ -76,9 +76,7 @@ def longest_sentence(first, last, ptr):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _nonprojective(  # type: ignore[no-untyped-def]
-    first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
-):
+def _nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
     n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     W = np.empty((n + 1, n + 1))
@@ -88,7 +86,7 @@ def _nonprojective(  # type: ignore[no-untyped-def]
         start = ptr[i]
         n = ptr[i + 1] - start
         row = _load(n, scores, row, scale, gold, start, wrong, s)
-        fine = 0.0
+        penalty = 0.0
         for m in range(n):
             best, worst = -1, -1
             for h in range(n + 1):
@@ -98,17 +96,17 @@ def _nonprojective(  # type: ignore[no-untyped-def]
                     if worst < 0 or s[m, h] < s[m, worst]:
                         worst = h
             outputs[start + m] = best
-            fine += s[m, best] - s[m, worst]
+            penalty += s[m, best] - s[m, worst]
         if _has_cycle(n, outputs, start, small[0]):
             _contract(n, s, 0.0, W, arc, small, outputs, start)
         if single and _roots(n, outputs, start) > 1:
-            _contract(n, s, fine + 1.0, W, arc, small, outputs, start)
+            _contract(n, s, penalty + 1.0, W, arc, small, outputs, start)
         values[i] = _value(n, s, outputs, start)
 
 
 @kernel
-def _has_cycle(n, heads, start, seen):  # type: ignore[no-untyped-def]
-    """Whether following heads from some token never ends at the root."""
+def _has_cycle(n, heads, start, seen):
+    """Return whether the heads of some token do not lead to the root."""
     for v in range(n + 1):
         seen[v] = 0
     for token in range(1, n + 1):
@@ -122,7 +120,7 @@ def _has_cycle(n, heads, start, seen):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _roots(n, heads, start):  # type: ignore[no-untyped-def]
+def _roots(n, heads, start):
     count = 0
     for m in range(n):
         count += 1 if heads[start + m] == 0 else 0
@@ -130,13 +128,14 @@ def _roots(n, heads, start):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _contract(n, s, fine, W, arc, small, heads, start):  # type: ignore[no-untyped-def]
-    """Chu-Liu-Edmonds. W[v, u] is the best score of an arc from place u to place v, arc[v, u] which one it is, and
-    W[v, v] the score of the arc that v has taken.
+def _contract(n, s, penalty, W, arc, small, heads, start):
+    """Write the best heads by the Chu-Liu-Edmonds algorithm.
 
-    A place holds a node: a token, or a cycle that was made one node (numbers from n + 1 on). A path is grown
-    backwards, each node followed by its best head, until it meets the root or what hangs on it already; where it
-    meets itself, the cycle moves into one place.
+    W[v, u] is the best score of an arc from place u to place v, arc[v, u] which one it is, and W[v,
+    v] the score of the arc that v has taken. A place holds a node: a token, or a contracted cycle
+    (indices from n + 1 on). A path is extended by the best head of its last node until it reaches
+    the root or a node connected to it; where it reaches itself, the cycle is contracted into one
+    place.
     """
     N = n + 1
     parent, child, sibling, choice = small[0], small[1], small[2], small[3]
@@ -145,7 +144,7 @@ def _contract(n, s, fine, W, arc, small, heads, start):  # type: ignore[no-untyp
         for h in range(N):
             W[m + 1, h] = s[m, h]
             arc[m + 1, h] = h * N + m + 1
-        W[m + 1, 0] -= fine
+        W[m + 1, 0] -= penalty
     for v in range(N):
         state[v], alive[v], node[v] = 0, v, v
     for v in range(2 * N):
@@ -175,7 +174,7 @@ def _contract(n, s, fine, W, arc, small, heads, start):  # type: ignore[no-untyp
                     state[path[k]] = 2
                 size = 0
             else:
-                # the cycle is the path from u to its end; it becomes node number `nodes`, in u's place
+                # the cycle is the path from u on; it becomes node `nodes`, in the place of u
                 bottom = size - 1
                 while path[bottom] != u:
                     bottom -= 1
@@ -200,8 +199,8 @@ def _contract(n, s, fine, W, arc, small, heads, start):  # type: ignore[no-untyp
 
 
 @kernel
-def _join(bottom, size, path, living, alive, state, W, arc):  # type: ignore[no-untyped-def]
-    """The arcs of a cycle: into it the best exchange for the arc that a member has now, out of it the best."""
+def _join(bottom, size, path, living, alive, state, W, arc):
+    """Set the arcs into a contracted cycle, by the gain over the arc of a member, and out of it."""
     u = path[bottom]
     for k in range(bottom, size):
         x = path[k]
@@ -219,8 +218,8 @@ def _join(bottom, size, path, living, alive, state, W, arc):  # type: ignore[no-
 
 
 @kernel
-def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):  # type: ignore[no-untyped-def]
-    """Opens the nodes again: an arc into a node goes to one member, the others keep the arcs of the cycle."""
+def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):
+    """Expand contracted nodes: an arc enters one member, the others keep the arcs of the cycle."""
     size = 0
     for v in range(1, nodes):
         if parent[v] < 0:
@@ -243,9 +242,7 @@ def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):  # t
 
 
 @kernel
-def _projective(  # type: ignore[no-untyped-def]
-    first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values
-):
+def _projective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
     n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     spans = np.empty((6, n + 1, n + 1))
@@ -260,20 +257,21 @@ def _projective(  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _best_split(a, b, low, high):  # type: ignore[no-untyped-def]
-    """The largest a[r] + b[r], low ≤ r < high."""
-    best = _FAR
+def _best_split(a, b, low, high):
+    """Return the largest a[r] + b[r], low ≤ r < high."""
+    best = _LOWEST_SCORE
     for r in range(low, high):
         best = max(best, a[r] + b[r])
     return best
 
 
 @kernel
-def _fill_spans(n, s, lowest, spans):  # type: ignore[no-untyped-def]
-    """Eisner's spans. Each table is kept so that the sums over splits run along memory, two of them both ways.
+def _fill_spans(n, s, lowest, spans):
+    """Fill the span tables of Eisner's algorithm; two are stored both ways, for contiguous splits.
 
-    right[l, r] and left[r, l]: a whole span l..r with its head at the left or at the right end, turned_right[r, l]
-    and turned_left[l, r] the same; arc_right[l, r] and arc_left[r, l]: spans whose ends are head and modifier.
+    right[l, r] and left[r, l]: complete spans l..r with the head at the left or at the right end;
+    turned_right[r, l] and turned_left[l, r] are their transposes; arc_right[l, r] and arc_left[r,
+    l]: spans whose ends are head and modifier.
     """
     right, turned_right, left, turned_left = spans[0], spans[1], spans[2], spans[3]
     arc_right, arc_left = spans[4], spans[5]
@@ -282,14 +280,14 @@ def _fill_spans(n, s, lowest, spans):  # type: ignore[no-untyped-def]
         for l in range(r - 1, lowest - 1, -1):  # noqa: E741
             inner = _best_split(right[l], left[r, 1:], l, r)
             arc_right[l, r] = inner + s[r - 1, l]
-            arc_left[r, l] = inner + s[l - 1, r] if l > 0 else _FAR
+            arc_left[r, l] = inner + s[l - 1, r] if l > 0 else _LOWEST_SCORE
             right[l, r] = turned_right[r, l] = _best_split(arc_right[l], turned_right[r], l + 1, r + 1)
             left[r, l] = turned_left[l, r] = _best_split(turned_left[l], arc_left[r], l, r)
 
 
 @kernel
-def _where(a, b, low, high):  # type: ignore[no-untyped-def]
-    """The first r with the largest a[r] + b[r]."""
+def _best_split_at(a, b, low, high):
+    """Return the first r with the largest a[r] + b[r]."""
     at = low
     for r in range(low + 1, high):
         if a[r] + b[r] > a[at] + b[at]:
@@ -298,8 +296,8 @@ def _where(a, b, low, high):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _read_spans(n, single, s, spans, stack, heads, start):  # type: ignore[no-untyped-def]
-    """Follows the best splits down. On the stack: (0 whole or 1 arc, head, other end)."""
+def _read_spans(n, single, s, spans, stack, heads, start):
+    """Backtrack the best splits. Stack entries: (0 complete or 1 arc span, head, other end)."""
     right, turned_right, left, turned_left = spans[0], spans[1], spans[2], spans[3]
     arc_right, arc_left = spans[4], spans[5]
     size = 1
@@ -322,14 +320,14 @@ def _read_spans(n, single, s, spans, stack, heads, start):  # type: ignore[no-un
         if kind == 1:
             heads[start + end - 1] = head
             a, b = min(head, end), max(head, end)
-            r = _where(right[a], left[b, 1:], a, b)
+            r = _best_split_at(right[a], left[b, 1:], a, b)
             stack[size, 0], stack[size, 1], stack[size, 2] = 0, a, r
             stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 0, b, r + 1
         else:
             if head < end:
-                r = _where(arc_right[head], turned_right[end], head + 1, end + 1)
+                r = _best_split_at(arc_right[head], turned_right[end], head + 1, end + 1)
             else:
-                r = _where(turned_left[end], arc_left[head], end, head)
+                r = _best_split_at(turned_left[end], arc_left[head], end, head)
             stack[size, 0], stack[size, 1], stack[size, 2] = 1, head, r
             stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2] = 0, r, end
         size += 2

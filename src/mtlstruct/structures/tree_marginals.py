@@ -1,30 +1,33 @@
-"""Probabilities of a dependency tree's arcs, p(tree) ∝ exp(score of the tree), and log Z.
+"""Marginals of arcs under p(tree) ∝ exp(score of the tree), and log Z.
 
-Non-projective trees are summed by the matrix-tree theorem. The determinant is found by taking tokens out one by one:
-every pair of arcs h → k → m through the token k that goes becomes a part of the arc h → m, and Z is the product of
-what entered each token when it went. (This is Gaussian elimination of the Laplacian in which no number is ever
-subtracted, so small probabilities keep their digits.) With one token under the root, the root's arcs count for
-the last token only. Probabilities are the derivatives of log Z, by running the same steps backwards, O(n³).
+Non-projective trees are summed by the matrix-tree theorem (Koo et al., 2007). The determinant of
+the Laplacian comes from GTH elimination (Grassmann, Taksar and Heyman, 1985): Gaussian elimination
+without subtractions, so small probabilities keep their digits. Eliminating token k adds the weight
+of each path h → k → m to the arc h → m, and Z is the product of the total weights that enter the
+tokens when they are eliminated. With one token under the root, the arcs of the root count for the
+last token only. Marginals are the derivatives of log Z, by reverse-mode differentiation of the
+elimination, O(n³).
 
-Projective trees are summed by Eisner's spans, with sums for maxima, and taken back from the outside in, O(n³).
+Projective trees are summed by the inside-outside algorithm on Eisner's spans, O(n³).
 
-A score more than FARTHEST below the best of its token counts as if it were just that far.
+Scores are raised to at least MAX_SCORE_DROP below the best of their token.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import Outputs, Parts, Ptr, RowCounts, Span, Values
+from mtlstruct.structures.base import Outputs, Ptr, RowCounts, Span, Values
 from mtlstruct.structures.tree_decoding import longest_sentence
 
-FARTHEST = 300.0
-"""exp(−300) of a probability is nothing; and a product of two such weights can still be written."""
+MAX_SCORE_DROP = 300.0
+"""A probability of exp(−300) is negligible, and a product of two does not underflow."""
 
 
 def marginals(
-    parts: Parts,
+    scores: NDArray[np.float32],
     ptr: Ptr,
     span: Span,
     first_row: int,
@@ -34,24 +37,24 @@ def marginals(
     projective: bool,
     single_root: bool,
 ) -> tuple[RowCounts]:
-    """Arc probabilities of sentences first:last (less the arcs of gold), and log Z of each."""
+    """Return arc marginals of sentences first:last, minus the arcs of gold; write log Z of each."""
     first, last = span
     lengths = np.diff(ptr[first : last + 1])
     rows = int((lengths * (lengths + 1)).sum())
     out = np.zeros((rows, 1))
     right = np.zeros(0, np.int32) if gold is None else gold
     run = _inside_outside if projective else _matrix_tree
-    scores = parts[0][first_row : first_row + rows]
-    run(first, last, ptr, scores, float(scale), right, single_root, out, log_partition)
-    return (RowCounts(slice(first_row, first_row + rows), out.astype(np.float32)),)
+    where = slice(first_row, first_row + rows)
+    run(first, last, ptr, scores[where], float(scale), right, single_root, out, log_partition)
+    return (RowCounts(where, out.astype(np.float32)),)
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _load(n, scores, row, scale, s):  # type: ignore[no-untyped-def]
-    """s[m, h] from −FARTHEST to 0, 0 the best head of each token; returns what was taken off, summed."""
+def _load(n, scores, row, scale, s):
+    """Fill s[m, h] with scores relative to the best head of m; return the sum of the best."""
     total = 0.0
     for m in range(1, n + 1):
         top = -np.inf
@@ -59,14 +62,14 @@ def _load(n, scores, row, scale, s):  # type: ignore[no-untyped-def]
             if h != m:
                 top = max(top, scale * scores[row + h, 0])
         for h in range(n + 1):
-            s[m, h] = max(scale * scores[row + h, 0] - top, -FARTHEST)
+            s[m, h] = max(scale * scores[row + h, 0] - top, -MAX_SCORE_DROP)
         total += top
         row += n + 1
     return total
 
 
 @kernel
-def _store(n, p, row, gold, start, out):  # type: ignore[no-untyped-def]
+def _store(n, p, row, gold, start, out):
     for m in range(1, n + 1):
         for h in range(n + 1):
             if h != m:
@@ -78,11 +81,10 @@ def _store(n, p, row, gold, start, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):  # type: ignore[no-untyped-def]
+def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):
     n = longest_sentence(first, last, ptr)
     w = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))
-    mean = np.empty(n + 1)
     row = 0
     for i in range(first, last):
         start = ptr[i]
@@ -91,9 +93,9 @@ def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):  # 
         for m in range(1, n + 1):
             for h in range(n + 1):
                 w[m, h] = np.exp(w[m, h])
-        log_z[i] += _take_out(n, w, single)
-        _put_back(n, w, single, p, mean)
-        # the first entries of w are those of the whole sentence again
+        log_z[i] += _eliminate(n, w, single)
+        _differentiate(n, w, single, p)
+        # load the weights again, which the elimination has changed
         _load(n, scores, row, scale, w)
         for m in range(1, n + 1):
             for h in range(n + 1):
@@ -102,9 +104,12 @@ def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):  # 
 
 
 @kernel
-def _take_out(n, w, single):  # type: ignore[no-untyped-def]
-    """Takes tokens n, n − 1, ... out. w[m, h] is left as it was when the later of h and m went; w[k, k] is what
-    entered k then."""
+def _eliminate(n, w, single):
+    """Eliminate tokens n, n − 1, ...; return log Z.
+
+    Leaves w[m, h] as it was when the later of h and m was eliminated; w[k, k] is the total weight
+    of the arcs that entered k then.
+    """
     total = 0.0
     for k in range(n, 0, -1):
         enters = 0.0
@@ -121,12 +126,12 @@ def _take_out(n, w, single):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _put_back(n, w, single, p, mean):  # type: ignore[no-untyped-def]
-    """p[m, h] becomes the derivative of log Z by the weight of the arc at first, the steps of _take_out undone.
+def _differentiate(n, w, single, p):
+    """Fill p[m, h] with the derivative of log Z by the first weight of the arc, undoing _eliminate.
 
-    With g = p before k comes back, D what entered it and share_h = w[k, h] / D, the derivative by w[m, k] is
-    mean_m = Σ_h share_h·g[m, h], and that by w[k, h] is (1 + Σ_m w[m, k]·(g[m, h] − mean_m)) / D, where −mean_m
-    is left out for the root if it did not count.
+    With g = p before step k is undone, D = w[k, k] and share_h = w[k, h] / D, the derivative by
+    w[m, k] is mean_m = Σ_h share_h·g[m, h], and that by w[k, h] is
+    (1 + Σ_m w[m, k]·(g[m, h] − mean_m)) / D, without −mean_m for a root that does not count.
     """
     for k in range(1, n + 1):
         enters = w[k, k]
@@ -148,15 +153,15 @@ def _put_back(n, w, single, p, mean):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _log_add(a, b):  # type: ignore[no-untyped-def]
+def _log_add(a, b):
     if a < b:
         a, b = b, a
     return a + np.log1p(np.exp(b - a)) if b > -np.inf else a
 
 
 @kernel
-def _log_split(a, b, low, high):  # type: ignore[no-untyped-def]
-    """log Σ exp(a[r] + b[r]), low ≤ r < high."""
+def _log_split(a, b, low, high):
+    """Return log Σ exp(a[r] + b[r]), low ≤ r < high."""
     top = -np.inf
     for r in range(low, high):
         top = max(top, a[r] + b[r])
@@ -169,8 +174,8 @@ def _log_split(a, b, low, high):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _share_split(a, b, low, high, total, mass, to_a, to_b):  # type: ignore[no-untyped-def]
-    """Hands the mass of a span to the splits it was summed from."""
+def _share_split(a, b, low, high, total, mass, to_a, to_b):
+    """Add the probability of a span to those of the splits that it was summed from."""
     if mass == 0.0:
         return
     for r in range(low, high):
@@ -180,7 +185,7 @@ def _share_split(a, b, low, high, total, mass, to_a, to_b):  # type: ignore[no-u
 
 
 @kernel
-def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):  # type: ignore[no-untyped-def]
+def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):
     n = longest_sentence(first, last, ptr)
     s = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))
@@ -190,21 +195,21 @@ def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z): 
     for i in range(first, last):
         start = ptr[i]
         n = ptr[i + 1] - start
-        taken_off = _load(n, scores, row, scale, s)
+        best = _load(n, scores, row, scale, s)
         _inside(n, s, 1 if single else 0, inside)
         total = inside[0, 0, n]
         if single:
             total = -np.inf
             for m in range(1, n + 1):
                 total = _log_add(total, inside[2, m, 1] + s[m, 0] + inside[0, m, n])
-        log_z[i] = taken_off + total
+        log_z[i] = best + total
         _outside(n, s, single, total, inside, mass, p)
         row = _store(n, p, row, gold, start, out)
 
 
 @kernel
-def _inside(n, s, lowest, spans):  # type: ignore[no-untyped-def]
-    """Sums over spans, in the tables of tree_decoding.py: right, turned, left, turned, arcs to the right and left."""
+def _inside(n, s, lowest, spans):
+    """Fill the span tables of `tree_decoding._fill_spans` with logarithms of sums."""
     for r in range(lowest, n + 1):
         for k in range(4):
             spans[k, r, r] = 0.0
@@ -217,9 +222,11 @@ def _inside(n, s, lowest, spans):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _outside(n, s, single, total, spans, mass, p):  # type: ignore[no-untyped-def]
-    """mass: the probability that a span is used, for the tables of _inside; where a table is kept both ways, mass
-    goes to either and is added up when the span's turn comes. p[m, h] the probability of an arc."""
+def _outside(n, s, single, total, spans, mass, p):
+    """Fill `mass` with the probabilities of spans, in the tables of _inside, and p of arcs.
+
+    Where a table is stored both ways, the two masses are summed when the span is processed.
+    """
     lowest = 1 if single else 0
     for k in range(6):
         for a in range(n + 1):

@@ -1,10 +1,10 @@
 """Tasks: how each one reads, streams, formats and scores its data.
 
-May import: `evaluation`, `model` and the layers below; not `training`, so that `predict` stays light.
-Start reading at `base.Task`; `task_of` finds the object of a task by its name.
+May import: `evaluation`, `model` and the layers below; not `training`, so that `predict` stays
+light. Start reading at `base.Task`; `task_of` finds the object of a task by its name.
 """
 
-from mtlstruct.tasks.base import Form, Source, Task, Wanted
+from mtlstruct.tasks.base import FileOptions, OutputOptions, Source, Task
 from mtlstruct.tasks.dependency import Dependency
 from mtlstruct.tasks.multiclass import Multiclass
 from mtlstruct.tasks.segmentation import Segmentation
@@ -19,8 +19,8 @@ TASKS: dict[str, Task] = {
 
 
 def task_of(name: str) -> Task:
-    """Return the task of a name; data of a user-defined structure are treated as label sequences."""
+    """Return the task of a name; a user-defined structure is treated as label sequences."""
     return TASKS.get(name) or Sequence(name)
 
 
-__all__ = ["TASKS", "Form", "Source", "Task", "Wanted", "task_of"]
+__all__ = ["TASKS", "FileOptions", "OutputOptions", "Source", "Task", "task_of"]

@@ -19,18 +19,18 @@ class Multiclass(Sequence):
     alone = True
     ends_at_blank_line = False
 
-    def _heads(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:
+    def _headers(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:
         """Return lines for N best only: the probability of one item stands beside its class."""
-        return super()._heads(probabilities, ranks=True) if ranks else [[""] for _ in probabilities]
+        return super()._headers(probabilities, ranks=True) if ranks else [[""] for _ in probabilities]
 
     def summary(self, corpus: Corpus) -> str:
         return f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
 
-    def note(self, corpus: Corpus) -> str | None:
+    def warning(self, corpus: Corpus) -> str | None:
         return None
 
     def _compared(self, gold: Side, predicted: Side, labels: List[str], source: str) -> Scores:
         return class_scores(gold[1], predicted[1], source=source)
 
-    def divided(self, rows: List[T]) -> list[List[T]]:
+    def split_sentences(self, rows: List[T]) -> list[List[T]]:
         return [[row] for row in rows]

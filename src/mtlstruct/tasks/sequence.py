@@ -1,4 +1,4 @@
-"""Label sequences: column files, a token a line and its label last, a blank line after each sentence."""
+"""Label sequences in column files: one token per line, the label last."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
 from mtlstruct.formats import columns, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
-from mtlstruct.tasks.base import Form, Note, Task, Wanted, Words
+from mtlstruct.tasks.base import FileOptions, OnBlanks, OutputOptions, Task, Words
 
 UNKNOWN_LABELS = ("_", "?")
-"""What stands for a label that is to be found, unless the model has a label of that name."""
+"""Marks of a label that is to be predicted, unless the model has a label of that name."""
 
 Side = tuple[Corpus, list[str]]
 """A text and its labels."""
@@ -27,36 +27,46 @@ class Sequence(Task):
 
     alone = False
 
-    def read_file(self, path: Path | text.Part, form: Form) -> Corpus:
-        names = [str(number) for number in range(form.columns)]
-        return columns.read(path, encoding=form.encoding, names=names, alone=self.alone)
+    def __init__(self, name: str, scheme: str | None = None) -> None:
+        super().__init__(name)
+        self.scheme = scheme
+
+    def with_scheme(self, scheme: str | None) -> Task:
+        return super().with_scheme(scheme) if self.alone else Sequence(self.name, scheme)
+
+    def read_file(self, path: Path | text.Part, options: FileOptions) -> Corpus:
+        names = [str(number) for number in range(options.columns)]
+        how: dict[str, Any] = {"encoding": options.encoding, "cells": options.cells}
+        return columns.read(path, names=names, alone=self.alone, **how)
 
     def _stream(
-        self, model: Model, lines: BinaryIO, wanted: Wanted, note: Note, how: dict[str, Any]
+        self, model: Model, lines: BinaryIO, output: OutputOptions, note: OnBlanks, how: dict[str, Any]
     ) -> Iterator[Corpus]:
-        known = {*model.labels, *UNKNOWN_LABELS} if wanted.partial else None
-        return columns.stream(lines, columns=model.columns, known=known, alone=self.alone, **how)
+        known = {*model.labels, *UNKNOWN_LABELS} if output.partial else None
+        how |= {"columns": model.columns, "alone": self.alone, "cells": model.cell_format}
+        return columns.stream(lines, known=known, **how)
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
-        return columns.blocks(batch, cells, alone=self.alone)
+        return columns.format_sentences(batch, cells, alone=self.alone)
 
-    def note(self, corpus: Corpus) -> str | None:
+    def warning(self, corpus: Corpus) -> str | None:
         if not _are_trees(corpus):
             return None
-        return "the data look like CoNLL trees, for --task dependency; the last column is taken for the label"
+        return "the data look like CoNLL trees, which need --task dependency; the last column is read as the label"
 
     def score(self, gold: Corpus, outputs: Outputs, labels: List[str], *_: object) -> Scores:
         theirs, ours = _gold_labels(gold), text.named(outputs, labels)
         return self._compared((gold, theirs), (gold, ours), (*labels, *gold.labels), "prediction")
 
-    def score_files(self, gold: Path, predicted: Path, words: Words, encoding: str) -> Scores:
-        right, ours = (self.read_file(path, Form(encoding)) for path in (gold, predicted))
-        _check_same_words(right, ours, gold, predicted, encoding)
+    def score_files(self, gold: Path, predicted: Path, words: Words, options: FileOptions) -> Scores:
+        right, ours = (self.read_file(path, options) for path in (gold, predicted))
+        _check_same_words(right, ours, gold, predicted, options.encoding)
         sides = (right, _gold_labels(right)), (ours, _gold_labels(ours))
         return self._compared(*sides, (*right.labels, *ours.labels), str(predicted))
 
     def _compared(self, gold: Side, predicted: Side, labels: List[str], source: str) -> Scores:
-        return sequence_scores(by_sentence(*gold), by_sentence(*predicted), labels, source=source)
+        sides = by_sentence(*gold), by_sentence(*predicted)
+        return sequence_scores(*sides, labels, source=source, scheme=self.scheme)
 
 
 def _gold_labels(corpus: Corpus) -> list[str]:
@@ -65,7 +75,7 @@ def _gold_labels(corpus: Corpus) -> list[str]:
 
 
 def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:
-    """Raise an error unless the first cells agree, token by token."""
+    """Raise unless the first cells of all tokens agree."""
     token = different(right, ours)
     if token is not None:
         cells = [corpus.columns[0].cells()[token] for corpus in (right, ours)]
@@ -76,13 +86,13 @@ def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, 
 
 
 def different(right: Corpus, ours: Corpus) -> int | None:
-    """Return the first token whose first cell is another in both texts."""
+    """Return the first token whose first cells differ, None if there is none."""
     pairs = zip(right.columns[0].cells(), ours.columns[0].cells(), strict=False)
     return next((token for token, (a, b) in enumerate(pairs) if a != b), None)
 
 
 def _are_trees(corpus: Corpus) -> bool:
-    """Return whether a column file has ten columns, tokens numbered from 1, and heads in the seventh."""
+    """Return whether a column file has ten columns, token numbers, and heads in the seventh."""
     if len(corpus.columns) != 9:
         return False
     ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings

@@ -1,17 +1,19 @@
-"""Templates of arcs (kind A): cells seen from the two words of an arc, and functions of the arc itself.
+"""Templates of arcs (kind A): cells counted from words of an arc, functions of arcs.
 
 An arc leads from a head to its modifier. A cell is counted from an anchor:
 
     h   the head            l   the left one of the two        b     each word between them in turn
-    m   the modifier        r   the right one                  b@2   the second word between, from the left;
-                                                               b@-1  the last one
+    m   the modifier        r   the right one                  b@2   the second word between
+                                                               b@-1  the last word between
 
-`h-1` is the word before the head, `b+1` the one after a word between. The root stands before the first word, at
-place 0, and every cell of it is ROOT; what lies before it or after the last word is a boundary mark. A step from
-one end of the arc that comes to the other end, or would pass it, gives MIDDLE: `l+1` is the first word *between*.
-A template that looks at a word between does not fire where there is none.
+`h-1` is the word before the head, `b+1` the one after a word between. The root stands before the
+first word, at place 0, and every cell of it is ROOT; what lies before it or after the last word is
+a boundary mark. A step from one end of the arc that comes to the other end, or would pass it, gives
+MIDDLE: `l+1` is the first word *between*. A template that looks at a word between does not fire
+where there is none.
 
-Rejected: cells counted from h or m beside cells counted from l or r, and two places between in one template.
+Rejected: cells counted from h or m beside cells counted from l or r, and two places between in one
+template.
 """
 
 from __future__ import annotations
@@ -33,13 +35,13 @@ ROOT, MIDDLE = "_ROOT", "_MID"
 """A cell of the root; a step that ends at the other end of the arc."""
 
 BINS = (0, 1, 2, 3, 4, 5, 10)
-"""Where the bins of distances begin, in words between: 5 stands for 5 to 9, 10 for all from 10 on."""
+"""First distances of bins, in words between: 5 is for 5 to 9, 10 for 10 and more."""
 
 CELL = "with a place like h, m-1, l+1, b or b@2 and a column like pos or 0, without blanks"
 
 
 def reach_of(corpus: Corpus) -> int:
-    """How many words between to look at: as many as the longest arc of the trees has, at least one."""
+    """Return the most words between the ends of an arc of the trees, at least one."""
     assert corpus.outputs is not None
     spans = (abs(head - place) for s in corpus.sentences() for place, head in enumerate(corpus.outputs[s], 1))
     return max(1, int(max(spans)) - 1)
@@ -56,13 +58,13 @@ class SiteFunction:
 FUNCTIONS: dict[str, SiteFunction] = {
     "direction": SiteFunction("hm", "left or right: where the modifier lies, seen from the head"),
     "distance": SiteFunction("hm", "how many words lie between: 0, 1, 2, 3, 4, 5 (to 9) or 10 (and more)"),
-    "position": SiteFunction("b", "the how-manyth word between it is, from the left"),
+    "position": SiteFunction("b", "the position of the word between, counted from the left"),
 }
 """Functions of an arc by name."""
 
 
 def site_macro(line: Line, at: int, name: str) -> tuple[Term, int]:
-    """The function of an arc that stands at a place of the line, and where it ends."""
+    """Return the function of an arc at a position of the line, and where it ends."""
     anchor = FUNCTIONS[name].anchor
     wanted = f"%{name}[{','.join(anchor)}]"
     if not line.text.startswith(wanted, at):
@@ -72,7 +74,7 @@ def site_macro(line: Line, at: int, name: str) -> tuple[Term, int]:
 
 
 def sound(anchor: str, absolute: str, sign: str, digits: str) -> bool:
-    """Whether what stands behind an anchor is one of nothing, +1, -1, and behind b also @1 and @-1."""
+    """Return whether an anchor is followed by nothing, +1, -1, or for b also @1 or @-1."""
     if absolute:
         return anchor == "b" and bool(digits) and sign != "+"
     return bool(sign) == bool(digits)
@@ -93,7 +95,7 @@ _BETWEEN = re.compile(r"b@1\b")
 
 
 def stretched(lines: Sequence[str], reach: int) -> list[str]:
-    """Lines that look at b@1 repeated for b@1, b@2, … b@reach; those that look at another b@k go."""
+    """Repeat lines with b@1 for b@1, b@2, … b@reach; drop lines with another b@k."""
     out: list[str] = []
     waiting: list[str] = []
     for line in [*lines, ""]:

@@ -1,4 +1,4 @@
-"""Templates written in another dialect, where it can say the same; what it cannot is an error with the line."""
+"""Conversion of templates to another dialect."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _WAPITI = {"": "x", "lower": "X", "t": "t", "m": "m", "M": "M"}
 
 
 class _Inexpressible(Exception):
-    """A clause on what the dialect lacks."""
+    """What the dialect cannot express."""
 
 
 def converted(templates: TemplateSet, to: str) -> str:
-    """The file in another dialect, comments and blank lines kept."""
+    """Return the file in another dialect, with its comments and blank lines."""
     check_dialect(to)
     at: dict[int, list[Template]] = {}
     for template in templates:
@@ -26,7 +26,7 @@ def converted(templates: TemplateSet, to: str) -> str:
 
 
 def line_in(template: Template, to: str, templates: TemplateSet) -> str:
-    """One template in a dialect; TemplateError if that cannot say it."""
+    """Return one template in a dialect; raise TemplateError if it cannot express it."""
     if to == "mtlstruct":
         return template.text
     try:
@@ -39,7 +39,7 @@ def line_in(template: Template, to: str, templates: TemplateSet) -> str:
 
 
 def _lines(templates: TemplateSet, line: str, here: list[Template], to: str) -> list[str]:
-    """A line of the source in the dialect; if it must be translated, a comment behind it comes to stand above it."""
+    """Return a line of the source in the dialect; a comment after it moves above it."""
     if to == templates.dialect and here:
         return [line]
     if not here:

@@ -1,14 +1,15 @@
-"""Three ways to write templates, each a reader of lines: ours, CRF++'s and Wapiti's. Text -> templates.
+"""Template dialects: readers of lines in ours, CRF++'s and Wapiti's language.
 
 A dialect reads a line into templates of our language, so that nothing behind it knows of dialects:
 
-    mtlstruct   U, B and A, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the sentence,
-                columns by number or name
+    mtlstruct   U, B and A, %x, the functions of FUNCTIONS, @ for rows counted from an edge of the
+                sentence, columns by number or name
     crfpp       U and B, %x, rows within ±8, and nothing else
-    wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments anywhere
+    wapiti      u b *, %x %t %m and their capitals, @, '+' and blanks in numbers, # comments
+                anywhere
 
-What a line cannot be is refused with the line and, where it can be said, the character. CRF++ drops a line with
-another first letter in silence: crfpp drops it and says so.
+Invalid lines are rejected with the line and, if possible, the character. CRF++ drops
+a line with another first letter in silence: crfpp drops it and says so.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Dialect:
 
 
 def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
-    """The templates of a line: none (blank, comment), one, or Wapiti's two."""
+    """Return the templates of a line: none (blank, comment), one, or Wapiti's two."""
     rules = DIALECTS[dialect]
     text = rules.cut(line.text)
     if not text.strip():
@@ -64,7 +65,7 @@ def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
 
 
 def dropped_by_crfpp(line: Line) -> bool:
-    """Whether CRF++ would pass over this line without a word though it is not empty."""
+    """Return whether CRF++ silently drops this line, which is not empty."""
     return bool(line.text.strip()) and line.text[0] not in ("#", *DIALECTS["crfpp"].kinds)
 
 
@@ -87,7 +88,7 @@ def _check_first(line: Line, rules: Dialect) -> None:
 
 
 def _check_values(line: Line, letter: str, terms: tuple[Term, ...]) -> None:
-    """A number is a value, and not a part of one: it has a line of its own."""
+    """Raise on a %value that is not alone in a U line."""
     if any(term.function == VALUE for term in terms) and (
         letter != "U" or len(terms) > 1 or terms[0].absolute
     ):
@@ -117,7 +118,7 @@ def _split(line: Line, text: str, rules: Dialect) -> tuple[tuple[str, ...], tupl
 
 
 def _checked(line: Line, at: int, end: int, term: Term, farthest: int = MAX_ROW) -> tuple[Term, int]:
-    """The term and its end, if its numbers and arguments make sense."""
+    """Return the term and its end, or raise on its numbers and arguments."""
     macro = clipped(line.text[at:end])
     if abs(term.row) > farthest:
         raise line.error(f"row offset beyond ±{farthest}, got {macro}", at + 1)
@@ -181,7 +182,7 @@ def _our_macro(line: Line, at: int) -> tuple[Term, int]:
 
 
 def _column_name(line: Line, at: int, text: str) -> str:
-    """The name of a column as it stands, a quoted one in its one spelling; "" for a number."""
+    """Return the name of a column, in canonical quotes if it is quoted; "" for a number."""
     if text.isdigit():
         return ""
     if not text.startswith('"'):
@@ -200,7 +201,7 @@ def _written(name: str, function: str) -> str:
 
 
 def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]:
-    """Arguments after the column, numbers without leading zeros, quoted ones without their quotes."""
+    """Return the arguments after the column, without leading zeros and quotes."""
     found = [(m[1], m[2]) for m in _ARGUMENT.finditer(text)]
     kinds = FUNCTIONS[function].arguments if function else ()
     given = ["n" if number is not None else "quoted" for number, _ in found]

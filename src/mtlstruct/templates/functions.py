@@ -1,7 +1,7 @@
-"""Functions of a cell: string -> string, computed once for each distinct value of a column, never for a token.
+"""Functions of a cell: string -> string, computed once per distinct value of a column.
 
-FUNCTIONS is the table that the parser, the encoder and docs/templates.md read; a row adds a function. Boundary
-marks are not passed through functions, and neither is a cell that spells one.
+FUNCTIONS is the table that the parser, the encoder and docs/reference/templates.md read; a row adds
+a function. Boundary marks are not passed through functions, and neither is a cell that spells one.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NUMBER, REGEX, WAPITI, LIST = "n", '"regex"', '"wapiti regex"', '"list"'
 QUOTED = (REGEX, WAPITI, LIST)
 
 VALUE = "value"
-"""The function that reads a cell as a number: what it gives is no string, but the value of a feature."""
+"""The function that reads a cell as a number, which is the value of a feature."""
 
-MOST = 99
+MAX_NUMBER = 99
 """The largest number an argument may be."""
 
-LONG = 20
+MAX_COUNTED_LENGTH = 20
 """%len counts up to here."""
 
 _NUMERAL = re.compile(r"[0-9]+|[0-9]+\.[0-9]+|[0-9]+[0-9,]+")  # what MSTParser takes for a number
@@ -39,7 +39,7 @@ _MARK = re.compile(r"_B[+-][0-9]+|_ROOT")
 
 @dataclass(frozen=True)
 class Function:
-    """A row of FUNCTIONS: apply(cell, *arguments), the kinds of the arguments, and one line for the docs."""
+    """A row of FUNCTIONS: apply(cell, *arguments), kinds of arguments, a line for the docs."""
 
     apply: Callable[..., str]
     arguments: tuple[str, ...]
@@ -51,7 +51,7 @@ class ArgumentError(ValueError):
 
 
 def is_mark(cell: str) -> bool:
-    """Whether a cell spells a boundary mark, or the root of a tree."""
+    """Return whether a cell is spelled like a boundary mark or the root of a tree."""
     return cell.startswith("_") and _MARK.fullmatch(cell) is not None
 
 
@@ -61,7 +61,7 @@ def bound(
     lists: Mapping[str, Lists],
     normalize: Callable[[str], str] | None = None,
 ) -> Callable[[str], str]:
-    """The function with its arguments prepared, for cells that are normalised already ("" is no function).
+    """Return the function of a cell in normal form, with its arguments ("": identity).
 
     normalize   what cells went through; entries of a list go through it too
     """
@@ -84,13 +84,13 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
 
 
 def signature(name: str) -> str:
-    """How a function is written, as %prefix[row,column,n]."""
+    """Return how a function is written, such as %prefix[row,column,n]."""
     return f"%{name}[{','.join(('row', 'column', *FUNCTIONS[name].arguments))}]"
 
 
 def _check_argument(name: str, kind: str, given: str) -> None:
-    if kind == NUMBER and not 1 <= int(given) <= MOST:
-        raise ArgumentError(f"expected a number from 1 to {MOST} in %{name}, got {given}")
+    if kind == NUMBER and not 1 <= int(given) <= MAX_NUMBER:
+        raise ArgumentError(f"expected a number from 1 to {MAX_NUMBER} in %{name}, got {given}")
     if kind == LIST and not given:
         raise ArgumentError(f"expected the name of a file in %{name}, got nothing")
     if kind in (REGEX, WAPITI):
@@ -116,7 +116,7 @@ def _prepared(
 
 @lru_cache(maxsize=65536)
 def character_type(char: str) -> str:
-    """upper, lower, digit, numeral, punct, symbol, blank, mark, or the script of a letter without case."""
+    """Return upper, lower, digit, numeral, punct, symbol, blank, mark, or the script."""
     category = unicodedata.category(char)
     if category in ("Lu", "Lt"):
         return "upper"
@@ -219,7 +219,10 @@ FUNCTIONS: dict[str, Function] = {
         "types of characters in order: upper, lower, digit, numeral, punct, symbol, cjk, hiragana, thai …",
         lambda c: "+".join(dict.fromkeys(map(character_type, c))),
     ),
-    "len": _row(f"the number of characters, {LONG} if there are more", lambda c: str(min(len(c), LONG))),
+    "len": _row(
+        f"the number of characters, {MAX_COUNTED_LENGTH} if there are more",
+        lambda c: str(min(len(c), MAX_COUNTED_LENGTH)),
+    ),
     "digits": _row("which characters are digits: none, some, all, or number (digits and signs)", _digits),
     "punct": _row(
         "which characters are punctuation or symbols: none, some or all", lambda c: _share(map(_is_sign, c))

@@ -1,8 +1,9 @@
-"""Template sets nobody wants to type: all n-grams of cells in a window, within a column and across columns.
+"""Generated template sets: n-grams of cells in a window, within and across columns.
 
-A *view* is a column or a function of one, `0`, `shape[0]`, `prefix[0,3]` or, for several, `prefix[0,1-5]`; views are
-treated alike. `generate` enumerates n-grams of increasing offsets within a view, and across views. Rejected is what
-cannot be meant: an empty window, a view named twice, more than MAX_TEMPLATES templates.
+A *view* is a column or a function of one, `0`, `shape[0]`, `prefix[0,3]` or, for several,
+`prefix[0,1-5]`; views are treated alike. `generate` enumerates n-grams of increasing offsets within
+a view, and across views. Rejected is what cannot be meant: an empty window, a view named twice,
+more than MAX_TEMPLATES templates.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, Term
 
 MAX_TEMPLATES = 100_000
-"""More than this is refused: a window of ±255 alone has 22 million trigrams."""
+"""Largest number of templates: a window of ±255 alone has 22 million trigrams."""
 
 MAX_ORDER = 8
 
@@ -43,7 +44,7 @@ def generate(
     observed: Sequence[str] = (),
     observed_window: tuple[int, int] = (0, 0),
 ) -> TemplateSet:
-    """All templates of the kinds asked for, named U000, U001, … in this order, then B lines, and last `B`.
+    """Return n-gram templates, named U000, U001, …, then B lines, and last `B`.
 
     window            first and last offset, both included
     columns           where n-grams look; an n-gram within a view has increasing offsets
@@ -52,24 +53,25 @@ def generate(
     orders            further orders of n-grams within every view
     cross             bigrams of two different views at two different offsets
     across            orders of n-grams of different views, at any offsets
-    gap               the largest step between neighbouring offsets of an n-gram: 1 for no skip-grams; None for any
+    gap               the largest step between neighbouring offsets of an n-gram: 1 for no
+                      skip-grams; None for any
     observed          views of B templates, one for each offset of observed_window
     transitions       whether to add `B`
     """
     _check(window, columns, trigrams)
     _check(observed_window, (), ())
     _check_orders(orders, across, gap)
-    seen = [Term(0, column) for column in columns] + views(functions)
-    if len(set(seen)) < len(seen):
+    all_views = [Term(0, column) for column in columns] + views(functions)
+    if len(set(all_views)) < len(all_views):
         raise MtlError(f"expected different views, got {' '.join(functions)} beside columns")
     offsets = range(window[0], window[1] + 1)
     sizes = [1] * unigrams + [2] * bigrams
-    grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in seen]
+    grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in all_views]
     if cross:
-        grams += [_apart(mixed(chosen, offsets, gap)) for chosen in combinations(seen, 2)]
+        grams += [_at_different_rows(mixed(chosen, offsets, gap)) for chosen in combinations(all_views, 2)]
     grams += [within(Term(0, column), offsets, 3, gap) for column in trigrams]
-    grams += [within(view, offsets, n, gap) for n in orders for view in seen]
-    grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(seen, n)]
+    grams += [within(view, offsets, n, gap) for n in orders for view in all_views]
+    grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(all_views, n)]
     rows = range(observed_window[0], observed_window[1] + 1)
     edges = [within(view, rows, 1) for view in views(observed)]
     lines = [*_lines("U", chain(*grams)), *_lines("B", chain(*edges)), *(["B"] if transitions else [])]
@@ -77,26 +79,26 @@ def generate(
 
 
 def views(texts: Sequence[str]) -> list[Term]:
-    """The views that these texts name, as terms in row 0."""
+    """Return the views that these texts name, as terms in row 0."""
     return [view for text in texts for view in _view(text)]
 
 
 def within(view: Term, offsets: Sequence[int], size: int, gap: int | None = None) -> Iterator[Gram]:
-    """One view at `size` increasing offsets."""
+    """Yield one view at `size` increasing offsets."""
     for rows in combinations(offsets, size):
-        if _near(rows, gap):
+        if _within_gap(rows, gap):
             yield tuple(replace(view, row=row) for row in rows)
 
 
 def mixed(chosen: Sequence[Term], offsets: Sequence[int], gap: int | None = None) -> Iterator[Gram]:
-    """Each of the views once, at any offsets."""
+    """Yield each of the views once, at any offsets."""
     for rows in product(offsets, repeat=len(chosen)):
-        if _near(sorted(rows), gap):
+        if _within_gap(sorted(rows), gap):
             yield tuple(replace(view, row=row) for view, row in zip(chosen, rows, strict=True))
 
 
 def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
-    """Return templates of a kind, numbered in order, without those that have the cells of an earlier one."""
+    """Return numbered templates of a kind, each set of cells once."""
     found = list(islice(grams, MAX_TEMPLATES + 1))
     if len(found) > MAX_TEMPLATES:
         raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
@@ -108,11 +110,11 @@ def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
     ]
 
 
-def _apart(pairs: Iterable[Gram]) -> Iterator[Gram]:
+def _at_different_rows(pairs: Iterable[Gram]) -> Iterator[Gram]:
     return (pair for pair in pairs if pair[0].row != pair[1].row)
 
 
-def _near(rows: Sequence[int], gap: int | None) -> bool:
+def _within_gap(rows: Sequence[int], gap: int | None) -> bool:
     return gap is None or all(b - a <= gap for a, b in pairwise(rows))
 
 
@@ -125,7 +127,7 @@ def _view(text: str) -> list[Term]:
         raise MtlError(f"expected a column up to {MAX_COLUMN}, got {text!r}")
     if found[5] is not None:
         return [Term(0, column)]
-    return [_seen(text, found[1], column, numbers) for numbers in _numbers(found[3], found[4])]
+    return [_function_view(text, found[1], column, numbers) for numbers in _numbers(found[3], found[4])]
 
 
 def _numbers(first: str | None, last: str | None) -> list[tuple[str, ...]]:
@@ -135,7 +137,7 @@ def _numbers(first: str | None, last: str | None) -> list[tuple[str, ...]]:
     return [(str(n),) for n in range(low, high + 1)] or [("0",)]
 
 
-def _seen(text: str, name: str, column: int, numbers: tuple[str, ...]) -> Term:
+def _function_view(text: str, name: str, column: int, numbers: tuple[str, ...]) -> Term:
     if name not in FUNCTIONS:
         raise MtlError(f"unknown function in {text!r}: expected one of {', '.join(FUNCTIONS)}")
     try:

@@ -1,4 +1,4 @@
-"""Lines of a template file, and where they stand: what every message needs."""
+"""Lines of a template file and their positions, for messages."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from mtlstruct.errors import MtlError, TemplateError
 
 _SHOWN = 200  # characters of a line or macro that a message repeats
 
-MOST_BYTES = 256 << 20
-"""A template or list file that is larger is none."""
+MAX_FILE_BYTES = 256 << 20
+"""Size of a template or list file."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line and where it stands."""
+    """A line of a file."""
 
     text: str
     number: int
     path: str
 
     def error(self, problem: str, column: int | None = None) -> TemplateError:
-        """The error for this line; column: the character it is about, from 1."""
+        """Return an error about this line; column: the character it is about, from 1."""
         return TemplateError(
             problem, text=clipped(self.text), line=self.number, column=column, path=self.path
         )
 
 
 def split_lines(text: str) -> list[str]:
-    """Lines without their ends, LF or CRLF."""
+    """Return the lines without their ends, LF or CRLF."""
     # Not splitlines: it also cuts at characters that are ordinary text here, such as U+2028.
     return [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
 def numbered(text: str, path: str | Path) -> list[Line]:
-    """All lines of a file, blank ones and comments included."""
+    """Return all lines of a file, blank ones and comments included."""
     return [Line(line, number, str(path)) for number, line in enumerate(split_lines(text), 1)]
 
 
 def clipped(text: str) -> str:
-    """Text short enough for a message."""
+    """Return text short enough for a message."""
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def read_text(path: str | Path, what: str) -> str:
-    """The text of a UTF-8 file; `what` is what messages call it."""
+    """Return the text of a UTF-8 file; `what` is its name in messages."""
     try:
         with open(path, "rb") as file:
-            data = file.read(MOST_BYTES + 1)  # a name in a file may mean a device that never ends
+            data = file.read(MAX_FILE_BYTES + 1)  # a name in a file may mean a device that never ends
     except (OSError, ValueError) as problem:  # ValueError: a path no file can have
         reason = getattr(problem, "strerror", None) or problem
-        raise MtlError(f"{path}: expected a readable {what}, got: {reason}") from problem
-    if len(data) > MOST_BYTES:
-        raise MtlError(f"{path}: expected a {what} of at most {MOST_BYTES >> 20} MB, got more")
+        raise MtlError(f"{path}: cannot read the {what}: {reason}") from problem
+    if len(data) > MAX_FILE_BYTES:
+        raise MtlError(f"{path}: expected a {what} of at most {MAX_FILE_BYTES >> 20} MB, got more")
     try:
         return data.decode()
     except UnicodeDecodeError as problem:

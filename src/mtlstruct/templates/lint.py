@@ -1,13 +1,14 @@
-"""What is wrong or odd in a template file: all lines at once, each finding with its line and what to do.
+"""Lint of template files: findings with line, problem and advice.
 
-An error is what training would refuse; a warning is what it would take though it was hardly meant. Findings about
-data need only counts (Facts), which the encoder gives, so that this module knows no encoder.
+An error is what training would refuse; a warning is what it would take though it was hardly meant.
+Findings about data need only counts (Facts), which the encoder gives, so that this module knows no
+encoder.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,13 @@ from mtlstruct.templates.terms import Template
 ERROR, WARNING = "error", "warning"
 COMMENT = "make it a comment with #"
 
-CROWDED = 0.9
-"""A template with more values than this share of its places hardly generalises."""
+MAX_SINGLETON_SHARE = 0.5
+"""A template memorises if the values at more than this share of its places occur nowhere else."""
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One thing to look at."""
+class LintFinding:
+    """A problem in a template file, and what to do about it."""
 
     line: int
     severity: str
@@ -50,10 +51,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the data say of a template: its places, its distinct values there, the longest sentence."""
+    """Counts of a template on data: places, values, values that occur once, longest sentence."""
 
     places: int
     values: int
+    singletons: int
     longest: int
 
 
@@ -65,13 +67,22 @@ def check(
     folder: str | Path | None = None,
     columns: int | None = None,
     names: Sequence[str] = (),
-) -> list[Finding]:
-    """Findings about the text alone, by line. columns: how many observation columns the data have, if known."""
+    linked: bool = False,
+) -> list[LintFinding]:
+    """Return findings about the text.
+
+    columns   number of observation columns, if known
+    linked    whether the labels of neighbouring tokens depend on each other
+    """
     check_dialect(dialect)
     templates, found = readable(text, path, dialect=dialect, folder=folder)
     if not templates and not found:
-        found = [Finding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
+        found = [LintFinding(1, ERROR, "empty", "", "there is no template line", "write at least one")]
     found += _about_pairs(templates)
+    if linked and {template.kind for template in templates} == {"U"}:
+        problem = "there is no B line, so each label is predicted independently of its neighbours"
+        advice = "add the line B (in Wapiti: b or *)"
+        found.append(_about(templates[-1], "transitions", problem, advice))
     if columns is not None:
         found += _missing_columns(templates, columns, names)
     return sorted(found, key=lambda finding: finding.line)
@@ -79,10 +90,10 @@ def check(
 
 def readable(
     text: str, path: str | Path, *, dialect: str, folder: str | Path | None = None
-) -> tuple[list[Template], list[Finding]]:
-    """The templates of all lines that can be read, and an error for each that cannot."""
+) -> tuple[list[Template], list[LintFinding]]:
+    """Return the templates of all valid lines, and an error for each other line."""
     templates: list[Template] = []
-    found: list[Finding] = []
+    found: list[LintFinding] = []
     for line in numbered(text, path):
         if dialect == "crfpp" and dropped_by_crfpp(line):
             found.append(_found(line, WARNING, "dropped", "CRF++ drops this line", COMMENT))
@@ -99,22 +110,17 @@ def readable(
     return templates, found
 
 
-def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[Finding]:
-    """Findings about templates on data, facts[j] about template j."""
+def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[LintFinding]:
+    """Return findings about templates on data; facts[j] is about template j."""
     return [found for pair in zip(templates, facts, strict=True) for found in _on_data(*pair)]
 
 
-def as_dict(finding: Finding) -> dict[str, Any]:
-    """A finding for JSON."""
-    return asdict(finding)
-
-
-def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> Finding:
-    return Finding(line.number, severity, code, clipped(line.text), problem, advice)
+def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> LintFinding:
+    return LintFinding(line.number, severity, code, clipped(line.text), problem, advice)
 
 
 def _clause(error: MtlError) -> str:
-    """The error without the place and the line, which a finding has itself."""
+    """Return the error without line and text, which a finding has itself."""
     column = getattr(error, "column", None)
     problem = getattr(error, "problem", str(error))
     return problem if column is None else f"at character {column} {problem}"
@@ -123,14 +129,14 @@ def _clause(error: MtlError) -> str:
 # ---------------------------------------------------------------- rules about the text
 
 
-def _about(template: Template, code: str, problem: str, advice: str, severity: str = WARNING) -> Finding:
-    return Finding(template.line, severity, code, clipped(template.text), problem, advice)
+def _about(template: Template, code: str, problem: str, advice: str, severity: str = WARNING) -> LintFinding:
+    return LintFinding(template.line, severity, code, clipped(template.text), problem, advice)
 
 
 def _again(
     templates: Sequence[Template], key: Callable[[Template], Any]
 ) -> Iterator[tuple[Template, Template]]:
-    """Templates whose key an earlier template has, each with the first that has it."""
+    """Yield templates with the key of an earlier template, after the first that has it."""
     first: dict[Any, Template] = {}
     for template in templates:
         earlier = first.setdefault(key(template), template)
@@ -138,7 +144,7 @@ def _again(
             yield earlier, template
 
 
-def _about_pairs(templates: Sequence[Template]) -> Iterator[Finding]:
+def _about_pairs(templates: Sequence[Template]) -> Iterator[LintFinding]:
     """Yield findings about two templates each, by rule."""
     for old, new in _again(templates, lambda t: (t.kind, t.terms)):
         problem = f"looks at the same cells as line {old.line}"
@@ -161,7 +167,9 @@ def _about_pairs(templates: Sequence[Template]) -> Iterator[Finding]:
 # ---------------------------------------------------------------- rules about data
 
 
-def _missing_columns(templates: Sequence[Template], count: int, names: Sequence[str]) -> Iterator[Finding]:
+def _missing_columns(
+    templates: Sequence[Template], count: int, names: Sequence[str]
+) -> Iterator[LintFinding]:
     """Yield an error for each term whose column the data lack."""
     known = column_numbers(names)
     for template in templates:
@@ -177,7 +185,7 @@ def _missing_columns(templates: Sequence[Template], count: int, names: Sequence[
             yield _about(template, "column", problem, advice, ERROR)
 
 
-def _on_data(template: Template, fact: Facts) -> Iterator[Finding]:
+def _on_data(template: Template, fact: Facts) -> Iterator[LintFinding]:
     if not template.terms:
         return
     if fact.values == 0:
@@ -188,7 +196,7 @@ def _on_data(template: Template, fact: Facts) -> Iterator[Finding]:
         problem = f"sees only boundary marks: the longest sentence has {fact.longest} tokens"
         yield _about(template, "outside", problem, "look nearer, or leave it out")
     elif fact.values == 1:
-        yield _about(template, "constant", "has one and the same value all over the data", "leave it out")
-    elif fact.values > CROWDED * fact.places:
-        problem = f"has {fact.values:,} values at {fact.places:,} places, so hardly one occurs twice"
-        yield _about(template, "crowded", problem, "look at fewer cells, or through a function")
+        yield _about(template, "constant", "always has the same value in these data", "remove it")
+    elif fact.singletons > MAX_SINGLETON_SHARE * fact.places:
+        problem = f"mostly memorises: at {fact.singletons:,} of {fact.places:,} places its value occurs nowhere else"
+        yield _about(template, "memorises", problem, "look at fewer cells, or through a function")

@@ -1,10 +1,11 @@
-"""Template sets by name, kept as files in `library`: the paper's, and rich ones for the learner to choose from.
+"""Presets: template sets by name, as files in `library`.
 
-The paper's: cws-tp1 and cws-tp2 for segmentation (table "Two set of templates"; the table gives U08 the index 1 in
-TP2, a misprint for 9), ner-134 for named entities (section "Named Entity Recognition"; the same as `generate` with
-two columns, bigrams, cross and trigrams of column 1) and dependency, MSTParser's for trees (section "Dependency
-Parsing"). The rich ones know tasks, not languages: they look at affixes, shapes, case, types of characters, words and
-parts of speech in windows, and at conjunctions of these.
+The paper's: cws-tp1 and cws-tp2 for segmentation (table "Two set of templates"; the table gives U08
+the index 1 in TP2, a misprint for 9), ner-134 for named entities (section "Named Entity
+Recognition"; the same as `generate` with two columns, bigrams, cross and trigrams of column 1) and
+dependency, MSTParser's for trees (section "Dependency Parsing"). The rich ones know tasks, not
+languages: they look at affixes, shapes, case, types of characters, words and parts of speech in
+windows, and at conjunctions of these.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STRETCHED = ("dependency",)
 
 
 def preset(name: str, reach: int | None = None) -> TemplateSet:
-    """Return a template set, one of PRESETS. reach: words between two others to look at (those of STRETCHED)."""
+    """Return a preset. reach: words between two others, for presets in STRETCHED."""
     if name not in PRESETS:
         raise MtlError(f"unknown preset {name!r}: expected one of {', '.join(PRESETS)}")
     text = (files("mtlstruct.templates") / "library" / f"{name}.tpl").read_text("utf-8")

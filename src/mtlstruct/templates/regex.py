@@ -1,15 +1,16 @@
-"""Small regular expressions that cannot blow up: a cell of n characters costs at most (n + 1)(m + b) steps.
+"""Regular expressions without backtracking: at most (n + 1)(m + b) steps.
 
 Here m is the number of atoms and b that of alternatives.
 
-An expression is alternatives of atoms (one character each), and an atom may be repeated or optional. There are
-no groups, so nothing nests, and a pair (atom, place) that failed once is never tried again. Two flavours:
+An expression is alternatives of atoms (one character each), and an atom may be repeated or
+optional. There are no groups, so nothing nests, and a pair (atom, place) that failed once is never
+tried again. Two flavours:
 
     ours     . \\x [a-z] [^…]   * + ? (as much as possible)   ^ $   |
-    wapiti   . \\x              * (as little as possible) ? ^ $     all other characters stand for themselves
+    wapiti   . \\x              * (as little as possible) ? ^ $     other characters are literal
 
-\\x is a class on Unicode letters (CLASSES; a capital is the complement) or the character x. Cells longer than
-LONGEST are cut before they are matched.
+\\x is a class on Unicode letters (CLASSES; a capital is the complement) or the character x. Cells
+longer than MAX_CELL_LENGTH are cut before they are matched.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-LONGEST = 256
-"""Characters of a cell that are looked at: more steps than this squared are never taken for an expression."""
+MAX_CELL_LENGTH = 256
+"""Characters of a cell that are matched."""
 
-MOST_ATOMS = 64
-MOST_CHARACTERS = 1000
-"""Of the expression itself: alternatives without an atom, and what stands in a set, cost something, too."""
+MAX_ATOMS = 64
+MAX_CHARACTERS = 1000
+"""Length of an expression."""
 
 Test = Callable[[str], bool]
 
@@ -74,8 +75,8 @@ class Regex:
     lazy: bool
 
     def search(self, cell: str) -> str | None:
-        """The first part of the cell that matches (the first alternative that does), or None."""
-        cell = cell[:LONGEST]
+        """Return the first part of the cell that matches, or None."""
+        cell = cell[:MAX_CELL_LENGTH]
         failed: list[set[tuple[int, int]]] = [set() for _ in self.branches]
         for first in range(len(cell) + 1):
             for branch, known in zip(self.branches, failed, strict=True):
@@ -88,7 +89,7 @@ class Regex:
 
 
 def _match(branch: Branch, lazy: bool, cell: str, first: int, failed: set[tuple[int, int]]) -> int | None:
-    """Where the match that starts at `first` ends. The stack holds what is still to be tried, best on top."""
+    """Return where the match from `first` on ends; the stack has states to try, best on top."""
     stack = [(0, first)]
     while stack:
         state = stack.pop()
@@ -107,7 +108,7 @@ def _match(branch: Branch, lazy: bool, cell: str, first: int, failed: set[tuple[
 
 
 def _next(repeat: str, lazy: bool, fits: bool, number: int, at: int) -> list[tuple[int, int]]:
-    """The states after an atom, the one to try first last."""
+    """Return the states after an atom, the one to try first last."""
     past = (number + 1, at)
     if not repeat:
         return [(number + 1, at + 1)] if fits else []
@@ -121,14 +122,14 @@ def _next(repeat: str, lazy: bool, fits: bool, number: int, at: int) -> list[tup
 @lru_cache(maxsize=1024)
 def compiled(text: str, *, wapiti: bool = False) -> Regex:
     """Read an expression; RegexError says what is wrong with it."""
-    if len(text) > MOST_CHARACTERS:
-        raise RegexError(f"an expression of at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
+    if len(text) > MAX_CHARACTERS:
+        raise RegexError(f"an expression of at most {MAX_CHARACTERS:,} characters, got {len(text):,}")
     reader = _Reader(text, wapiti)
     branches = [reader.branch()]
     while reader.take("|"):
         branches.append(reader.branch())
-    if sum(len(branch.atoms) for branch in branches) > MOST_ATOMS:
-        raise RegexError(f"an expression of at most {MOST_ATOMS} characters and classes, got more")
+    if sum(len(branch.atoms) for branch in branches) > MAX_ATOMS:
+        raise RegexError(f"an expression of at most {MAX_ATOMS} characters and classes, got more")
     return Regex(tuple(branches), lazy=wapiti)
 
 
@@ -157,7 +158,7 @@ class _Reader:
         return rest in ("", "$") or (not self.wapiti and (rest[0] == "|" or rest == "$|"))
 
     def _atom(self) -> list[Atom]:
-        """The next atom with its repetition: `x+` is `x` and `x*`."""
+        """Return the next atom with its repetition: `x+` is `x` and `x*`."""
         test = self._test()
         repeat = self.text[self.at : self.at + 1]
         if not repeat or repeat not in self.repeats:
@@ -198,7 +199,7 @@ class _Reader:
         return char.__eq__
 
     def _set(self) -> Test:
-        """What stands between [ and ]."""
+        """Return the test of a set, from after [ to ]."""
         negative = self.take("^")
         tests: list[Test] = []
         while not self.take("]"):

@@ -1,13 +1,13 @@
 """Template files: text <-> TemplateSet, in any dialect.
 
-One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t, A at an arc), a macro such as
-`%x[row,column]` is a cell relative to the current position, and everything else stands for itself. Blank lines
-and lines that start with `#` are skipped. Position in the set, not the name, identifies a template: real files
-repeat names.
+One template a line: the first letter is its kind (U looks at y_t, B at y_{t−1} and y_t, A at an
+arc), a macro such as `%x[row,column]` is a cell relative to the current position, and everything
+else stands for itself. Blank lines and lines that start with `#` are skipped. Position in the set,
+not the name, identifies a template: real files repeat names.
 
-Rejected, each with the line and usually the character: another first letter (CRF++ drops such lines in
-silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows beyond
-±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
+Rejected, each with the line and usually the character: another first letter (CRF++ drops such lines
+in silence), blanks before it, a `%` that opens no known macro, blanks or `+` inside a macro, rows
+beyond ±MAX_ROW, NUL characters, a list that is not there, and a file without templates.
 """
 
 from __future__ import annotations
@@ -23,18 +23,27 @@ from mtlstruct.templates.functions import FUNCTIONS, LIST, Lists
 from mtlstruct.templates.lines import Line, numbered, read_text, split_lines
 from mtlstruct.templates.terms import NO_COLUMN, Template, Term, quoted
 
-MOST_ENTRIES = 1_000_000
-"""A longer list is refused: it goes into the model file as a whole."""
+MAX_LIST_ENTRIES = 1_000_000
+"""Lists are part of the model file."""
 
 
 @dataclass(frozen=True)
 class TemplateSet(Sequence[Template]):
     """Templates in order, immutable; position = template number = block of the weights.
 
-    source   the text they were parsed from, comments and all; `line` of each template points into it,
-             in a selection too, so that the user's own file can be written back
-    lists    the entries of every list that %in names, so that no file is needed later
-    notes    what was passed over in reading, a sentence each
+    Parameters
+    ----------
+    templates : tuple of Template
+    path : str, default "templates"
+        The name of their file in messages.
+    source : str, default ""
+        The text they were parsed from. `line` of each template is a line number in it.
+    lists : mapping of str to tuple of str, default empty
+        The entries of every list that `%in` names.
+    notes : tuple of str, default ()
+        Warnings about lines that were skipped.
+    dialect : str, default "mtlstruct"
+        The dialect of `source`, one of `DIALECTS`.
     """
 
     templates: tuple[Template, ...]
@@ -54,65 +63,138 @@ class TemplateSet(Sequence[Template]):
         lists: Mapping[str, Lists] | None = None,
         folder: str | Path | None = None,
     ) -> TemplateSet:
-        """Read template lines.
+        """Parse template lines.
 
-        path      what messages call them
-        lists     entries of the lists that are known
-        folder    where to look for the other lists; None reads no file
+        Parameters
+        ----------
+        text : str
+        path : str or Path, default "templates"
+            The name of the text in messages.
+        dialect : str, default "mtlstruct"
+            One of `DIALECTS`.
+        lists : mapping of str to tuple of str, optional
+            Entries of lists that are known.
+        folder : str or Path, optional
+            Where other lists are read from; None reads no file.
+
+        Returns
+        -------
+        TemplateSet
+
+        Raises
+        ------
+        TemplateError
+            With line and character, if a line is not in the language, or there is no template.
         """
         check_dialect(dialect)
         lines = numbered(text, path)
-        passed = [line for line in lines if dialect == "crfpp" and dropped_by_crfpp(line)]
-        kept = [line for line in lines if line not in passed]
+        skipped = [line for line in lines if dialect == "crfpp" and dropped_by_crfpp(line)]
+        kept = [line for line in lines if line not in skipped]
         templates = tuple(t for line in kept for t in read_line(line, dialect))
         if not templates:
             raise TemplateError("expected at least one template line, got none", path=path)
-        notes = tuple(str(line.error("CRF++ drops this line, and so do we")) for line in passed)
+        notes = tuple(str(line.error("CRF++ drops this line, and so do we")) for line in skipped)
         found = cls(templates, str(path), text, {}, notes, dialect)
         return replace(found, lists=_lists(found, lists or {}, folder))
 
     @classmethod
     def read(cls, path: str | Path, *, dialect: str = "mtlstruct") -> TemplateSet:
-        """Read a template file (UTF-8, with or without BOM, LF or CRLF) and the lists it names, beside it."""
+        """Read a template file and the lists it names.
+
+        Parameters
+        ----------
+        path : str or Path
+            A UTF-8 file; lists are looked for in its folder.
+        dialect : str, default "mtlstruct"
+            One of `DIALECTS`.
+
+        Returns
+        -------
+        TemplateSet
+        """
         text = read_text(path, "template file")
         return cls.parse(text, path, dialect=dialect, folder=Path(path).parent)
 
     def text(self) -> str:
-        """The inverse of parse (in our own dialect), without blank lines and comments."""
-        return "".join(reading.text + "\n" for reading in self._readings())
+        """Return the templates in our own dialect, one per line.
+
+        Returns
+        -------
+        str
+        """
+        return "".join(member.text + "\n" for member in self._members())
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """All lines of the source without line ends: template t stands at lines[t.line - 1]."""
+        """All lines of the source without line ends: template t is lines[t.line - 1]."""
         return tuple(split_lines(self.source))
 
     def select(self, indices: Iterable[int]) -> TemplateSet:
-        """The smaller set with these templates, in the order given."""
+        """Return some of the templates.
+
+        Parameters
+        ----------
+        indices : iterable of int
+            Template numbers, in the order wanted.
+
+        Returns
+        -------
+        TemplateSet
+        """
         return replace(self, templates=tuple(self.templates[index] for index in indices))
 
     def shared(self) -> TemplateSet:
-        """Lines that can expand alike as one template, where the first of them stands.
+        """Make one template of lines that can expand to the same text, at the first of them.
 
-        Lines expand alike where their cells agree, if their literal text does: CRF++, which knows a feature by its
-        text alone, has one set of parameters for them.
+        Lines with the same literal text expand alike where their cells agree. CRF++, which
+        identifies a feature by its text, has one set of parameters for them.
+
+        Returns
+        -------
+        TemplateSet
         """
         groups: dict[tuple[str, ...], list[Template]] = {}
-        for reading in self._readings():
-            groups.setdefault(reading.pieces, []).append(replace(reading, others=()))
+        for member in self._members():
+            groups.setdefault(member.pieces, []).append(replace(member, others=()))
         merged = (replace(first, others=tuple(others)) for first, *others in groups.values())
         return replace(self, templates=tuple(merged))
 
     def columns(self) -> frozenset[int]:
-        """The numbers of the data columns that are looked at."""
+        """Return the numbers of the data columns that templates read.
+
+        Returns
+        -------
+        frozenset of int
+        """
         return frozenset(term.column for term in self._terms() if term.column != NO_COLUMN)
 
     def reach(self) -> tuple[int, int]:
-        """How far templates look (before, after) the current position; both are at least 0."""
+        """Return how many rows before and after the current position templates read.
+
+        Returns
+        -------
+        tuple of int
+        """
         rows = [0, *(term.row for term in self._terms() if not term.absolute)]
         return -min(rows), max(rows)
 
     def resolved(self, names: Sequence[str]) -> TemplateSet:
-        """The same with columns by number, where the data have columns of these names."""
+        """Return the templates with column names replaced by numbers.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The names of the columns of the data.
+
+        Returns
+        -------
+        TemplateSet
+
+        Raises
+        ------
+        TemplateError
+            If a template names another column.
+        """
         numbers = column_numbers(names)
         return replace(self, templates=tuple(self._resolved(t, names, numbers) for t in self.templates))
 
@@ -127,15 +209,36 @@ class TemplateSet(Sequence[Template]):
         return replace(template, terms=tuple(terms))
 
     def check_columns(self, count: int) -> None:
-        """Reject a template that names a column which data with `count` observation columns lacks."""
-        for reading in self._readings():
-            for term in reading.terms:
+        """Raise on templates that read a missing column.
+
+        Parameters
+        ----------
+        count : int
+            The number of observation columns of the data.
+
+        Raises
+        ------
+        TemplateError
+        """
+        for member in self._members():
+            for term in member.terms:
                 if term.column >= count:
                     problem = f"template names column {term.column}, but the data has {columns_of(count)}"
-                    raise self.error(reading, problem)
+                    raise self.error(member, problem)
 
     def error(self, template: Template, problem: str) -> TemplateError:
-        """The error for one of these templates."""
+        """Return an error about one of the templates, with its file and line.
+
+        Parameters
+        ----------
+        template : Template
+        problem : str
+            What was expected, and what is there.
+
+        Returns
+        -------
+        TemplateError
+        """
         return Line(template.text, template.line, self.path).error(problem)
 
     def __len__(self) -> int:
@@ -153,11 +256,11 @@ class TemplateSet(Sequence[Template]):
             return replace(self, templates=self.templates[index])
         return self.templates[index]
 
-    def _readings(self) -> Iterator[Template]:
-        return (reading for template in self.templates for reading in template.readings)
+    def _members(self) -> Iterator[Template]:
+        return (member for template in self.templates for member in template.members)
 
     def _terms(self) -> Iterator[Term]:
-        return (term for reading in self._readings() for term in reading.terms)
+        return (term for member in self._members() for term in member.terms)
 
 
 def check_dialect(dialect: str) -> None:
@@ -167,16 +270,18 @@ def check_dialect(dialect: str) -> None:
 
 
 def read_list(path: str | Path) -> Lists:
-    """The distinct entries of a list file: UTF-8, one a line, blanks around it and blank lines left out."""
+    """Return the distinct entries of a list file: UTF-8, one per line, stripped."""
     lines = (line.strip() for line in split_lines(read_text(path, "list file")))
     entries = tuple(dict.fromkeys(line for line in lines if line))
-    if len(entries) > MOST_ENTRIES:
-        raise MtlError(f"{path}: expected at most {MOST_ENTRIES:,} entries in a list, got {len(entries):,}")
+    if len(entries) > MAX_LIST_ENTRIES:
+        raise MtlError(
+            f"{path}: expected at most {MAX_LIST_ENTRIES:,} entries in a list, got {len(entries):,}"
+        )
     return entries
 
 
 def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Path | None) -> dict[str, Lists]:
-    """The lists that the templates name, by name."""
+    """Return the lists that the templates name, by name."""
     found: dict[str, Lists] = {}
     for template in templates:
         for name in list_names(template):
@@ -214,25 +319,29 @@ COLUMNS = {"word": "form", "cpostag": "cpos", "upos": "cpos", "postag": "pos", "
 
 
 def canonical(name: str) -> str:
-    """One name for all that mean the same column; one in quotes means itself."""
+    """Return one name for all names of a column; a name in quotes is literal."""
     return name if name.startswith('"') else COLUMNS.get(name.lower(), name.lower())
 
 
 def column_numbers(names: Sequence[str]) -> dict[str, int]:
-    """The number of each column by its canonical name, and by its name in quotes."""
+    """Return the number of each column by its canonical name, and by its name in quotes."""
     backwards = list(enumerate(names))[::-1]  # of several that mean the same the first is meant
     numbers = {canonical(name): number for number, name in backwards}
     return numbers | {quoted(name): number for number, name in backwards}
 
 
 def named(names: Sequence[str]) -> str:
-    """Which columns have names, for messages."""
+    """Return the names of columns, for messages."""
     columns = ", ".join(names)
-    return f"the data has the columns {columns}" if names else "the columns of the data have no names"
+    return (
+        f"the data has the columns {columns}"
+        if names
+        else "the columns of the data have no names (CoNLL trees have them: --task dependency)"
+    )
 
 
 def columns_of(count: int) -> str:
-    """How many observation columns there are, for messages."""
+    """Return the number of observation columns, for messages."""
     if count == 0:
         return "no observation columns"
     return "1 observation column (0)" if count == 1 else f"{count} observation columns (0..{count - 1})"

@@ -1,4 +1,4 @@
-"""What a template is made of: terms (a cell, seen through a function) and the literal text around them."""
+"""Terms and templates: cells seen through functions, and literal text around them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ MAX_COLUMN = 999_999
 
 @dataclass(frozen=True, order=True)
 class Term:
-    """One macro: the cell it looks at, and the function of that cell ("" for the cell itself, `%x`).
+    """A macro: a cell and a function of it ("" for the cell itself, `%x`).
 
-    absolute   `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …) instead;
-               of the words between two others from the first or last of these
+    absolute   `row` counts from the sentence's first token (1, 2, …) or from its last (-1, -2, …)
+               instead; of the words between two others from the first or last of these
     anchor     what `row` is counted from: "" the current token, else of an arc (see arcs.py)
-    name       the column's name, where it was named; in quotes one that must be met to the letter (`quoted`)
+    name       the column's name, where it was named; in quotes one that must be met to the letter
+               (`quoted`)
     """
 
     row: int
@@ -38,11 +39,11 @@ class Term:
 
     @property
     def sees(self) -> bool:
-        """Whether it looks at a cell; the functions of an arc as a whole do not."""
+        """Whether it reads a cell; functions of an arc do not."""
         return self.column != NO_COLUMN or bool(self.name)
 
     def text(self) -> str:
-        """The macro, as our language writes it."""
+        """Return the macro in our language."""
         if not self.sees:
             return f"%{self.function}[{','.join(self.anchor)}]"
         kinds = FUNCTIONS[self.function].arguments if self.function else ()
@@ -62,11 +63,13 @@ class Term:
 class Template:
     """One template line; equal lines are equal templates, wherever they stand.
 
-    text     the line in our language, without its line end: as the user wrote it, or as a dialect was translated
+    text     the line in our language, without its line end: as the user wrote it, or as a dialect
+             was translated
     name     what stands before the first ':', or else before the first macro
-    kind     what it looks at beside cells: "U" one label, "B" two neighbouring labels, "A" an arc of a tree
-    pieces   the literal text around the terms, len(terms) + 1 strings; templates with equal pieces expand alike
-             where their cells agree
+    kind     what it looks at beside cells: "U" one label, "B" two neighbouring labels, "A" an arc
+             of a tree
+    pieces   the literal text around the terms, len(terms) + 1 strings; templates with equal pieces
+             expand alike where their cells agree
     line     where it stood, from 1
     others   further lines that have their features in common with this one (TemplateSet.shared)
     """
@@ -80,46 +83,46 @@ class Template:
     others: tuple[Template, ...] = ()
 
     @property
-    def readings(self) -> tuple[Template, ...]:
-        """The lines whose features are those of this template: itself, as a rule."""
+    def members(self) -> tuple[Template, ...]:
+        """The lines of this template: itself and, if identical lines are shared, the others."""
         return (self, *self.others)
 
     @property
     def title(self) -> str:
-        """All of its lines in one."""
-        return " + ".join(reading.text for reading in self.readings)
+        """All of its lines, joined by +."""
+        return " + ".join(member.text for member in self.members)
 
 
 def written(pieces: tuple[str, ...], terms: tuple[Term, ...]) -> str:
-    """The line of these pieces and terms."""
+    """Return the line of these pieces and terms."""
     rest = (term.text() + piece for term, piece in zip(terms, pieces[1:], strict=True))
     return pieces[0] + "".join(rest)
 
 
 def quoted(name: str) -> str:
-    """Any name of a column as a macro writes it: a JSON string, so that it may hold brackets, commas and quotes."""
+    """Return any name of a column as macros write it: a JSON string."""
     return json.dumps(name, ensure_ascii=False)
 
 
 def boundary(k: int) -> str:
-    """A cell outside the sentence: k = −1, −2, … before its first token, k = 1, 2, … after its last."""
+    """Return the cell k = −1, −2, … before the first token or k = 1, 2, … after the last."""
     if k == 0:
         raise ValueError("expected a distance other than 0: a cell at the edge is inside the sentence")
     return f"_B{k:+d}"
 
 
 def place(term: Term, position: int, length: int) -> int:
-    """Where the cell of a term lies, seen from `position` in a sentence of `length` tokens; may be outside."""
+    """Return the position of the cell of a term, seen from `position`; may be outside."""
     if not term.absolute:
         return position + term.row
     return term.row - 1 if term.row > 0 else length + term.row
 
 
 def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Lists] | None = None) -> str:
-    """The template's string at one position; cells(row, column) reads a cell, boundaries included.
+    """Return the template's string at one position; cells(row, column) reads a cell or a mark.
 
-    A term that counts from the edge asks for cells(row, column, True). The slow and obvious definition, for
-    tests and explanations.
+    A term that counts from the edge asks for cells(row, column, True). The slow and obvious
+    definition, for tests and explanations.
     """
     values = []
     for term in template.terms:

@@ -1,20 +1,21 @@
 """Labels of arcs: the second stage of parsing, a classifier of the arcs of gold trees.
 
-It is trained as any classifier is, by the same methods, with weights of templates. Its templates are the preset
-`dependency-labels` or the user's own. Data with one relation only raise IncompatibleError.
+It is trained as any classifier is, by the same methods, with weights of templates. Its templates
+are the preset `dependency-labels` or the user's own. Data with one relation only raise
+IncompatibleError.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.as_items import ArcItems
 from mtlstruct.solvers import Callback
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import Options
+from mtlstruct.training.options import Loss, Options
 from mtlstruct.training.train import Training, train
 
 
@@ -51,10 +52,14 @@ def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> T
 
 
 def _of_items(options: Options) -> Options:
-    """Return the options for the classifier. Cells are in their normal form already."""
+    """Return the options for the classifier, with the loss of the trees.
+
+    Cells are in their normal form already.
+    """
     return replace(
         options,
         task="multiclass",
+        loss=cast(Loss, options.loss_name),
         normalize="none",
         labels=False,
         projective=False,

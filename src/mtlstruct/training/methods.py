@@ -1,44 +1,60 @@
-"""The table of methods: a row has a regularizer, a loss, and the solvers that can minimise their sum.
+"""Table of methods: the regularizer, and the solvers that can minimise it with each loss.
 
-c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i ξ_i.
+c is the paper's C divided by the number of sentences: the objective of every row is Ω(w) + c·Σ_i
+ℓ_i(w).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.objective.losses import Free, Hamming, Loss
-from mtlstruct.objective.regularizers import L1, L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
-from mtlstruct.solvers import LEARNERS, Coordinate, CuttingPlane, Learner, Mira, Proximal, Stop
+from mtlstruct.objective.losses import HINGE, LOG, Cost, Hamming, Loss, softmax_margin
+from mtlstruct.objective.regularizers import (
+    L2,
+    BlockL1Squared,
+    ElasticNet,
+    GroupLasso,
+    Mixed,
+    PBlock,
+    Regularizer,
+)
+from mtlstruct.solvers import SOLVERS, Coordinate, CuttingPlane, Mira, Proximal, Solver
+from mtlstruct.solvers.coordinate_ascent.duals import supports_smooth_losses
+from mtlstruct.structures import structure_for
+
+if TYPE_CHECKING:
+    from mtlstruct.training.options import Options
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """What a method minimises, and the solvers that can, the first by default.
+    """What a method minimises, and the solvers that can.
 
     Attributes
     ----------
-    p : float or None
-        The default of -p; None for methods without p.
+    regularizer : callable
+    solvers : mapping
+        For each loss, the default first, the solvers that can minimise the objective, the default
+        first.
+    parameters : mapping
+        The options that the regularizer takes, and their defaults.
     epochs : int or None
         The default number of passes of an online method; None for others.
     eta : float or None
         The default threshold of CRF++'s stopping rule; None for methods that stop by the gap.
+    cost : callable
+        The cost of a wrong output in the hinge and the softmax-margin.
     """
 
     regularizer: Callable[..., Regularizer]
-    loss: Callable[[], Loss]
-    solvers: tuple[str, ...]
-    p: float | None = None
+    solvers: Mapping[str, tuple[str, ...]]
+    parameters: Mapping[str, float] = field(default_factory=dict)
     epochs: int | None = None
     eta: float | None = None
-
-    @property
-    def likelihood(self) -> bool:
-        """Whether ξ_i is −log p(y_i), so that scores are logarithms of probabilities."""
-        return self.loss is Free
+    cost: Callable[[], Cost] = Hamming
 
 
 def _p_block(p: float) -> Regularizer:
@@ -46,19 +62,21 @@ def _p_block(p: float) -> Regularizer:
     return BlockL1Squared() if p == 1 else PBlock(p)
 
 
-BOTH = ("coordinate", "cutting-plane")
+_HINGE = {"hinge": ("coordinate", "cutting-plane")}
+_SMOOTH = {"log": ("coordinate", "lbfgs"), "softmax-margin": ("coordinate",)}
 
 METHODS: dict[str, MethodSpec] = {
-    "mtl": MethodSpec(BlockL1Squared, Hamming, BOTH),
-    "svm": MethodSpec(L2, Hamming, BOTH),
-    "pmtl": MethodSpec(_p_block, Hamming, BOTH, p=4 / 3),
-    "mixed": MethodSpec(Mixed, Hamming, BOTH, p=2.0),
-    "group-lasso": MethodSpec(GroupLasso, Hamming, BOTH),
-    "mira": MethodSpec(L2, Hamming, ("mira",), epochs=10),
-    "crf-l2": MethodSpec(L2, Free, ("lbfgs",)),
-    "crf-l1": MethodSpec(L1, Free, ("owl-qn",), eta=1e-4),  # its gap is wide for long, see docs/math.md
-    "irw-crf": MethodSpec(L2, Free, ("reweighted",), eta=1e-4),  # so is that of its last rounds
-    "online-mkl": MethodSpec(BlockL1Squared, Hamming, ("proximal",), epochs=20),
+    "mtl": MethodSpec(BlockL1Squared, _SMOOTH | _HINGE),
+    "svm": MethodSpec(L2, _HINGE | _SMOOTH),
+    "pmtl": MethodSpec(_p_block, _SMOOTH | _HINGE, {"p": 4 / 3}),
+    "mixed": MethodSpec(Mixed, _SMOOTH | _HINGE, {"p": 2.0}),
+    "group-lasso": MethodSpec(GroupLasso, _SMOOTH | _HINGE),
+    "crf-l2": MethodSpec(L2, {"log": _SMOOTH["log"]}),
+    "crf-l1": MethodSpec(ElasticNet, {"log": ("owl-qn",)}, eta=1e-4),  # its gap is wide for long
+    "crf": MethodSpec(ElasticNet, {"log": ("owl-qn",)}, {"l1": 0.1, "l2": 0.1}, eta=1e-4),
+    "irw-crf": MethodSpec(L2, {"log": ("reweighted",)}, eta=1e-4),  # so is that of its last rounds
+    "mira": MethodSpec(L2, {"hinge": ("mira",)}, epochs=10),
+    "online-mkl": MethodSpec(BlockL1Squared, {"hinge": ("proximal",)}, epochs=20),
 }
 
 ONLINE = ("mira",)
@@ -72,48 +90,81 @@ def method_spec(method: str) -> MethodSpec:
     return METHODS[method]
 
 
-def exponent(method: str, p: float | None) -> float | None:
-    """Return p as given or the default; raise an error for a method without p."""
-    default = method_spec(method).p
-    if p is not None and default is None:
-        having = ", ".join(name for name, row in METHODS.items() if row.p is not None)
-        raise IncompatibleError(f"method {method!r} has no p: expected p with one of {having}")
-    return default if p is None else p
+def parameters(options: Options) -> dict[str, float]:
+    """Return the parameters of the regularizer, or raise an error for one that it lacks."""
+    defaults = method_spec(options.method).parameters
+    for name in ("p", "l1", "l2"):
+        if getattr(options, name) is not None and name not in defaults:
+            having = ", ".join(method for method, row in METHODS.items() if name in row.parameters)
+            what, hint = ("exponent p", " (CRF++'s -p is --threads)") if name == "p" else (name, "")
+            raise IncompatibleError(
+                f"method {options.method!r} has no {what}: expected {name} with one of {having}{hint}"
+            )
+    given = {name: getattr(options, name) for name in defaults}
+    return {name: defaults[name] if value is None else value for name, value in given.items()}
 
 
-def regularizer(method: str, p: float | None = None) -> Regularizer:
+def regularizer(options: Options) -> Regularizer:
     """Return the regularizer of a method."""
-    p = exponent(method, p)
-    return method_spec(method).regularizer() if p is None else method_spec(method).regularizer(p)
+    return method_spec(options.method).regularizer(**parameters(options))
 
 
-def solver_of(method: str, solver: str | None) -> str:
-    """Return the solver as given or the first; raise an error for one that cannot minimise the objective."""
-    known = method_spec(method).solvers
-    if solver is not None and solver not in known:
+def loss_name(options: Options) -> str:
+    """Return the loss as given or the default; raise an error if the method lacks it.
+
+    The default is the first loss of the method that the solver given can minimise, if one is given.
+    Where the coordinate solver does not support the log loss (trees), the hinge is the default.
+    """
+    known = method_spec(options.method).solvers
+    if options.loss is not None:
+        if options.loss not in known:
+            raise IncompatibleError(
+                f"method '{options.method}' has no loss '{options.loss}': expected {' or '.join(known)}"
+            )
+        return options.loss
+    if "hinge" in known and options.solver != "lbfgs" and not _smooth_by_coordinate(options):
+        return "hinge"
+    return next((loss for loss, solvers in known.items() if options.solver in solvers), next(iter(known)))
+
+
+def _smooth_by_coordinate(options: Options) -> bool:
+    """Return whether the coordinate solver supports smooth losses for the task."""
+    return supports_smooth_losses(structure_for(options.task, options.structure))
+
+
+def loss_function(options: Options) -> Loss:
+    """Return the loss that a training minimises."""
+    name = loss_name(options)
+    if name == "softmax-margin":
+        return softmax_margin(options.temperature, options.cost_weight)
+    return {"hinge": HINGE, "log": LOG}[name]
+
+
+def solver_name(options: Options) -> str:
+    """Return the solver as given or the default; raise an error if it cannot be used."""
+    loss = loss_name(options)
+    known = method_spec(options.method).solvers[loss]
+    if loss != "hinge" and (options.transition_support == "seen" or not _smooth_by_coordinate(options)):
+        known = tuple(name for name in known if name != "coordinate")
+    if not known:
+        raise IncompatibleError(f"no solver minimises the loss '{loss}' for the task '{options.task}'")
+    if options.solver is not None and options.solver not in known:
         raise IncompatibleError(
-            f"method '{method}' has no solver '{solver}': expected one of {', '.join(known)}"
+            f"method '{options.method}' with the loss '{loss}' has no solver '{options.solver}' "
+            f"for the task '{options.task}': expected {' or '.join(known)}"
         )
-    return solver or known[0]
+    return options.solver or known[0]
 
 
-def learner(
-    method: str,
-    solver: str | None,
-    stop: Stop,
-    *,
-    seed: int = 0,
-    line_search: bool = False,
-    dense: bool = False,
-) -> Learner:
-    """Return the solver object of a method."""
-    name = solver_of(method, solver)
+def make_solver(options: Options) -> Solver:
+    """Return the solver of a training."""
+    name, stop = solver_name(options), options.stop()
     if name == "coordinate":
-        return Coordinate(stop, seed)
+        return Coordinate(stop, options.seed)
     if name == "cutting-plane":
-        return CuttingPlane(stop, line_search)
+        return CuttingPlane(stop, options.line_search)
     if name == "proximal":
-        return Proximal(stop, seed, dense)
+        return Proximal(stop, options.seed, options.dense_prox)
     if name == "mira":
-        return Mira(stop.max_passes, seed)
-    return LEARNERS[name](stop)
+        return Mira(stop.max_passes, options.seed)
+    return SOLVERS[name](stop)

@@ -1,7 +1,8 @@
 """Options of a training: names, defaults, ranges, help texts, and which methods and tasks use each.
 
-`Options` is the only place where a training option is declared. The command lines of `train` and `tune`, the
-checks, the defaults of the estimators and the table in the documentation are made from its fields.
+`Options` is the only place where a training option is declared. The command lines of `train` and
+`tune`, the checks, the defaults of the estimators and the table in the documentation are made from
+its fields.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from mtlstruct.solvers.base import Stop
 
 Task = Literal["sequence", "segmentation", "dependency", "multiclass"]
-Method = Literal[
-    "mtl", "svm", "mira", "pmtl", "mixed", "group-lasso", "crf-l2", "crf-l1", "irw-crf", "online-mkl"
+FixedMethod = Literal[
+    "mtl", "svm", "mira", "pmtl", "mixed", "group-lasso", "crf-l2", "crf-l1", "crf", "irw-crf", "online-mkl"
 ]
-Solver = Literal["coordinate", "cutting-plane", "mira", "lbfgs", "owl-qn", "reweighted", "proximal"]
+Method = Literal[FixedMethod, "auto"]
+SolverName = Literal["coordinate", "cutting-plane", "mira", "lbfgs", "owl-qn", "reweighted", "proximal"]
+Loss = Literal["hinge", "log", "softmax-margin"]
 Tags = Literal["bie", "bmes"]
 LossWeights = tuple[tuple[str, float], ...]
 """The cost of missing a label, for the labels whose cost is not 1."""
@@ -32,6 +35,8 @@ LABELLED = ("sequence", "segmentation", "multiclass")
 MAX_PASSES = 1000
 MAX_COUNT = 2**31 - 1
 GAP = 0.01
+LOG_C = 20.0
+"""The default c of mtl with a smooth loss; that of all other methods is 1."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,8 @@ class Declaration:
     ----------
     help : str
         One sentence.
+    group : str
+        The group of options in the help of a command.
     metavar, shown : str or None
         How the command line shows the value and the default.
     least : int or None
@@ -57,6 +64,7 @@ class Declaration:
     """
 
     help: str
+    group: str = "Method"
     metavar: str | None = None
     shown: str | None = None
     least: int | None = None
@@ -70,12 +78,11 @@ def _option(default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"declaration": Declaration(help, **more)})
 
 
-def _trees(options: Options) -> bool:
-    return options.task == "dependency"
+def _for_tasks(*tasks: str) -> Callable[[Options], bool]:
+    return lambda options: options.task in tasks
 
 
-def _labels(options: Options) -> bool:
-    return options.task in LABELLED
+_trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _for_tasks("sequence")
 
 
 def _seen_labels(options: Options) -> bool:
@@ -85,29 +92,63 @@ def _seen_labels(options: Options) -> bool:
 
 
 def _likelihood(options: Options) -> bool:
-    from mtlstruct.training.methods import method_spec
-
-    return method_spec(options.method).likelihood
+    return options.loss_name == "log"
 
 
 def _cutting_plane(options: Options) -> bool:
-    from mtlstruct.training.methods import solver_of
+    from mtlstruct.training.methods import solver_name
 
-    return solver_of(options.method, options.solver) == "cutting-plane"
+    return solver_name(options) == "cutting-plane"
+
+
+def _softmax_margin(options: Options) -> bool:
+    return options.loss == "softmax-margin"
+
+
+def _with_costs(options: Options) -> bool:
+    return options.loss_name != "log"
 
 
 @dataclass(frozen=True)
 class Options:
     """How to train. Field names and defaults are those of the command line."""
 
-    task: Task = _option("sequence", "What to predict: labels, segmented text, trees, or one class per line.")
+    task: Task = _option(
+        "sequence", "What to predict: labels, word boundaries, trees, or one class per line.", group="Common"
+    )
     method: Method = _option(
         "mtl",
-        "mtl learns a weight per template and drops templates; svm weighs all alike; pmtl is between; "
-        "crf-l2 and crf-l1 maximise the likelihood; mira and online-mkl are online.",
+        "mtl learns a weight per template and drops templates; svm weights all alike; pmtl is between; "
+        "crf-l2, crf-l1 and crf (both norms) maximise the likelihood; mira and online-mkl are online; "
+        "auto chooses the loss, the norm and c on held-out data.",
+        group="Common",
     )
-    c: float = _option(
-        1.0, "Cost of training errors: larger fits the training data more closely.", positive=True
+    loss: Loss | None = _option(
+        None,
+        "Loss of a sentence: hinge (margin), log (likelihood, as in CRFs), or softmax-margin (both).",
+        shown="log; hinge for trees, very many labels, svm and online methods",
+        group="Common",
+    )
+    temperature: float = _option(
+        1.0,
+        "Temperature of the softmax-margin; towards 0 it becomes the hinge.",
+        positive=True,
+        users="--loss softmax-margin",
+        used=_softmax_margin,
+    )
+    cost_weight: float = _option(
+        1.0,
+        "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.",
+        positive=True,
+        users="--loss softmax-margin",
+        used=_softmax_margin,
+    )
+    c: float | None = _option(
+        None,
+        "Cost of training errors: a larger value fits the training data more closely.",
+        group="Common",
+        shown=f"{LOG_C:g} for mtl with the log loss or softmax-margin, else 1",
+        positive=True,
     )
     p: float | None = _option(
         None,
@@ -115,33 +156,39 @@ class Options:
         shown="4/3 for pmtl, 2 for mixed",
         users="pmtl and mixed",
     )
-    solver: Solver | None = _option(
+    l1: float | None = _option(
+        None, "Weight of the sum of absolute weights, CRFsuite's c1.", shown="0.1", users="crf"
+    )
+    l2: float | None = _option(
+        None, "Weight of the sum of squared weights, CRFsuite's c2.", shown="0.1", users="crf"
+    )
+    solver: SolverName | None = _option(
         None,
-        "For margin methods: coordinate, or cutting-plane, the paper's algorithm.",
-        shown="the method's first",
+        "Algorithm; for margin methods coordinate, or cutting-plane as in the paper.",
+        shown="depends on --method",
     )
     gap: float | None = _option(None, "Stop at this relative duality gap.", shown=str(GAP), positive=True)
     epsilon: float | None = _option(
-        None, "Stop at this R_emp - R_s instead, as the paper does.", positive=True
+        None, "Stop at this difference of empirical risk and its bound, as in the paper.", positive=True
     )
     eta: float | None = _option(
         None,
-        "Stop when three objectives in a row changed by less than this share instead, as CRF++ does.",
-        shown="1e-4 for crf-l1, irw-crf",
+        "Stop when the objective changes by less than this share in three passes, as CRF++ does.",
+        shown="1e-4 for crf-l1, crf, irw-crf",
         positive=True,
-        users="crf-l2, crf-l1 and irw-crf",
+        users="the log loss",
         used=_likelihood,
     )
     max_iter: int | None = _option(
         None,
-        "Stop after so many passes.",
+        "Stop after N passes.",
         metavar="N",
         shown=f"{MAX_PASSES}; mira 10, online-mkl 20",
         least=1,
     )
     line_search: bool = _option(
         False,
-        "Cut near the best point so far (--solver cutting-plane).",
+        "Choose cuts by a line search (--solver cutting-plane).",
         users="--solver cutting-plane",
         used=_cutting_plane,
     )
@@ -153,37 +200,62 @@ class Options:
         used=lambda options: options.method == "online-mkl",
     )
     loss_weights: LossWeights = _option(
-        (), "Cost of missing a label, 1 where not given.", metavar="LABEL=COST,...", shown="all 1"
+        (),
+        "Cost of getting a label wrong, e.g. B-PER=2,O=0.5.",
+        metavar="LABEL=COST,...",
+        shown="all 1",
+        users="--loss hinge and --loss softmax-margin",
+        used=_with_costs,
     )
-    min_count: int = _option(1, "Leave out attributes that occur less often.", metavar="N", least=1)
-    normalize: Literal["none", "nfkc"] = _option("none", "Look cells up in this Unicode normal form.")
+    min_count: int = _option(
+        1, "Drop attributes that occur less than N times.", group="Data", metavar="N", least=1
+    )
+    normalize: Literal["none", "nfkc"] = _option(
+        "none", "Unicode normalization of cells before lookup.", group="Data"
+    )
     scaling: Literal["unit", "none"] = _option(
-        "unit", "Scale the real values of each template to mean square 1, or leave them as they are."
+        "unit", "Scale real-valued features to mean square 1 per template, or not.", group="Data"
     )
     label_support: Literal["all", "seen"] = _option(
         "all",
-        "Combine attributes with all labels, or only with labels seen together in training.",
+        "Features for all pairs of attribute and label, or only for pairs seen in training.",
         users=f"the tasks {', '.join(LABELLED)}, not for mira and online-mkl",
         used=_seen_labels,
     )
+    transition_support: Literal["all", "seen"] = _option(
+        "all",
+        "Features for all pairs of labels, or only for pairs seen in training.",
+        users="sequences with the log loss by lbfgs, owl-qn and reweighted",
+        used=lambda options: _for_tasks(*LABELLED[:2])(options) and options.loss_name == "log",
+    )
     share_identical: bool = _option(
         False,
-        "Template lines that expand alike share their parameters, as in CRF++.",
+        "Template lines with the same expansion share weights, as in CRF++.",
+        group="Data",
         users=f"the tasks {', '.join(LABELLED)}",
         used=_labels,
     )
-    tags: Tags = _option("bie", "Labels of characters (--task segmentation).")
+    context: bool = _option(
+        False,
+        "Train twice: the second model also sees the labels of the first around a token and nearby.",
+        group="Data",
+        users="--task sequence",
+        used=_sequences,
+    )
+    tags: Tags = _option("bie", "Labels of characters (--task segmentation).", group="Data")
     projective: bool = _option(
-        False, "Trees without crossing arcs (--task dependency).", users="--task dependency", used=_trees
+        False, "Trees without crossing arcs.", group="Trees", users="--task dependency", used=_trees
     )
     single_root: bool = _option(
-        False, "One token under the root (--task dependency).", users="--task dependency", used=_trees
+        False, "Exactly one token under the root.", group="Trees", users="--task dependency", used=_trees
     )
     labels: bool = _option(
-        False, "Learn the labels of arcs too (--task dependency).", users="--task dependency", used=_trees
+        False, "Also learn the labels of arcs.", group="Trees", users="--task dependency", used=_trees
     )
-    seed: int = _option(0, "Seed of the order of sentences, folds and held-out parts.", metavar="N", least=0)
-    shards: int = _option(1, "Split the data into K parts.", metavar="K", least=1)
+    seed: int = _option(0, "Seed for the order of sentences, folds and held-out parts.", metavar="N", least=0)
+    shards: int = _option(
+        1, "Number of parts of the data, one per worker.", group="Cluster", metavar="K", least=1
+    )
 
     def checked(self, spell: Callable[[str], str] | None = None) -> Options:
         """Return these options with plain Python numbers, or raise an error that names the option.
@@ -191,16 +263,17 @@ class Options:
         Parameters
         ----------
         spell : callable, optional
-            How messages call an option, given the name of its field; None for its flag on the command line.
+            How messages call an option, given the name of its field; None for its flag on the
+            command line.
         """
-        from mtlstruct.training.methods import regularizer, solver_of
+        from mtlstruct.training.methods import regularizer, solver_name
 
         spell = spell or flag
         for row in fields(self):
             _check_value(spell(row.name), getattr(self, row.name), row)
         self._check_task(spell("task"))
-        regularizer(self.method, self.p)
-        solver_of(self.method, self.solver)
+        regularizer(self)
+        solver_name(self)
         for row in fields(self):
             self._check_use(spell(row.name), row)
         if self.shards > 1:
@@ -210,10 +283,10 @@ class Options:
 
     def _check_task(self, name: str) -> None:
         """Raise an error for an unknown task; a structure of the user's is a task, too."""
-        from mtlstruct.structures import STRUCTURES, TASKS
+        from mtlstruct.structures import STRUCTURES, TASK_STRUCTURES
 
         if not isinstance(self.task, str) or self.structure not in STRUCTURES:
-            known = ", ".join(dict.fromkeys([*STRUCTURES, *TASKS]))
+            known = ", ".join(dict.fromkeys([*STRUCTURES, *TASK_STRUCTURES]))
             raise IncompatibleError(f"{name} must be one of {known}, got {self.task!r}")
 
     def _check_use(self, name: str, row: Field[Any]) -> None:
@@ -223,7 +296,7 @@ class Options:
         users = (
             known.users
             if name.startswith("-")
-            else known.users.replace("--", "").replace("solver ", "solver=")
+            else known.users.replace("--", "").replace("solver ", "solver=").replace("loss ", "loss=")
         )
         raise IncompatibleError(f"{name}{f' {value}' if isinstance(value, str) else ''} is for {users}")
 
@@ -239,10 +312,31 @@ class Options:
             raise IncompatibleError(
                 "--shards is for batch solvers: expected --solver cutting-plane, got coordinate"
             )
-        if self.seen_only:
-            raise IncompatibleError("--shards does not support --label-support seen")
+        if self.context:
+            raise IncompatibleError("--shards does not support --context")
+        if self.seen_only or self.transition_support == "seen":
+            raise IncompatibleError("--shards does not support --label-support and --transition-support seen")
         if _trees(self):
             raise IncompatibleError("--shards does not support trees yet")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options by name, with the default of c."""
+        return {row.name: getattr(self, row.name) for row in fields(self)} | {"c": self.c_value}
+
+    @property
+    def c_value(self) -> float:
+        """c as given, or the default, which depends on the method, the loss and the task."""
+        if self.c is not None:
+            return self.c
+        smooth = self.method == "mtl" and _labels(self) and self.loss_name != "hinge"
+        return LOG_C if smooth else 1.0
+
+    @property
+    def loss_name(self) -> str:
+        """The loss as given, or the default of the method."""
+        from mtlstruct.training.methods import loss_name
+
+        return loss_name(self)
 
     @property
     def seen_only(self) -> bool:

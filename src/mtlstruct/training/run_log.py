@@ -1,8 +1,8 @@
-"""The log of a training run, MODEL.log.jsonl, written and read: one JSON object per line.
+"""Log of a training run, MODEL.log.jsonl: one JSON object per line.
 
-The first line describes the run; a line per pass follows, then the scores on held-out data and the summary. Times
-are here and not in the model, which must be the same on every machine. The file is written when the model is saved,
-so the log of an older model stays until there is a new model.
+The first line describes the run; a line per pass follows, then the scores on held-out data and the
+summary. Times are in the log and not in the model, which must be the same on every machine. The
+file is written when the model is saved, so that it always belongs to the model beside it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,7 +53,7 @@ class RunLog:
             "event": "run",
             "started": time.strftime(TIME_FORMAT),
             "command": ["mtlstruct", *arguments],
-            "options": asdict(options),
+            "options": options.as_dict(),
             "files": {name: path and str(path) for name, path in files.items()},
             "data": {
                 "sentences": len(corpus),
@@ -62,7 +62,11 @@ class RunLog:
                 "labels": list(corpus.labels),
                 "templates": len(templates),
             },
-            "versions": {"mtlstruct": __version__, "python": platform.python_version()} | _packages(),
+            "versions": {
+                "mtlstruct": __version__,
+                "python": platform.python_version(),
+                **{name: version(name) for name in ("numpy", "numba", "scipy")},
+            },
         }
         return cls([run])
 
@@ -86,7 +90,7 @@ class RunLog:
         self.add("worker", {"says": sentence, "time": time.strftime(TIME_FORMAT)})
 
     def resume(self, started: str, first: int, lines: list[Line], seconds: float) -> int:
-        """Replace the lines from `first` on by those of an interrupted run; return its last pass."""
+        """Replace the lines from `first` on by those of an earlier run; return its last pass."""
         passes = [line["passes"] for line in lines if line["event"] in (PASS, LABEL_PASS)]
         after = passes[-1] if passes else 0
         self.lines[0]["started"] = started
@@ -148,13 +152,3 @@ def _parsed(path: str | Path, number: int, line: str) -> Line:
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise FormatError(path, number, f"expected a JSON object with an event, got {line[:40]!r}")
     return event
-
-
-def _packages() -> dict[str, str]:
-    found = {}
-    for name in ("numpy", "numba", "scipy"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found

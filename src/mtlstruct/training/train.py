@@ -1,17 +1,17 @@
-"""Train: corpus, templates and options to a model."""
+"""Training: from corpus, templates and options to a model."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory
-from mtlstruct._system.stateful import Keeper
+from mtlstruct._system.stateful import Checkpointer
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import arc_bytes
@@ -20,22 +20,30 @@ from mtlstruct.features.index import encode_training
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers import Callback, Fit, Learner, Record, Start, check_needs
+from mtlstruct.solvers import Callback, Fit, Solver, Start, check_needs
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
+from mtlstruct.solvers.coordinate_ascent.sequence.dense_marginals import dense_bytes
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
 from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.build_model import build_model, left_out, observed_attributes
+from mtlstruct.training.build_model import build_model, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of
+from mtlstruct.training.context import train_with_context
 from mtlstruct.training.early_stopping import EarlyStop
-from mtlstruct.training.methods import learner, method_spec, regularizer, solver_of
+from mtlstruct.training.methods import loss_function, make_solver, method_spec, regularizer, solver_name
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
+
+MAX_PAIR_BYTES = 1_000_000_000
+"""Bytes that probabilities of pairs of labels may take, whatever the design matrix."""
+
+MAX_SENTENCE_TOKENS = 4000
+"""Tokens of a sentence that the coordinate solver updates at once with a smooth loss."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """A model and the figures of the run that made it."""
+    """A model and the figures of the run that trained it."""
 
     model: Model
     fit: Fit
@@ -57,21 +65,17 @@ class DatasetSummary:
         Bytes that training will take on top of the data.
     seconds : float
         Time that encoding took.
-    constant, identical : int
-        Templates left out because they tell no tree from another, or equal another template.
     """
 
     attributes: int
     weights: int
     memory: int
     seconds: float
-    constant: int = 0
-    identical: int = 0
 
 
 @dataclass(frozen=True)
 class EncodedDataset:
-    """Encoded training data, from which any number of models can be learned.
+    """Encoded training data, from which any number of models can be trained.
 
     Attributes
     ----------
@@ -92,7 +96,7 @@ class Hooks:
     Attributes
     ----------
     callback : callable or None
-        Called with a `Record` after each pass; a true answer ends training.
+        Called with a `Record` after each pass; training stops if it returns true.
     on_encoded : callable or None
         Called once with the `DatasetSummary`, before the first pass.
     init : Model or None
@@ -100,9 +104,11 @@ class Hooks:
     validate : callable or None
         Scores the model after each pass. The best model is returned.
     patience : int or None
-        Passes without a better score that end training.
+        Number of passes without a better score after which training stops.
     checkpointer : Checkpoint or None
         Saves the state of training, and restores that of an earlier run.
+    on_stage : callable or None
+        Called with a sentence at the start of each stage, where training has several.
     """
 
     callback: Callback | None = None
@@ -111,9 +117,15 @@ class Hooks:
     validate: Callable[[Model], float] | None = None
     patience: int | None = None
     checkpointer: Checkpoint | None = None
+    on_stage: Callable[[str], None] | None = None
+
+    def tell(self, stage: str) -> None:
+        """Report the start of a stage of training in several passes."""
+        if self.on_stage is not None:
+            self.on_stage(stage)
 
     def open_checkpoint(self, facts: Callable[[], dict[str, Any]]) -> None:
-        """Tell the checkpointer what the training depends on."""
+        """Open the checkpoint, given a function that returns the facts of this run."""
         if self.checkpointer is not None:
             if self.validate is not None:
                 raise IncompatibleError("early stopping does not support checkpoints")
@@ -129,7 +141,7 @@ def train(
     dataset: EncodedDataset | None = None,
     **hooks: Any,
 ) -> Training:
-    """Encode a corpus, learn, and return the model with the figures of the run.
+    """Encode a corpus, train, and return the model with the figures of the run.
 
     Parameters
     ----------
@@ -138,76 +150,101 @@ def train(
     templates : TemplateSet
     options : Options
     callback : callable, optional
-        Called with a `Record` after each pass; a true answer ends training.
+        Called with a `Record` after each pass; training stops if it returns true.
     dataset : EncodedDataset, optional
-        What `encode` made of this corpus and these templates, if that is done already.
+        Result of `encode` for this corpus and these templates, if it exists already.
     **hooks
         The other fields of `Hooks`.
+
+    Returns
+    -------
+    Training
+
+    Raises
+    ------
+    MtlError
+        If options, templates and data do not fit each other, or memory does not suffice.
     """
-    options = options.checked()
+    options = without_label_pairs(options.checked(), corpus, templates)
     if options.shards > 1:
         raise IncompatibleError("shards: expected 1, or training by distributed.train.train_local_shards")
     found = Hooks(callback, **hooks)
-    found.open_checkpoint(
-        lambda: facts_of(corpus.digest(), corpus.names, templates, asdict(options), found.init)
+    if options.context:
+        return train_with_context(corpus, templates, options, dataset, found)
+    return _prepare(corpus, templates, options, dataset, found).fit()
+
+
+def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet) -> Options:
+    """Return options whose dual variables fit into memory, where there are many labels.
+
+    With a smooth loss the coordinate solver stores a probability per token and pair of labels. They
+    may take as much memory as the design matrix, or MAX_PAIR_BYTES. Beyond that the default loss is
+    the hinge, and the default solver of a loss that was given is L-BFGS. So it is where a sentence
+    has more than MAX_SENTENCE_TOKENS: steps on such a sentence are short.
+    """
+    if options.solver is not None or solver_name(options) != "coordinate" or options.loss_name == "hinge":
+        return options
+    if int(np.diff(corpus.ptr).max(initial=0)) > MAX_SENTENCE_TOKENS:
+        return replace(options, solver="lbfgs")
+    allowed = max(MAX_PAIR_BYTES, 4 * corpus.tokens * len(templates))
+    if dense_bytes(corpus.ptr, len(corpus.labels)) <= allowed:
+        return options
+    if options.loss is None and "hinge" in method_spec(options.method).solvers:
+        return replace(options, loss="hinge")
+    return replace(options, solver="lbfgs")
+
+
+def _prepare(
+    corpus: Corpus, templates: TemplateSet, options: Options, dataset: EncodedDataset | None, hooks: Hooks
+) -> PreparedTraining:
+    hooks.open_checkpoint(
+        lambda: facts_of(corpus.digest(), corpus.names, templates, options.as_dict(), hooks.init)
     )
     made = encode(corpus, templates, options) if dataset is None else dataset
     oracle = oracle_of(corpus, made.structure, made.encoded, options)
-    if solver_of(options.method, options.solver) == "coordinate":
+    if solver_name(options) == "coordinate":
         oracle = with_shared_singletons(oracle, overwrite=dataset is None)
-    index, summary = made.index, summarize(made, oracle, options)
-    structure, outline = made.structure, oracle.encoded.outline()
-    del made
-    fit = run_solver(corpus, index, oracle, summary, options, found)
-    del oracle  # frees the design matrix before the model is built
-    return finish(corpus, index, structure, outline, fit, summary, options)
+    return PreparedTraining(corpus, made.index, oracle, options, hooks, made.seconds)
 
 
-def summarize(dataset: EncodedDataset, oracle: Oracle, options: Options) -> DatasetSummary:
-    """Return the sizes of encoded data, and of what training will take."""
-    index = dataset.index
-    gone = {name: len(found) for name, found in left_out(index).items()}
-    needed = learner_of(dataset.structure, options).memory(oracle)
-    return DatasetSummary(observed_attributes(index), oracle.features, needed, dataset.seconds, **gone)
+class PreparedTraining:
+    """Encoded data, options and hooks of one training, which `fit` executes once."""
 
+    def __init__(
+        self, corpus: Corpus, index: Index, oracle: Oracle, options: Options, hooks: Hooks, seconds: float
+    ) -> None:
+        self.corpus, self.index, self.options, self.hooks = corpus, index, options, hooks
+        self.oracle: Oracle | None = oracle
+        self.structure, self.outline = oracle.structure, oracle.encoded.outline()
+        needed = solver_for(oracle.structure, options).memory(oracle)
+        self.summary = DatasetSummary(observed_attributes(index), oracle.features, needed, seconds)
 
-def run_solver(
-    corpus: Corpus, index: Index, oracle: Oracle, summary: DatasetSummary, options: Options, hooks: Hooks
-) -> Fit:
-    """Run the solver of the method on encoded data, with its callbacks."""
-    structure = oracle.structure
-    if hooks.on_encoded is not None:
-        hooks.on_encoded(summary)
-    memory.ensure(summary.memory, "training")
-    init = None if hooks.init is None else start_from(hooks.init, index, oracle, corpus.labels)
-    early = None
-    if hooks.validate is not None:
-        outline, validate = oracle.encoded.outline(), hooks.validate
+    def fit(self) -> Training:
+        """Run the solver, release the design matrix, and build the model."""
+        hooks, summary = self.hooks, self.summary
+        if hooks.on_encoded is not None:
+            hooks.on_encoded(summary)
+        memory.ensure(summary.memory, "training")
+        if hooks.validate is None:
+            fit = self._solve(hooks.callback)
+        else:
+            validate, scale = hooks.validate, self.options.c_value * len(self.corpus)
+            early = EarlyStop(lambda fit: validate(self._model(fit)), hooks.patience, scale, hooks.callback)
+            fit = early.result(self._solve(early))
+        return Training(self._model(fit), fit, summary.seconds, summary.attributes, summary.weights)
 
-        def score(fit: Fit) -> float:
-            return validate(build_model(corpus, index.templates, structure, outline, index, fit, options))
+    def _solve(self, callback: Callback | None) -> Fit:
+        (oracle, self.oracle), hooks = (self.oracle, None), self.hooks
+        assert oracle is not None
+        init = None if hooks.init is None else start_from(hooks.init, self.index, oracle, self.corpus.labels)
+        return learn(oracle, self.options, callback, init=init, checkpointer=hooks.checkpointer)
 
-        early = EarlyStop(score, hooks.patience, options.c * oracle.sentences)
-    solver, checkpointer = learner_of(structure, options), hooks.checkpointer
-    return learn(solver, oracle, options, hooks.callback, init=init, early=early, checkpointer=checkpointer)
-
-
-def finish(
-    corpus: Corpus,
-    index: Index,
-    structure: Structure,
-    outline: Encoded,
-    fit: Fit,
-    summary: DatasetSummary,
-    options: Options,
-) -> Training:
-    """Build the model of a fit; `outline` is the encoded data without the design matrix."""
-    model = build_model(corpus, index.templates, structure, outline, index, fit, options)
-    return Training(model, fit, summary.seconds, summary.attributes, summary.weights)
+    def _model(self, fit: Fit) -> Model:
+        return build_model(self.corpus, self.structure, self.outline, self.index, fit, self.options)
 
 
 def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedDataset:
-    """What all trainings on a corpus share; of the options, those that do not touch the data play no part."""
+    """Encode a corpus; of the options, only those in `tuning.study.ENCODING` change the result."""
     began = time.perf_counter()
     templates = resolved_templates(templates, corpus, options)
     if corpus.outputs is None:
@@ -226,63 +263,52 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedD
 
 
 def learn(
-    chosen: Learner,
     oracle: Oracle,
     options: Options,
     callback: Callback | None = None,
     *,
     init: Start | None = None,
-    early: EarlyStop | None = None,
-    checkpointer: Keeper | None = None,
+    checkpointer: Checkpointer | None = None,
 ) -> Fit:
-    """Run the solver on encoded data, with early stopping if given."""
-    penalty = regularizer(options.method, options.p)
-    with np.errstate(all="ignore"):  # learners look after each pass whether something has overflowed
-        if early is None:
-            return chosen.fit(oracle, penalty, options.c, callback, init=init, checkpointer=checkpointer)
-
-        def watched(record: Record) -> bool:
-            ended = early.see(record)
-            return (callback is not None and callback(record)) or ended
-
-        return early.result(chosen.fit(oracle, penalty, options.c, watched, init=init))
+    """Run the solver of the method on encoded data."""
+    solver, penalty = solver_for(oracle.structure, options), regularizer(options)
+    with np.errstate(all="ignore"):  # solvers check for overflow after each pass
+        return solver.fit(oracle, penalty, options.c_value, callback, init=init, checkpointer=checkpointer)
 
 
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:
-    """The data as the method sees them."""
+    """Return the oracle of encoded data for the loss of the options."""
     assert corpus.outputs is not None
     if options.seen_only:
         encoded = encoded.supported(corpus.outputs, structure.labels)
-    return Oracle(structure, encoded, corpus.outputs, cost_table(corpus, structure, options))
+    if options.transition_support == "seen":
+        tokens = structure.sites(corpus.ptr)[1].tokens
+        assert tokens is not None
+        encoded = encoded.with_seen_pairs(tokens, corpus.outputs, structure.labels)
+    cost = cost_table(corpus, structure, options)
+    return Oracle(structure, encoded, corpus.outputs, cost, loss_function(options).temperature)
 
 
-def learner_of(structure: Structure, options: Options) -> Learner:
-    """The learner of the method; refuses a structure that it cannot learn."""
-    chosen = learner(
-        options.method,
-        options.solver,
-        options.stop(),
-        seed=options.seed,
-        line_search=options.line_search,
-        dense=options.dense_prox,
-    )
-    check_needs(chosen, structure, regularizer(options.method, options.p))
+def solver_for(structure: Structure, options: Options) -> Solver:
+    """Return the solver; raise an error if it does not support the structure."""
+    chosen = make_solver(options)
+    check_needs(chosen, structure, regularizer(options))
     return chosen
 
 
 def cost_table(corpus: Corpus, structure: Structure, options: Options) -> NDArray[np.float32]:
-    """What a wrong choice costs: the loss of the method, weighted if so asked. float32[choices, choices]"""
-    loss = method_spec(options.method).loss
-    if options.loss_weights and loss is not Hamming:
-        raise IncompatibleError(
-            f"loss weights are for methods with the Hamming loss, {options.method} has another"
-        )
-    weighted = WeightedHamming(options.loss_weights)
-    return tabulate(weighted if options.loss_weights else loss(), structure.choices(corpus.labels))
+    """Return the weighted cost of each choice per gold choice: float32[choices, choices]."""
+    cost = method_spec(options.method).cost()
+    if options.loss_weights:
+        if not isinstance(cost, Hamming):
+            raise IncompatibleError(f"loss weights are for the Hamming cost, {options.method} has another")
+        cost = WeightedHamming(options.loss_weights)
+    table = tabulate(cost, structure.choices(corpus.labels))
+    return np.float32(loss_function(options).cost_weight) * table
 
 
 def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options) -> TemplateSet:
-    """The templates as the data call their columns, lines that expand alike made one if so asked."""
+    """Return the templates with columns by number, and identical lines shared if requested."""
     templates = templates.resolved(corpus.names)
     if options.share_identical:
         templates = templates.shared()
@@ -292,6 +318,7 @@ def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options)
 
 
 def structure_of(corpus: Corpus, options: Options) -> Structure:
+    """Return the structure of the task; raise an error for data with one label only."""
     structure = structure_for(options.task, options.structure)
     if len(corpus.labels) < 2 and not issubclass(structure, TreeStructure):
         only = corpus.labels[0] if corpus.labels else "none"
@@ -300,7 +327,7 @@ def structure_of(corpus: Corpus, options: Options) -> Structure:
 
 
 def _check_rows(templates: TemplateSet) -> None:
-    """Items stand alone: a template that looks at another row would see nothing but the edge."""
+    """Raise an error for templates of items that refer to another row: there is none."""
     for template in templates:
         for term in template.terms:
             if abs(term.row) != int(term.absolute):
@@ -313,6 +340,6 @@ def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
         arcs = int(arc_starts(corpus.ptr)[-1])
         memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
         return
-    readings = sum(len(template.readings) for template in templates)
+    lines = sum(len(template.members) for template in templates)
     opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
-    memory.ensure(corpus.tokens * (4 * readings + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
+    memory.ensure(corpus.tokens * (4 * lines + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")

@@ -1,8 +1,9 @@
 """Warm start: the weights of a model, found again in new data by template line and feature value.
 
-The new index numbers values anew. Those of the model are translated along its chain of joins: strings by their text,
-pairs by the translations of their two sides. No Python object is made per feature. Features that the new data do not
-have are dropped; features that the model does not have start at zero.
+The new index numbers values anew. Those of the model are translated along its chain of joins:
+strings by their text, pairs by the translations of their two sides. No Python object is made per
+feature. Features that the new data do not have are dropped; features that the model does not have
+start at zero.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Int32 = NDArray[np.int32]
 
 
 def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ...]) -> Start:
-    """Return the weights of a model in the layout of an oracle, whose features are those of `index`."""
+    """Return the weights of a model in the layout of an oracle with the features of `index`."""
     if not (isinstance(index, FeatureIndex) and isinstance(model.index, FeatureIndex)):
         raise IncompatibleError("trees cannot begin from a model yet")
     if model.structure.name != oracle.structure.name:
@@ -34,6 +35,7 @@ def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ..
     number = {key: j for j, key in enumerate(_keys(index.templates))}
     parts, translations = _common_parts(model, labels), _translations(model.index, index)
     weights, mu, carried = oracle.zeros(), np.zeros(oracle.templates), 0
+    scale = np.ones(oracle.templates)
     for place, key in enumerate(_keys(model.index.templates)):
         if key not in number:
             continue
@@ -43,16 +45,18 @@ def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ..
         design, width = oracle.encoded.designs[kind], oracle.structure.widths()[kind]
         ours, theirs = parts[width]
         rows = np.zeros((len(new), width), weights[kind].dtype)
-        rows[:, theirs] = model.block(place)[old][:, ours]
-        first = design.block_ptr[np.flatnonzero(design.templates == j)[0]]
-        design.put_rows(weights[kind], first + new, rows)
         mu[j] = model.mu[model.live[place]]
+        if design.layout.singletons is not None:  # w_j = mu_j·u_j, and templates share rows of u
+            scale[j] = mu[j]
+        rows[:, theirs] = model.block(place)[old][:, ours] / scale[j]
+        first = design.layout.block_ptr[np.flatnonzero(design.layout.templates == j)[0]]
+        design.layout.put_rows(weights[kind], first + new, rows)
         carried += len(new)
     if carried == 0:
         raise IncompatibleError(
             "the model to begin from has no feature in common with the data and templates"
         )
-    return Start(weights, mu)
+    return Start(weights, mu, scale)
 
 
 def _keys(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
@@ -60,14 +64,14 @@ def _keys(templates: TemplateSet) -> list[tuple[tuple[str, ...], int]]:
     seen: Counter[tuple[str, ...]] = Counter()
     out = []
     for template in templates:
-        lines = tuple(reading.text for reading in template.readings)
+        lines = tuple(member.text for member in template.members)
         out.append((lines, seen[lines]))
         seen[lines] += 1
     return out
 
 
 def _translations(old: FeatureIndex, new: FeatureIndex) -> list[Int32]:
-    """Return for each node of the old plan the numbers of its values in the new index, ABSENT for none."""
+    """Return for each node of the old plan the new numbers of its values, ABSENT for none."""
     there = {new.plan.signature(node): node for node in range(new.plan.nodes)}
     out: list[Int32] = []
     for node in range(old.plan.nodes):
@@ -88,9 +92,9 @@ def _translations(old: FeatureIndex, new: FeatureIndex) -> list[Int32]:
 def _common_attributes(
     old: FeatureIndex, place: int, new: FeatureIndex, j: int, translations: list[Int32]
 ) -> tuple[Int32, Int32]:
-    """Return attributes of a template of the old index, and those of the new one for the same values."""
+    """Return old and new attributes of a template for the values in both indexes."""
     before, after = [], []
-    for r, s in zip(old.plan.readings(place), new.plan.readings(j), strict=True):
+    for r, s in zip(old.plan.lines_of(place), new.plan.lines_of(j), strict=True):
         attributes, node = old.maps[r][:-1], old.plan.uses[r].node
         values = np.flatnonzero(attributes != ABSENT)
         became = np.zeros(len(values), np.int32) if node == ABSENT else translations[node][values]
@@ -101,7 +105,7 @@ def _common_attributes(
 
 
 def _common_parts(model: Model, labels: tuple[str, ...]) -> dict[int, tuple[Int32, Int32]]:
-    """Return by the number of parts the parts of the model and those of the data for the same labels."""
+    """Return old and new parts of the common labels, by the number of new parts."""
     common = [label for label in model.labels if label in labels]
     ours, theirs = (
         np.array([some.index(label) for label in common], np.int32) for some in (model.labels, labels)

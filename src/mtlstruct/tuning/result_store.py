@@ -1,7 +1,8 @@
 """Results of trainings in one JSON-lines file, so that an interrupted grid is resumed.
 
-A line holds the result of one training, its *facts* (a JSON object of everything that the result depends on:
-checksums of the data, the templates, the options) and their digest as the key. Changed inputs have another key.
+A line holds the result of one training, its *facts* (a JSON object of everything that the result
+depends on: checksums of the data, the templates, the options) and their digest as the key. Changed
+inputs have another key.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def key_of(facts: Facts) -> str:
 
 
 class Store:
-    """The results in a folder, read once. Lines that are not complete are ignored."""
+    """Results in a folder, read once. Incomplete lines are ignored."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -53,8 +54,7 @@ class Store:
 
     def load(self, key: str) -> Result | None:
         """Return the result of a key, or None."""
-        line = self._lines.get(key)
-        return None if line is None else line["result"]
+        return self._lines[key]["result"] if key in self._lines else None
 
     def save(self, facts: Facts, result: Result) -> None:
         """Append a result to the file and wait until it is on disk."""
@@ -62,7 +62,7 @@ class Store:
         text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         try:
             with open(self.path, "a+b") as file:
-                if file.tell():  # a run that was killed may have left a part of a line
+                if file.tell():  # a killed run may have left an incomplete line
                     file.seek(-1, os.SEEK_END)
                     text = text if file.read(1) == b"\n" else b"\n" + text
                 file.write(text)

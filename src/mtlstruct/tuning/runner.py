@@ -1,67 +1,44 @@
-"""Running the trials of a study: the data are encoded once, and worker processes map that one encoding.
+"""Run the trials of a study on threads, which share one encoding of the data.
 
-The last training, of the best setting on all of the data, uses it too. A trial is what `train` and `evaluate` would
-do: the model that would be saved is scored.
+The final training, with the chosen setting on all data, uses it too. A trial gives the numbers of
+`train` followed by `evaluate`.
 """
 
 from __future__ import annotations
 
 import math
-import shutil
-import tempfile
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator, Sequence, Set
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import takewhile
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import pairwise, takewhile
+from threading import Event, Lock
+from typing import Any
 
-import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-from mtlstruct._system import memory
-from mtlstruct._system.atomic_write import cannot_write
-from mtlstruct._system.folder_lock import locked
-from mtlstruct._system.threads import set_threads
-from mtlstruct._system.worker_processes import unordered_results
+from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
-from mtlstruct.features.encoded import subset
+from mtlstruct.features.encoded import Encoded, subset
+from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.base import Record, active_templates
+from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.training.build_model import build_model
-from mtlstruct.training.train import EncodedDataset, encode, learn, learner_of, oracle_of
+from mtlstruct.training.methods import solver_name
+from mtlstruct.training.train import EncodedDataset, encode, learn, oracle_of, solver_for
 from mtlstruct.tuning.result_store import Store
-from mtlstruct.tuning.study import Study, Trial
+from mtlstruct.tuning.study import Split, Study, Trial
 
-PROCESS = 250_000_000
-"""Bytes that a worker takes before it does anything: the interpreter, numba, the kernels."""
-
-SHARED = ".mtlstruct-shared-"
-"""The first letters of the folder that holds the encoded data for the time of a run."""
-
-
-class Scorer(Protocol):
-    """A task, which is pickled for worker processes."""
-
-    @property
-    def score(self) -> Callable[[Corpus, NDArray[np.int32], Sequence[str], Set[str] | None], Any]:
-        """Score predictions by gold, labels and known words; the figures are in `as_dict()`."""
-        ...
-
-    @property
-    def known_words(self) -> Callable[[Corpus, Set[str] | None], Set[str] | None]:
-        """Return the words that count as known after training on a corpus."""
-        ...
+BATCHES = 10
+"""Batches of the held-out sentences; the spread of their scores gives the standard error."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a trial, or the reason why there is none; `trace` is the traceback of an unexpected error."""
+    """Result of a trial, or the reason for its failure and, if unexpected, the traceback."""
 
     trial: Trial
     result: dict[str, Any]
@@ -69,142 +46,173 @@ class Outcome:
     trace: str = ""
 
 
+class OutOfTimeError(Exception):
+    """Raised in a trial that is not finished when the time is up."""
+
+
 @dataclass(frozen=True)
 class Runner:
-    """The encoded data of a study, mapped from a file that worker processes map too."""
+    """The encoded data of a study. `task` has `score` and `known_words` (`tasks.base.Task`)."""
 
     study: Study
     material: EncodedDataset
+    task: Any
+    _part: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _lock: Lock = field(default_factory=Lock, compare=False, repr=False)
+
+    @classmethod
+    def encode(cls, study: Study, task: Any) -> Runner:
+        """Return the runner of a study after encoding its data."""
+        return cls(study, encode(study.corpus, study.templates, study.settings[0]), task)
 
     def fitting(self, jobs: int) -> int:
-        """Return how many trials fit into memory at a time, at most `jobs`; raise an error if none does."""
+        """Return how many trials fit into memory at a time; raise an error if none does."""
         free, needed = memory.available(), self.memory
         memory.ensure(needed, "a trial")
         return max(1, min(jobs, free // needed))
 
     @cached_property
     def oracle(self) -> Oracle:
-        """All data as the methods see them."""
+        """The oracle of all data."""
         material, settings = self.material, self.study.settings
         return oracle_of(self.study.corpus, material.structure, material.encoded, settings[0])
 
     @cached_property
     def memory(self) -> int:
-        """Bytes that the most demanding trial takes on top of the shared data."""
+        """The most memory that a trial takes on top of the shared data, in bytes."""
         structure, encoded, settings = self.material.structure, self.material.encoded, self.study.settings
-        needed = max(learner_of(structure, options).memory(self.oracle) for options in settings)
-        whole = all(split.train is None for split in self.study.splits)
-        copied = 0 if whole else sum(design.ids.nbytes for design in encoded.designs)
-        return needed + copied + PROCESS
+        needed = max(solver_for(structure, options).memory(self.oracle) for options in settings)
+        parts = any(split.train is not None for split in self.study.splits)
+        return needed + (sum(design.ids.nbytes for design in encoded.designs) if parts else 0)
 
     def run(
         self,
-        trials: Sequence[Trial],
+        trials: Iterable[Trial],
         store: Store,
-        scorer: Scorer,
         *,
         jobs: int,
-        threads: int,
         go_on: Callable[[], bool] = lambda: True,
     ) -> Generator[Outcome, None, None]:
-        """Run trials in `jobs` processes (one job: in this process) and store each result at once.
+        """Run trials without a stored result, `jobs` at a time, and store each result.
 
-        A trial that raises an error is an outcome with a reason. A worker process that is killed ends
-        the run with an error. `go_on` is asked before a trial begins.
+        A trial that raises an error gives an outcome with the reason. When `go_on` has returned
+        False, no trial begins, and none goes on after its pass.
         """
-        waiting = takewhile(lambda trial: go_on(), trials)
-        arguments = (self.study, self.material, scorer, threads)
-        tasks = (joblib.delayed(_attempt)(trial, *arguments) for trial in waiting)
-        by_key = {trial.key: trial for trial in trials}
-        with unordered_results(tasks, jobs) as outcomes:
-            for key, result, failure, trace in outcomes:
-                if failure is None:
-                    store.save(by_key[key].facts, result)
-                yield Outcome(by_key[key], result, failure, trace)
+        interrupted = Event()
+        missing = (trial for trial in trials if store.load(trial.key) is None)
+        work = partial(
+            self._attempt,
+            clock=time.process_time if jobs == 1 else time.thread_time,
+            go_on=lambda: go_on() and not interrupted.is_set(),
+        )
+        outcomes = threads.as_completed(work, takewhile(lambda trial: go_on(), missing), jobs)
+        try:
+            for outcome in filter(None, outcomes):
+                if outcome.failure is None:
+                    store.save(outcome.trial.facts, outcome.result)
+                yield outcome
+        finally:
+            interrupted.set()
+            outcomes.close()
 
+    def _attempt(self, trial: Trial, clock: Callable[[], float], go_on: Callable[[], bool]) -> Outcome | None:
+        """Return the outcome of a trial; None if it was not finished when the time was up."""
+        try:
+            return Outcome(trial, self.run_trial(trial, clock, go_on))
+        except OutOfTimeError:
+            return None
+        except MtlError as error:
+            return Outcome(trial, {}, str(error))
+        except MemoryError:
+            return Outcome(trial, {}, "there is not enough memory for it")
+        except Exception as error:
+            return Outcome(trial, {}, f"{type(error).__name__}: {error}", traceback.format_exc())
 
-@contextmanager
-def runner(study: Study, folder: Path) -> Iterator[Runner]:
-    """Lock a folder for this run, encode the data into a file inside it, and map that file."""
-    with locked(folder):
-        for left in folder.glob(f"{SHARED}*"):  # by a run that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        with tempfile.TemporaryDirectory(prefix=SHARED, dir=folder, ignore_cleanup_errors=True) as place:
-            material = encode(study.corpus, study.templates, study.settings[0])
-            file = Path(place) / "data"
-            try:
-                joblib.dump((study, material), file)
-            except OSError as error:
-                raise cannot_write(file, error) from None
-            del material  # so that the data are in memory once
-            yield Runner(*joblib.load(file, mmap_mode="c"))
+    def part(self, split: Split) -> tuple[Corpus, Encoded]:
+        """Return the sentences that a split trains on; the last one is kept for the next trial."""
+        with self._lock:
+            if split.train is None:
+                return self.study.corpus, self.material.encoded
+            if not self._part or self._part[0] is not split:
+                corpus, made = self.study.corpus, self.material
+                sites, least = made.structure.sites(corpus.ptr), self.study.settings[0].min_count
+                self._part[:] = (
+                    split,
+                    corpus.take(split.train),
+                    subset(made.encoded, split.train, sites, least),
+                )
+            return self._part[1], self._part[2]
 
+    def run_trial(
+        self,
+        trial: Trial,
+        clock: Callable[[], float] = time.process_time,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> dict[str, Any]:
+        """Train on the sentences of the split and score the model; return the figures of both."""
+        began, cpu = time.perf_counter(), clock()
+        study, structure, options = self.study, self.material.structure, trial.options
+        corpus, encoded = self.part(trial.split)
+        oracle = oracle_of(corpus, structure, encoded, options)
+        if solver_name(options) == "coordinate":
+            oracle = with_shared_singletons(oracle, overwrite=False)
+        trace: list[list[float | None]] = []
 
-def _attempt(
-    trial: Trial, study: Study, material: EncodedDataset, scorer: Scorer, threads: int
-) -> tuple[str, dict[str, Any], str | None, str]:
-    """Run a trial; return its key, its result, and why and where it failed."""
-    set_threads(threads)
-    try:
-        return trial.key, run_trial(study, material, scorer, trial), None, ""
-    except MtlError as error:
-        return trial.key, {}, str(error), ""
-    except MemoryError:
-        return trial.key, {}, "there is not enough memory for it", ""
-    except Exception as error:
-        return trial.key, {}, f"{type(error).__name__}: {error}", traceback.format_exc()
+        def on_pass(record: Record) -> bool:
+            """Add seconds, objective, dual, gap and active templates; None if not finite."""
+            figures = (record.objective, record.dual, record.gap, record.active)
+            seconds = time.perf_counter() - started
+            trace.append([seconds, *(value if math.isfinite(value) else None for value in figures)])
+            if not go_on():
+                raise OutOfTimeError
+            return False
 
+        started = time.perf_counter()
+        fit = learn(oracle, options, on_pass)
+        learned = clock() - cpu
+        outline = oracle.encoded.outline()
+        del oracle
+        model = build_model(corpus, structure, outline, self.material.index, fit, options)
+        gold = study.valid if trial.split.test is None else study.corpus.take(trial.split.test)
+        assert gold is not None
+        known = self.task.known_words(corpus, study.words)
+        scores, batches = self._scores(model, gold, known)
+        also = {name: self._scores(model, text, known)[0] for name, text in study.also.items()}
+        figures = ("objective", "dual", "gap", "epsilon", "passes", "converged")
+        return {
+            "scores": scores,
+            "batches": batches,
+            **({"also": also} if also else {}),
+            **{name: getattr(fit, name) for name in figures},
+            "active_templates": active_templates(fit.mu),
+            "features": int(model.features.sum()),
+            "mu": fit.mu.tolist(),
+            "norm": model.norm.tolist(),
+            "seconds": time.perf_counter() - began,
+            "cpu_seconds": clock() - cpu,
+            "learn_cpu_seconds": learned,
+            "trace": trace,
+        }
 
-def run_trial(study: Study, material: EncodedDataset, scorer: Scorer, trial: Trial) -> dict[str, Any]:
-    """Trains on the split's sentences and scores the model: the figures of `train` and `evaluate`."""
-    began, cpu = time.perf_counter(), time.process_time()
-    corpus, encoded, options = study.corpus, material.encoded, trial.options
-    gold = study.valid if trial.split.test is None else corpus.take(trial.split.test)
-    assert gold is not None
-    if trial.split.train is not None:
-        sites = material.structure.sites(corpus.ptr)
-        encoded = subset(encoded, trial.split.train, sites, options.min_count)
-        corpus = corpus.take(trial.split.train)
-    oracle = oracle_of(corpus, material.structure, encoded, options)
-    trace = _Trace()
-    fit = learn(learner_of(material.structure, options), oracle, options, trace)
-    learned = time.process_time() - cpu
-    templates, outline = material.index.templates, oracle.encoded.outline()
-    del oracle
-    model = build_model(corpus, templates, material.structure, outline, material.index, fit, options)
-    known = scorer.known_words(corpus, study.words)
+    def _scores(
+        self, model: Model, gold: Corpus, known: Any
+    ) -> tuple[dict[str, Any], dict[str, list[float]]]:
+        """Return the scores of a model, and those of batches of consecutive sentences by name."""
+        outputs, score = model.predict(gold), self.study.score
+        right = gold.relabelled(model.labels).outputs if model.labels else gold.outputs
+        wrong = np.append(0, np.cumsum(outputs != right))[gold.ptr]
 
-    def scores(text: Corpus) -> dict[str, Any]:
-        found: dict[str, Any] = scorer.score(text, model.predict(text), model.labels, known).as_dict()
-        return found
+        def scored(first: int, last: int) -> dict[str, Any]:
+            text, ours = gold, outputs
+            if last - first < len(gold):
+                text = gold.take(np.arange(first, last))
+                ours = outputs[gold.ptr[first] : gold.ptr[last]]
+            whole = 100.0 * float(np.mean(np.diff(wrong[first : last + 1]) == 0))
+            own = {"score": float(score(text, ours, model.labels))} if callable(score) else {}
+            found = self.task.score(text, ours, model.labels, known).as_dict()
+            return {"sequence_accuracy": whole, **found, **own}
 
-    return {
-        "scores": scores(gold),
-        **({"also": {name: scores(other) for name, other in study.also.items()}} if study.also else {}),
-        **{
-            name: getattr(fit, name)
-            for name in ("objective", "dual", "gap", "epsilon", "passes", "converged")
-        },
-        "active_templates": active_templates(fit.mu),
-        "mu": fit.mu.tolist(),
-        "norm": model.norm.tolist(),
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": time.process_time() - cpu,
-        "learn_cpu_seconds": learned,
-        "trace": trace.passes,
-    }
-
-
-class _Trace:
-    """Seconds, objective, dual, gap and templates with a weight after each pass; what is no number is None."""
-
-    def __init__(self) -> None:
-        self.began = time.perf_counter()
-        self.passes: list[list[float | None]] = []
-
-    def __call__(self, record: Record) -> bool:
-        """Never asks to stop."""
-        seen = (record.objective, record.dual, record.gap, record.active)
-        seconds = time.perf_counter() - self.began
-        self.passes.append([seconds, *(value if math.isfinite(value) else None for value in seen)])
-        return False
+        cuts = np.linspace(0, len(gold), min(BATCHES, len(gold)) + 1).astype(int).tolist()
+        batches = [scored(*cut) for cut in pairwise(cuts)]
+        names = [name for name, value in batches[0].items() if isinstance(value, float)]
+        return scored(0, len(gold)), {name: [one[name] for one in batches] for name in names}

@@ -1,15 +1,16 @@
-"""What a grid of trainings is about: settings, splits of the data, and what came of each.
+"""Grid of trainings: settings, splits of the data, trials and their results.
 
-A *setting* is a combination of options; a *split* says what is trained on and what is scored. A *trial* is one
-setting on one split. A setting is scored by the mean over its trials: one for validation data or a held-out share,
-K for K folds. `runner` runs them.
+A *setting* is a combination of options; a *split* names the sentences to train on and to score. A
+*trial* is one setting on one split. A setting is scored by the mean over its trials: one for
+validation data or a held-out share, K for K folds. `runner` runs them, `search` chooses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,24 @@ from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.methods import exponent, method_spec
+from mtlstruct.training.methods import method_spec, parameters
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Store, key_of
 
 ENCODING = (
     *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
+    "transition_support",
     *("projective", "single_root"),
 )
 """The options that change the encoding; all settings of a study must agree on them."""
 
+VARIED = ("method", "loss", "p", "c")
+"""The options that a search varies."""
+
 
 @dataclass(frozen=True)
 class Split:
-    """What is trained on, and what is scored: sentences in rising order, or None for all and the validation data."""
+    """Sentences to train on (None: all) and to score (None: validation data), in rising order."""
 
     facts: Mapping[str, Any]
     train: NDArray[np.int64] | None = field(default=None, repr=False)
@@ -41,7 +46,7 @@ class Split:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for tables and messages."""
         if "fold" in self.facts:
             return f"fold {self.facts['fold']} of {self.facts['folds']}"
         return "held out" if "hold_out" in self.facts else "valid"
@@ -51,48 +56,45 @@ VALID = Split({"valid": True})
 
 
 def folds(sentences: int, count: int, seed: int) -> list[Split]:
-    """The sentences, shuffled by the seed, in `count` pieces of nearly equal size; each is held out once."""
+    """Return `count` splits of shuffled sentences, whose test parts are of nearly equal size."""
     if not 2 <= count <= sentences:
         raise MtlError(f"--folds must be between 2 and the number of sentences, {sentences}, got {count}")
-    pieces = np.array_split(_shuffled(sentences, seed), count)
-    return [
-        _divide(sentences, piece, {"fold": number, "folds": count, "seed": seed})
-        for number, piece in enumerate(pieces, 1)
-    ]
+    parts = enumerate(np.array_split(_shuffled(sentences, seed), count), 1)
+    return [_split(sentences, part, {"fold": k, "folds": count, "seed": seed}) for k, part in parts]
 
 
 def held_out(sentences: int, share: float, seed: int) -> Split:
-    """A share of the sentences, drawn by the seed, is scored; the others are trained on."""
+    """Return a split that scores a random share of the sentences and trains on the others."""
     count = round(share * sentences)
     if not 0 < count < sentences:
         raise MtlError(
             f"--hold-out must leave sentences on both sides: {share:g} of {sentences} sentences is {count}"
         )
-    return _divide(sentences, _shuffled(sentences, seed)[:count], {"hold_out": share, "seed": seed})
+    return _split(sentences, _shuffled(sentences, seed)[:count], {"hold_out": share, "seed": seed})
 
 
 def _shuffled(sentences: int, seed: int) -> NDArray[np.int64]:
     return np.random.Generator(np.random.PCG64(seed)).permutation(sentences)
 
 
-def _divide(sentences: int, test: NDArray[np.int64], facts: Mapping[str, Any]) -> Split:
-    rest = np.ones(sentences, np.bool_)
-    rest[test] = False
-    return Split(facts, np.flatnonzero(rest), np.sort(test))
+def _split(sentences: int, test: NDArray[np.int64], facts: Mapping[str, Any]) -> Split:
+    return Split(facts, np.setdiff1d(np.arange(sentences), test), np.sort(test))
 
 
-def settled(settings: Sequence[Options]) -> list[Options]:
-    """Settings without those that say the same: p means nothing to most methods, and pmtl with p = 1 is mtl."""
-    return list(dict.fromkeys(map(_settle, settings)))
+def distinct(settings: Sequence[Options]) -> list[Options]:
+    """Return settings with their c and p, without duplicates.
+
+    Most methods ignore p; pmtl with p = 1 is mtl.
+    """
+    return list(dict.fromkeys(map(_canonical, settings)))
 
 
-def _settle(options: Options) -> Options:
-    if method_spec(options.method).p is None:
-        return replace(options, p=None)
-    p = exponent(options.method, options.p)
-    if options.method == "pmtl" and p == 1:
-        return replace(options, method="mtl", p=None)
-    return replace(options, p=p)
+def _canonical(options: Options) -> Options:
+    known = method_spec(options.method).parameters
+    values: dict[str, Any] = {n: getattr(options, n) if n in known else None for n in ("p", "l1", "l2")}
+    values |= parameters(replace(options, **values))
+    options = replace(options, c=options.c_value, **values)
+    return replace(options, method="mtl", p=None) if (options.method, options.p) == ("pmtl", 1) else options
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +113,19 @@ class Trial:
 
 @dataclass(frozen=True)
 class Study:
-    """The data, the settings and the splits. `valid` is there if the one split is VALID.
+    """Data, settings and splits of a grid.
 
-    also    other texts that a model is scored on, by name; no setting is chosen by them
-    words   the words that count as known; None for those of the sentences trained on
+    Attributes
+    ----------
+    valid : Corpus or None
+        Validation data, for the split VALID.
+    score : str, callable or None
+        The score to compare: its name, a function of a corpus, predicted outputs and the names of
+        labels, or None for the first score of the task.
+    also : mapping
+        Other texts to score, by name; they do not influence the choice of a setting.
+    words : frozenset or None
+        Words that count as known; None for those of the sentences trained on.
     """
 
     corpus: Corpus
@@ -124,6 +135,7 @@ class Study:
     valid: Corpus | None = None
     also: Mapping[str, Corpus] = field(default_factory=dict)
     words: frozenset[str] | None = None
+    score: str | Callable[..., float] | None = None
 
     def __post_init__(self) -> None:
         for options in self.settings:
@@ -136,14 +148,25 @@ class Study:
         """The task, which all settings share."""
         return self.settings[0].task
 
+    @property
+    def scored_on(self) -> str:
+        """What settings are scored on, in words."""
+        if len(self.splits) > 1:
+            return f"{len(self.splits)} folds"
+        if "valid" in self.splits[0].facts:
+            return "the validation data"
+        test = self.splits[0].test
+        return f"{len(self.valid or ()) if test is None else len(test):,} sentences held out"
+
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
-        """Every setting on every split; those that take long come first, so that no process is left with one."""
-        found = [Trial(o, split, self._facts(o, split)) for o in self.settings for split in self.splits]
-        return tuple(sorted(found, key=lambda trial: -trial.options.c))
+        """Every setting on every split; slow ones (large c) first, to keep all threads busy."""
+        found = [self.trial(*pair) for pair in product(self.settings, self.splits)]
+        return tuple(sorted(found, key=lambda trial: -trial.options.c_value))
 
-    def _facts(self, options: Options, split: Split) -> dict[str, Any]:
-        return {**self._common, "options": _said(options), "split": dict(split.facts)}
+    def trial(self, options: Options, split: Split) -> Trial:
+        """Return the trial of a setting on a split."""
+        return Trial(options, split, {**self._common, "options": _given(options), "split": dict(split.facts)})
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -158,14 +181,19 @@ class Study:
         }
 
 
-def _said(options: Options) -> dict[str, Any]:
-    """Return the options that a grid varies, and every other option that is not as it is by default.
+def varied(options: Options) -> dict[str, Any]:
+    """Return the options that a search varies."""
+    return dict(zip(VARIED, (options.method, options.loss_name, options.p, options.c_value), strict=True))
+
+
+def _given(options: Options) -> dict[str, Any]:
+    """Return the options that a search varies, and others that differ from their default.
 
     An option that a later version adds does not change the keys of earlier results.
     """
-    usual = asdict(Options())
-    given = asdict(options).items()
-    return {name: value for name, value in given if name in ("method", "p", "c") or value != usual[name]}
+    default = Options().as_dict()
+    changed = {name: value for name, value in options.as_dict().items() if value != default[name]}
+    return changed | varied(options)
 
 
 @dataclass(frozen=True)
@@ -177,31 +205,39 @@ class Finding:
     complete: bool
 
     def mean(self, name: str) -> float:
-        """The mean of a score, or of a figure of the training, over the splits."""
+        """Return the mean of a score, or of a figure of the training, over the splits."""
         return float(np.mean(self._values(name)))
 
     def deviation(self, name: str) -> float:
-        """The standard deviation of the same, with K − 1; 0 for one split."""
+        """Return the standard deviation over the splits, with K − 1; 0 for one split."""
         values = self._values(name)
         return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+    def batches(self, name: str) -> NDArray[np.float64]:
+        """Return the score of each batch of held-out sentences, of all splits."""
+        return np.concatenate([result["batches"][name] for result in self.results])
 
     def _values(self, name: str) -> list[float]:
         return [float(r["scores"][name] if name in r["scores"] else r[name]) for r in self.results]
 
 
+def finding(options: Options, trials: Sequence[Trial], store: Store) -> Finding:
+    """Return the stored results of a setting, given its trials."""
+    results = [result for trial in trials if (result := store.load(trial.key)) is not None]
+    return Finding(options, tuple(results), len(results) == len(trials))
+
+
 def findings(study: Study, store: Store) -> list[Finding]:
-    """Return what is known of each setting that has a result, in the order of the settings."""
-    known: dict[Options, list[Mapping[str, Any]]] = {options: [] for options in study.settings}
+    """Return the stored results of each setting that has one, in the order of the settings."""
+    trials: dict[Options, list[Trial]] = {options: [] for options in study.settings}
     for trial in study.trials:
-        result = store.load(trial.key)
-        if result is not None:
-            known[trial.options].append(result)
-    splits = len(study.splits)
-    return [Finding(options, tuple(r), len(r) == splits) for options, r in known.items() if r]
+        trials[trial.options].append(trial)
+    found = (finding(options, some, store) for options, some in trials.items())
+    return [one for one in found if one.results]
 
 
 def best(found: Sequence[Finding], name: str) -> Finding:
-    """The setting with the best mean, the first of equals; a setting without all its trials is not compared."""
+    """Return the complete setting with the best mean, the first of equals."""
     complete = [finding for finding in found if finding.complete]
     if not complete:
         raise MtlError("no setting has all its trials: there is nothing to choose from")

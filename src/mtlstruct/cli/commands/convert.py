@@ -1,17 +1,20 @@
-"""`export` and `import`: models for other programs, and theirs for ours."""
+"""`export` and `import`: write models for CRF++ and Wapiti, and read theirs."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption
+from mtlstruct.cli.common import EncodingOption, ModelArgument
+from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.formats.segmented import TAGS
+from mtlstruct.formats.text import check_encoding
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.model.model import Model
@@ -20,72 +23,75 @@ from mtlstruct.training.options import Tags, Task
 
 Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump"]
 
-
-WRITTEN = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "wapiti-dump": Kind.DUMP}
+KINDS = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "wapiti-dump": Kind.DUMP}
 
 FormatOption = Annotated[
     Format,
-    typer.Option("--format", help="CRF++'s text model, Wapiti's model, or the lines of `wapiti dump`."),
+    typer.Option("--format", help="CRF++'s text model, Wapiti's model, or the output of `wapiti dump`."),
 ]
 
 
 def export(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to write.")],
+    model: ModelArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
     form: FormatOption = "crfpp-text",
     rename: Annotated[
         bool,
-        typer.Option("--rename", help="Number the names of templates, so that none is taken for another."),
+        typer.Option("--rename", help="Number the names of templates, which the other program mixes up."),
     ] = False,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of the file.", show_default="that of the training data")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a model for another program.
+    """Write a model for CRF++ or Wapiti.
 
-    `crf_learn -C OUT BINARY` makes a model for `crf_test` of crfpp-text; `wapiti label -m OUT` reads wapiti-text.
-    What the other program cannot hold is refused.
+    `crf_learn -C OUT BINARY` turns crfpp-text into a model for `crf_test`; `wapiti label -m OUT`
+    reads wapiti-text. A model that the other program cannot represent is an error.
+
+    Example: mtlstruct export ner.mtl ner.crfpp --format crfpp-text
     """
-
-    check_outputs([(out, WRITTEN[form])], inputs=[model], force=force)
-    write = _write_crfpp if form == "crfpp-text" else _write_wapiti
-    print(f"wrote {out}: {write(Model.load(model), out, form, rename)}", file=sys.stderr)
-
-
-def _write_crfpp(model: Model, out: Path, form: Format, rename: bool) -> str:
-    text = crfpp.write(model, out, rename=rename)
-    return (
-        f"{len(text.labels)} labels, {len(text.templates)} templates, "
-        f"{len(text.features):,} features, {len(text.alpha):,} weights"
-    )
-
-
-def _write_wapiti(model: Model, out: Path, form: Format, rename: bool) -> str:
-    found = wapiti.observations(model, rename=rename)
-    _warn(wapiti.differences(model.index.templates))
-    if form == "wapiti-dump":
-        wapiti_files.write_dump(found, out)
+    check_outputs([(out, KINDS[form])], inputs=[model], force=force)
+    loaded = Model.load(model)
+    encoding = encoding or loaded.encoding
+    check_encoding(encoding, out)
+    if form == "crfpp-text":
+        text = crfpp.write(loaded, out, rename=rename, encoding=encoding)
+        size = (
+            f"{len(text.templates)} templates, {len(text.features):,} features, {len(text.alpha):,} weights"
+        )
     else:
-        wapiti_files.write_model(found, out, max(model.index.templates.columns(), default=0))
-    return f"{len(found.labels)} labels, {len(found.patterns)} patterns, {len(found):,} observations"
+        found = wapiti.observations(loaded, rename=rename)
+        _warn(wapiti.differences(loaded.index.templates))
+        if form == "wapiti-dump":
+            wapiti_files.write_dump(found, out, encoding)
+        else:
+            last = max(loaded.index.templates.columns(), default=0)
+            wapiti_files.write_model(found, out, last, encoding)
+        size = f"{len(found.patterns)} patterns, {len(found):,} observations"
+    print(f"wrote {out}: {len(loaded.labels)} labels, {size}", file=sys.stderr)
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="A model of another program.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Where to save the model.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Model file of CRF++ or Wapiti.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model file to write.")],
     form: FormatOption = "crfpp-text",
     templates: Annotated[
-        Path | None,
-        typer.Option(
-            "--templates", help="Wapiti's pattern file, which its dump does not hold (wapiti-dump)."
-        ),
+        Path | None, typer.Option(help="Wapiti's pattern file (--format wapiti-dump).")
     ] = None,
     task: Annotated[
-        Task, typer.Option("--task", help="What the labels are for: column data, or segmented text.")
+        Task, typer.Option(help="Task of the model: column data, or segmented text.")
     ] = "sequence",
-    tags: Annotated[Tags, typer.Option("--tags", help="Labels of characters (--task segmentation).")] = "bie",
+    tags: Annotated[Tags, typer.Option(help="Labels of characters (--task segmentation).")] = "bie",
     force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:
-    """Read a model of another program, for `predict`, `weights` and `explain`."""
+    """Read a model of CRF++ or Wapiti.
+
+    The result works with `predict`, `evaluate`, `weights` and `explain`.
+
+    Example: mtlstruct import ner.wapiti ner.mtl --format wapiti-text
+    """
     if (templates is not None) != (form == "wapiti-dump"):
         raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
     check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
@@ -93,8 +99,12 @@ def import_(
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
-    if model.characters:
-        _check_tags(model.labels, tags, source)
+    foreign = sorted(set(model.labels) - set(TAGS[tags]))
+    if model.characters and foreign:
+        expected = ", ".join(sorted(set(TAGS[tags])))
+        raise IncompatibleError(f"{source}: --tags {tags} has the labels {expected}, got {foreign[0]!r}")
+    if encoding != "utf-8":
+        model = replace(model, facts=model.facts | {"encoding": encoding})
     model.save(out)
     print(
         f"saved {out}: {len(model.labels)} labels, {len(model.live)} of {len(model.templates)} templates "
@@ -118,12 +128,4 @@ def _read_wapiti(source: Path, patterns: Path | None, task: str, tags: str, enco
 
 def _warn(sentences: list[str]) -> None:
     for sentence in sentences:
-        print(f"warning: {sentence}", file=sys.stderr)
-
-
-def _check_tags(labels: tuple[str, ...], tags: str, path: Path) -> None:
-    foreign = sorted(set(labels) - set(TAGS[tags]))
-    if foreign:
-        raise IncompatibleError(
-            f"{path}: --tags {tags} has the labels {', '.join(sorted(set(TAGS[tags])))}, got {foreign[0]!r}"
-        )
+        print_message(f"warning: {sentence}")

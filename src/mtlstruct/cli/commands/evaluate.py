@@ -1,74 +1,90 @@
-"""`evaluate` and `score`: how good a model is, how good a file is."""
+"""`evaluate`, `score` and `calibrate`: scores of models and files, calibrated probabilities."""
 
 from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mtlstruct.cli.common import (
     EncodingOption,
     JsonOption,
+    ModelArgument,
+    ModelEncodingOption,
+    PlotOption,
+    RaggedOption,
+    SeparatorOption,
     ThreadsOption,
     WordsOption,
+    cell_format,
     print_json,
     use_threads,
     warn_uncalibrated,
+    warn_unknown_characters,
 )
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
-from mtlstruct.cli.errors import NO, complain
-from mtlstruct.cli.outputs import ForceOption, check_picture_output
+from mtlstruct.cli.errors import NEGATIVE, print_message
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
-    from mtlstruct.model.calibration import Trust
     from mtlstruct.model.model import Model
     from mtlstruct.structures.constraints import Constraints
 
+Scheme = Literal[
+    "bio", "iob1", "ioe1", "ioe2", "io", "bioes", "bilou", "bmes", "grobid", "conlleval", "classes"
+]
+SchemeOption = Annotated[
+    Scheme | None,
+    typer.Option(help="How labels mark chunks, for their scores.", show_default="recognised by the labels"),
+]
+
+MIN_LOG_LOSS = 1e-6
+"""A smaller mean log loss means that the data are those of the training."""
+
 
 def evaluate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
+    model: ModelArgument,
     gold: Annotated[
         Path, typer.Argument(metavar="GOLD", help="Labelled data in the format of the training data.")
     ],
+    scheme: SchemeOption = None,
     words: WordsOption = None,
     json: JsonOption = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="F.png|.svg|.pdf", help="Draw how often labels of a probability are right."
-        ),
-    ] = None,
+    plot: PlotOption = None,
     forbid: ForbidOption = None,
     valid_bio: ValidOption = False,
     force: ForceOption = False,
     threads: ThreadsOption = None,
-    encoding: EncodingOption = "utf-8",
+    encoding: ModelEncodingOption = None,
 ) -> None:
-    """Predict labelled data and score the result.
+    """Label a file with gold labels and print the scores.
 
-    The figures are those of conlleval for chunk labels (all labels are O or begin with B-, I-, E-, S- and the like),
-    of SIGHAN's script for words, of CoNLL-X's for trees; for classes and other labels the accuracy, and precision,
-    recall and F1 of each class and averaged over classes (macro); for labels also whole sequences right. Beside them
-    stands what the model's probabilities are worth: the expected calibration error, and how improbable they find the
-    right labels.
+    Chunks (labels of IOB1, IOB2, IOE1, IOE2, BIOES, BILOU, BMES or GROBID's I-<x> and <x>) are
+    scored as by conlleval, words as by SIGHAN's script, trees as by CoNLL-X's; classes and other
+    labels by accuracy and by precision, recall and F1 per class and averaged over classes (macro).
+    Also printed: for labels their scheme and the share of sequences without an error, and how
+    reliable the probabilities are (expected calibration error, log loss; --plot draws them).
+
+    Example: mtlstruct evaluate ner.mtl test.txt
     """
-    from mtlstruct.cli.unknown import UnknownCharacters
     from mtlstruct.evaluation.scores import printed
-    from mtlstruct.model.calibration import trust
+    from mtlstruct.model.calibration import calibration_report
     from mtlstruct.model.model import Model
+    from mtlstruct.report.plots import plot_reliability
     from mtlstruct.tasks import task_of
 
     use_threads(threads)
     check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
     loaded = Model.load(model)
-    task = task_of(loaded.task)
-    vocabulary = task.vocabulary(words, encoding)
+    task = task_of(loaded.task).with_scheme(scheme)
+    vocabulary = task.vocabulary(words, encoding or loaded.encoding)
     corpus = task.read_for(loaded, gold, encoding)
     limits = constraints_of(loaded.labels, forbid, valid_bio)
     with located(str(gold), corpus):
@@ -78,57 +94,66 @@ def evaluate(
         predictions = lattice.best()
         relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
         seconds = time.perf_counter() - began
-    unknown = UnknownCharacters(loaded, str(gold))
-    unknown.see(corpus)
-    unknown.finish()
+    warn_unknown_characters(loaded, corpus, str(gold))
     found = task.score_model(loaded, corpus, predictions, vocabulary, relations)
-    worth = None
-    if lattice.probable:
+    calibration = None
+    if lattice.has_marginals:
         warn_uncalibrated(loaded, model)
-        worth = trust(lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated)
+        calibration = calibration_report(
+            lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated
+        )
     if plot is not None:
-        _draw(worth, plot)
+        if calibration is None:
+            raise IncompatibleError("--plot draws probabilities, and models of this task have none")
+        plot_reliability(calibration, plot)
+        print(f"drew {plot}", file=sys.stderr)
+    speed = corpus.tokens / seconds
     if json:
-        speed = {"seconds": seconds, "tokens_per_second": corpus.tokens / seconds}
-        print_json(found.as_dict() | (worth.as_dict() if worth else {}) | speed)
+        figures = calibration.as_dict() if calibration else {}
+        print_json(found.as_dict() | figures | {"seconds": seconds, "tokens_per_second": speed})
     else:
         print(printed(found), end="")
-        if worth:
-            print(worth.line())
-        count = f"{corpus.tokens:,} {task.token_unit}"
-        print(f"predicted {count} in {seconds:.2f} s, {corpus.tokens / seconds:,.0f} a second")
+        if calibration:
+            print(calibration.line())
+        print(f"predicted {corpus.tokens:,} {task.token_unit} in {seconds:.2f} s, {speed:,.0f} per second")
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="The right answers.")],
+    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="File with gold labels.")],
     predicted: Annotated[
-        Path, typer.Argument(metavar="PREDICTED", help="The same text with other labels, or cut otherwise.")
+        Path,
+        typer.Argument(metavar="PREDICTED", help="The same text with predicted labels or word boundaries."),
     ],
     task: Annotated[
-        Task, typer.Option("--task", help="Labels or classes in the last column, words, or CoNLL trees.")
-    ],
+        Task, typer.Option(help="Labels or classes in the last column, segmented text, or CoNLL trees.")
+    ] = "sequence",
+    scheme: SchemeOption = None,
     words: WordsOption = None,
     json: JsonOption = False,
     least: Annotated[
         float | None,
         typer.Option(
-            "--min", metavar="F1", help="Exit with code 1 if F1 (UAS of trees) is below this percent."
+            "--min", metavar="F1", help="Exit with code 1 if F1 (trees: UAS) is below this percentage."
         ),
     ] = None,
+    separator: SeparatorOption = "",
+    ragged: RaggedOption = None,
     encoding: EncodingOption = "utf-8",
 ) -> None:
-    """Score one file against another.
+    """Score a file of predictions against a gold file.
 
-    The figures are those of conlleval for chunk labels (all labels are O or begin with B-, I-, E-, S- and the like),
-    of SIGHAN's script for words, of CoNLL-X's for trees; for classes and other labels the accuracy, and precision,
-    recall and F1 of each class and averaged over classes (macro), which --min then looks at; for labels also whole
-    sequences right.
+    The scores are those of `evaluate`: conlleval's for chunks, SIGHAN's for words, CoNLL-X's for
+    trees, accuracy and F1 per class for other labels. --min compares F1; for classes their average,
+    the macro F1.
+
+    Example: mtlstruct score test.txt labelled.txt --min 75
     """
     from mtlstruct.evaluation.scores import printed
-    from mtlstruct.tasks import task_of
+    from mtlstruct.tasks import FileOptions, task_of
 
-    chosen = task_of(task)
-    found = chosen.score_files(gold, predicted, chosen.vocabulary(words, encoding), encoding)
+    chosen = task_of(task).with_scheme(scheme)
+    form = FileOptions(encoding, cells=cell_format(separator, ragged))
+    found = chosen.score_files(gold, predicted, chosen.vocabulary(words, encoding), form)
     if json:
         print_json(found.as_dict())
     else:
@@ -136,21 +161,54 @@ def score(
     name = chosen.minimum
     reached = float(found.as_dict()[name])
     if least is not None and not reached >= least:  # so written, nan is never enough
-        complain(f"{name.upper()} is {reached:.2f}, below the {least:g} asked for by --min")
-        raise typer.Exit(NO)
+        print_message(f"{name.upper()} is {reached:.2f}, below --min {least:g}")
+        raise typer.Exit(NEGATIVE)
 
 
-def _draw(worth: Trust | None, path: Path) -> None:
-    from mtlstruct.report.reliability_plot import plot_reliability
+def calibrate(
+    model: ModelArgument,
+    data: Annotated[
+        Path, typer.Argument(metavar="HELDOUT", help="Labelled data that the model was not trained on.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Model file to write.", show_default="MODEL")
+    ] = None,
+    force: ForceOption = False,
+    json: JsonOption = False,
+    threads: ThreadsOption = None,
+    encoding: ModelEncodingOption = None,
+) -> None:
+    """Calibrate a model's probabilities on held-out data.
 
-    if worth is None:
-        raise IncompatibleError("--plot draws probabilities, and models of this task have none")
-    plot_reliability(worth, path)
-    print(f"drew {path}", file=sys.stderr)
+    Fits the temperature, by which scores are divided before they become probabilities, and stores
+    it in the model. Predicted labels do not change. `train --valid` calibrates, too; models of the
+    methods that maximise the likelihood need no calibration.
+
+    Example: mtlstruct calibrate ner.mtl dev.txt
+    """
+    from mtlstruct.model.calibration import calibration_report, fit_temperature
+    from mtlstruct.model.model import Model
+    from mtlstruct.tasks import task_of
+
+    use_threads(threads)
+    loaded = Model.load(model)
+    check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
+    corpus = task_of(loaded.task).read_for(loaded, data, encoding)
+    lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
+    before = calibration_report(lattice, gold, loaded.temperature, calibrated=loaded.calibrated)
+    temperature = fit_temperature(lattice, gold)
+    after = calibration_report(lattice, gold, temperature)
+    if after.nll < MIN_LOG_LOSS:
+        print_message(f"note: {model} makes no error on {data}: was it trained on these data?")
+    replace(loaded, facts=loaded.facts | {"temperature": temperature}).save(out or model)
+    if json:
+        print_json(after.as_dict() | {"before": before.as_dict()})
+    else:
+        print(f"before: {before.line()}\nafter:  {after.line()}\nsaved {out or model}")
 
 
 def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> None:
-    """Predicts a few sentences, so that loading the kernels is not counted as predicting."""
+    """Predict a few sentences, so that the time to load kernels is not measured."""
     import numpy as np
 
     few = corpus.take(np.arange(min(10, len(corpus))))

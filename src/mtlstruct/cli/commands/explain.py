@@ -1,4 +1,4 @@
-"""`explain`: for each token, which templates speak for its label or head and which against it."""
+"""`explain`: the contribution of each template to the label or head of each token."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mtlstruct.cli.commands.predict import STANDARD, reading
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.common import (
+    STANDARD,
+    InputArgument,
+    ModelArgument,
+    ModelEncodingOption,
+    ThreadsOption,
+    print_json,
+    reading,
+    use_threads,
+)
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 
@@ -23,47 +31,43 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    data: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="The text, with or without labels; - is stdin.")
-    ] = STANDARD,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a sentence.")] = False,
+    model: ModelArgument,
+    data: InputArgument = STANDARD,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sentence.")] = False,
     sentence: Annotated[
         int | None,
-        typer.Option("--sentence", metavar="N", min=1, help="Only this one, from 1.", show_default="all"),
+        typer.Option(metavar="N", min=1, help="Explain only this sentence, from 1.", show_default="all"),
     ] = None,
-    top: Annotated[
-        int, typer.Option("--top", metavar="K", min=0, help="How many templates to show for a token.")
-    ] = 5,
+    top: Annotated[int, typer.Option(metavar="K", min=0, help="Number of templates per token.")] = 5,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="F.html", help="Write a page instead, with drawings of trees."),
+        typer.Option(metavar="F.html", help="Write an HTML page instead, with drawings of trees."),
     ] = None,
     force: ForceOption = False,
     threads: ThreadsOption = None,
-    encoding: EncodingOption = "utf-8",
+    encoding: ModelEncodingOption = None,
 ) -> None:
-    """Show how much each template speaks for the chosen label of a token, or for its head.
+    """Show which templates decided each prediction.
 
-    Figures are differences to the runner-up, the best labelling of the sentence with another label at that
-    token, or the best tree with another head there. They are exact: templates, the others and "elsewhere" (what
-    changes farther away than the token and its two transitions, or its arc) sum to the difference of the scores.
-    Heads that the input has are taken for the right ones where trees are drawn.
+    For each token the numbers are differences to the runner-up: the best labelling of the sentence
+    with another label at that token, or the best tree with another head. They sum exactly to the
+    difference of the scores; "others" are the templates not shown, "elsewhere" is what changes away
+    from the token and its transitions or arc. If the input has heads, they are drawn as gold.
+
+    Example: mtlstruct explain ner.mtl test.txt --sentence 3
     """
     from mtlstruct.explain.records import sentence_record
-    from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
     from mtlstruct.tasks import task_of
 
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
     use_threads(threads)
-    check_encoding(encoding, data)
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
     loaded = Model.load(model)
     task = task_of(loaded.task)
     pages, shown = [], 0
-    with reading(data, encoding) as source:
+    with reading(data, encoding or loaded.encoding) as source:
         corpora = task.stream(loaded, source)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = sentence_record(loaded, corpus, found, number, top)
@@ -82,7 +86,7 @@ def explain(
 
 
 def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, Any]) -> Tree | None:
-    """What is drawn of a sentence with a tree, beside the tree that the input has, if it has one."""
+    """Return the predicted tree of a sentence, with the tree of the input if it has one."""
     if not model.trees:
         return None
     from mtlstruct.formats.conll import given_trees
@@ -99,7 +103,7 @@ def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, An
 def _numbered(
     model: Model, corpora: Iterator[Corpus], only: int | None
 ) -> Iterator[tuple[int, Corpus, Explanation]]:
-    """Sentences with their numbers in the whole input."""
+    """Yield sentences with their numbers in the whole input."""
     from mtlstruct.explain.sequences import explain as explained
     from mtlstruct.explain.sequences import one_sentence
 
@@ -116,29 +120,26 @@ def _numbered(
 
 
 def _text(record: dict[str, Any], unit: str) -> str:
-    """A sentence for people: a paragraph a token."""
+    """Return the text of a sentence, a paragraph per token."""
     return f"{unit} {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
 
 
 def _paragraph(token: dict[str, Any]) -> str:
-    head = f"{token['token']:>3} {' '.join(filter(None, token['cells']))}   {_against(token)}"
-    lines = [(voice["value"], voice["text"]) for voice in token["templates"]]
-    lines += [(token[key], key) for key in ("others", "elsewhere") if abs(token[key]) > 5e-7]
-    margin = "" if token["margin"] is None else f": {token['margin']:+.4f}"
-    said = f"{head}{margin}\n" + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
-    return said + (_labelled(token["relation"]) if "relation" in token else "")
+    text = f"{token['token']:>3} {' '.join(filter(None, token['cells']))}   {_contributions(token)}"
+    return text + (f"    as {_contributions(token['relation'])}" if "relation" in token else "")
 
 
-def _labelled(relation: dict[str, Any]) -> str:
-    """What the second stage says of a token."""
-    lines = [(voice["value"], voice["text"]) for voice in relation["templates"]]
-    lines += [(relation["others"], "others")] if abs(relation["others"]) > 5e-7 else []
-    head = f"    as {_against(relation)}: {relation['margin']:+.4f}\n"
-    return head + "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
+def _contributions(record: dict[str, Any]) -> str:
+    """Return what was predicted, and a line per template, for a token or the label of its arc."""
+    lines = [(part["value"], part["text"]) for part in record["templates"]]
+    lines += [(record[key], key) for key in ("others", "elsewhere") if abs(record.get(key, 0)) > 5e-7]
+    margin = "" if record["margin"] is None else f": {record['margin']:+.4f}"
+    rows = "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
+    return f"{_against(record)}{margin}\n{rows}"
 
 
 def _against(token: dict[str, Any]) -> str:
-    """What was chosen, and instead of what."""
+    """Return the predicted label or head and the runner-up."""
     if "label" in token:
         return f"{token['label']}, not {token['runner_up']}"
     other = "" if token["runner_up"] is None else f", not {token['runner_up']} {token['runner_up_word']}"

@@ -1,4 +1,4 @@
-"""`predict`: labels for a stream of text, batch by batch, in order, in memory that does not grow."""
+"""`predict`: label a stream of text batch by batch, in order, in constant memory."""
 
 from __future__ import annotations
 
@@ -7,157 +7,114 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import IO, Annotated, Literal, TextIO
 
 import typer
-from typer.core import TyperCommand
 
-from mtlstruct.cli.common import EncodingOption, ThreadsOption, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import (
+    STANDARD,
+    InputArgument,
+    ModelArgument,
+    ModelEncodingOption,
+    ThreadsOption,
+    reading,
+    use_threads,
+    warn_uncalibrated,
+    warn_unknown_characters,
+)
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
-from mtlstruct.cli.errors import complain
+from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
-from mtlstruct.errors import FormatError, MtlError
-
-if TYPE_CHECKING:
-    from mtlstruct.tasks import Source
-
-STANDARD = Path("-")
-"""The name of stdin and stdout."""
-
-
-class PredictCommand(TyperCommand):
-    """A command whose option --scores may stand alone, or be followed by the word all."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse --scores as --scores=best, and --scores all as --scores=all."""
-        end = args.index("--") if "--" in args else len(args)
-        given: list[str] = []
-        for argument in args[:end]:
-            if argument == "all" and given[-1:] == ["--scores=best"]:
-                given[-1] = "--scores=all"
-            else:
-                given.append("--scores=best" if argument == "--scores" else argument)
-        return super().parse_args(ctx, [*given, *args[end:]])
-
-
-COMMAND_CLASS = PredictCommand
+from mtlstruct.errors import MtlError
 
 
 def predict(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    data: Annotated[
-        Path, typer.Argument(metavar="INPUT", help="The text, with or without labels; - is stdin.")
-    ] = STANDARD,
+    model: ModelArgument,
+    data: InputArgument = STANDARD,
     out: Annotated[
-        Path,
-        typer.Option("-o", "--out", help="Where to write; - is stdout. A file appears when it is whole."),
+        Path, typer.Option("-o", "--out", help="File to write when all is labelled; - is standard output.")
     ] = STANDARD,
     raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw",
-            help="Segmentation: blanks of the input stay word boundaries. Without it they are dropped.",
-        ),
+        bool, typer.Option("--raw", help="Segment plain text; existing spaces are kept as word boundaries.")
     ] = False,
     scores: Annotated[
         Literal["best", "all"] | None,
         typer.Option(
-            "--scores",
             metavar="[all]",
-            help="Write how probable each label (or word) and each sentence is; with all, all labels of a token.",
+            help="Add the probability of each label (or word) and sentence; all: of all labels of each token.",
         ),
     ] = None,
     nbest: Annotated[
-        int | None,
-        typer.Option("--nbest", metavar="N", min=1, help="Write the N best labelings, best first."),
+        int | None, typer.Option(metavar="N", min=1, help="Write the N best labellings, best first.")
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
             "--partial",
-            help="Keep the labels of the input (_ or ? is no label), or its blanks as word ends; find the rest.",
+            help="Keep labels of the input (_ or ? is no label), or its spaces as word ends; predict the rest.",
         ),
     ] = False,
     forbid: ForbidOption = None,
     valid_bio: ValidOption = False,
     force: ForceOption = False,
     threads: ThreadsOption = None,
-    encoding: EncodingOption = "utf-8",
+    encoding: ModelEncodingOption = None,
 ) -> None:
-    """Label text, from a file or a stream.
+    """Label text from a file or from standard input.
 
-    Column data come back with the label as one more column, plain text as words with blanks between them, CoNLL
-    trees with new heads and all else as it was. Output begins while input is still coming, in the same order.
-    Scores and N best are written as by crf_test.
+    Column data are written with the label as one more column, segmented text as words separated by
+    two spaces, CoNLL trees with new heads. Output is written while input is still arriving, in the
+    same order. --scores and --nbest write what crf_test writes with -v and -n.
 
-    A segmentation model reads text with or without blanks and finds all words anew: blanks of the input are dropped,
-    and a note says so. With --raw they stay word boundaries. Either way words are written with two blanks between
-    them, and all other characters come back as they were.
+    A segmentation model drops the spaces of its input, with a note; --raw keeps them as word
+    boundaries.
+
+    Example: mtlstruct predict ner.mtl test.txt -o labelled.txt --scores
     """
-    from mtlstruct.cli.unknown import UnknownCharacters
-    from mtlstruct.formats.text import check_encoding
     from mtlstruct.model.model import Model
-    from mtlstruct.tasks import Wanted, task_of
-    from mtlstruct.tasks.base import BATCH
+    from mtlstruct.tasks import OutputOptions, task_of
+    from mtlstruct.tasks.base import BATCH_TOKENS
 
     use_threads(threads)
-    check_encoding(encoding, data)
     loaded = Model.load(model)
     task = task_of(loaded.task)
+    encoding = encoding or loaded.encoding
     written = (None if out == STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
     check_outputs([written], inputs=[model, data, *rule_files(forbid)], force=force)
-    # N labelings of each token are in memory at a time.
-    wanted = Wanted(scores, nbest, raw, partial, size=max(200, BATCH // (nbest or 1)))
-    task.check(wanted, loaded, model)
-    if wanted.probabilities:
+    # N labellings of each token are in memory at a time.
+    output = OutputOptions(scores, nbest, raw, partial, size=max(200, BATCH_TOKENS // (nbest or 1)))
+    task.check_options(output, loaded, model)
+    if output.probabilities:
         warn_uncalibrated(loaded, model)
-    # Two labelings that cut alike are one answer: only one of them is valid.
+    # Several labellings give the same words; only one of them is valid.
     valid_bio |= loaded.characters and nbest is not None
     pairs = constraints_of(loaded.labels, forbid, valid_bio)
     with reading(data, encoding) as source, _writing(out, encoding) as sink:
-        unknown = UnknownCharacters(loaded, source.name)
-        for batch in task.stream(loaded, source, wanted, _note_blanks):
-            unknown.see(batch)
+        for number, batch in enumerate(task.stream(loaded, source, output, _note_spaces)):
+            if number == 0:
+                warn_unknown_characters(loaded, batch, source.name)
             limits = pairs
             if partial:
-                given = task.given(loaded, batch)
+                given = task.partial_constraints(loaded, batch)
                 limits = given if pairs is None else given & pairs
             with located(source.name, batch):
-                text = task.format(loaded, batch, loaded.lattice(batch, limits), wanted)
+                text = task.format(loaded, batch, loaded.lattice(batch, limits), output)
             _write(sink, text, encoding)
-        unknown.finish()
 
 
-def _note_blanks(name: str, line: int) -> None:
-    complain(
-        f"note: {name}, line {line}: blanks of the input are dropped and all words found anew "
-        "(--raw keeps blanks as word boundaries)"
+def _note_spaces(name: str, line: int) -> None:
+    print_message(
+        f"note: {name}, line {line}: spaces of the input are dropped (--raw keeps them as word boundaries)"
     )
 
 
 def _write(sink: TextIO, text: str, encoding: str) -> None:
     try:
         sink.write(text)
-        sink.flush()  # whoever waits at the other end of a pipe gets the answer now
+        sink.flush()  # the reader of a pipe gets each batch at once
     except UnicodeEncodeError as error:
         letter = error.object[error.start : error.end]
-        raise MtlError(f"{encoding} has no {letter!r}, which is in the model's labels") from None
-
-
-@contextmanager
-def reading(path: Path, encoding: str) -> Iterator[Source]:
-    """Open a file, or stdin."""
-    from mtlstruct.tasks import Source
-
-    if path == STANDARD:
-        yield Source(sys.stdin.buffer, "standard input", encoding)
-        return
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
-    with file:
-        yield Source(file, str(path), encoding)
+        raise MtlError(f"{encoding} has no {letter!r}, a character of the model's labels") from None
 
 
 @contextmanager

@@ -9,13 +9,14 @@ import typer
 
 from mtlstruct.cli.common import (
     LOG_SUFFIX,
-    EncodingOption,
+    ModelArgument,
+    ModelEncodingOption,
     ThreadsOption,
     log_beside,
     use_threads,
     warn_uncalibrated,
 )
-from mtlstruct.cli.errors import complain
+from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.run_log import RunLog
@@ -25,27 +26,27 @@ if TYPE_CHECKING:
 
 
 def report(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="Where to write the page.")],
+    model: ModelArgument,
+    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="HTML file to write.")],
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="GOLD", help="Labelled data: scores, confusions and calibration."),
+        typer.Option(metavar="GOLD", help="Labelled data for scores, confusions and calibration."),
     ] = None,
     log: Annotated[
-        Path | None,
-        typer.Option(
-            "--log", help="The log of the training.", show_default=f"MODEL{LOG_SUFFIX}, if it is there"
-        ),
+        Path | None, typer.Option(help="Training log.", show_default=f"MODEL{LOG_SUFFIX}, if it exists")
     ] = None,
     force: ForceOption = False,
     threads: ThreadsOption = None,
-    encoding: EncodingOption = "utf-8",
+    encoding: ModelEncodingOption = None,
 ) -> None:
-    """Write one page with all there is to know about a model.
+    """Write an HTML page about a model and its training.
 
-    Ranked templates and the cut between kept and dropped, convergence, scores by type, confusions, calibration, the
-    highest-weighted features, sizes, and the command that made it. Figures are those of the model, of the log beside
-    it and of --data (or of the data that `train --valid` had). The page needs no network and no other file.
+    The page shows kept and dropped templates, convergence, scores by type, confusions, calibration,
+    the features with the largest weights, sizes, and the training command. It takes them from the
+    model, from the log beside it and from --data (or from the data of `train --valid`). It needs no
+    network and no other file.
+
+    Example: mtlstruct report ner.mtl report.html --data test.txt
     """
     from mtlstruct.model.model import Model
     from mtlstruct.report.html_report import make_report
@@ -59,7 +60,7 @@ def report(
     if data is not None:
         task = task_of(loaded.task)
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
-        if assessment.trust is not None:
+        if assessment.calibration is not None:
             warn_uncalibrated(loaded, model)
     page = make_report(loaded, name=model.name, size=model.stat().st_size, trace=trace, assessment=assessment)
     page.save(out)
@@ -67,16 +68,16 @@ def report(
 
 
 def _trace(model: Model, path: Path, log: Path | None) -> RunLog | None:
-    """The log of the training; one that was not asked for may be missing, or another's."""
+    """Return the training log. Without --log it may be missing or belong to another training."""
     if log is None and not log_beside(path).is_file():
-        complain(f"note: there is no {log_beside(path)}: the page will say nothing of the training")
+        print_message(f"note: there is no {log_beside(path)}: the page will not show the training")
         return None
     place = log or log_beside(path)
     trace = RunLog.read(place)
     if trace.is_of(model):
         return trace
-    problem = f"{place} is the log of another training than that of {path}"
+    problem = f"{place} is not the log of the training of {path}"
     if log is not None:
         raise IncompatibleError(problem)
-    complain(f"note: {problem}: the page will say nothing of the training")
+    print_message(f"note: {problem}: the page will not show the training")
     return None

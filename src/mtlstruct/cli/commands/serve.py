@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -9,49 +10,45 @@ from typing import Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, use_threads, warn_uncalibrated
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
-"""The environment variable that may hold the token."""
+"""Environment variable of the token."""
 
 EXAMPLES = 12
-"""How many sentences of a file the page offers."""
+"""Number of example sentences on the page."""
 
 
 def serve(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    host: Annotated[str, typer.Option("--host", help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="The port; 0 takes any that is free.")
-    ] = 8377,
+    model: ModelArgument,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8377,
     token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", help=f"A file with the token to ask for (or in {TOKEN})."),
+        Path | None, typer.Option(help=f"File with the token that clients must send (or set {TOKEN}).")
     ] = None,
     examples: Annotated[
-        Path | None, typer.Option("--examples", help="Data of which the page offers the first sentences.")
+        Path | None, typer.Option(help="Data whose first sentences the page offers as examples.")
     ] = None,
-    max_bytes: Annotated[int, typer.Option("--max-bytes", min=1, help="The largest body.")] = 1_000_000,
-    max_tokens: Annotated[int, typer.Option("--max-tokens", min=1, help="Tokens of a request.")] = 20_000,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Most bytes per request.")] = 1_000_000,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens per request.")] = 20_000,
     max_sentence: Annotated[
-        int | None,
-        typer.Option(
-            "--max-sentence", min=1, help="Tokens of a sentence.", show_default="2000, of trees 500"
-        ),
+        int | None, typer.Option(min=1, help="Most tokens per sentence.", show_default="2000; trees: 500")
     ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", min=0.001, help="Seconds until an answer is given up.")
-    ] = 10.0,
-    threads: Annotated[int, typer.Option("--threads", metavar="N", min=1, help="How many to use.")] = 1,
-    encoding: EncodingOption = "utf-8",
+    timeout: Annotated[float, typer.Option(min=0.001, help="Most seconds per request.")] = 10.0,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of threads.")] = 1,
+    encoding: ModelEncodingOption = None,
 ) -> None:
-    """Serve a model on this machine: a page to try it on, and a JSON API.
+    """Serve a model as a web page and a JSON API.
 
-    The page shows labels or trees, and for each token the templates that spoke for it. Only this machine can reach
-    the server, unless --host says otherwise; then a token is needed, and made if none is given. Ctrl-C stops it.
+    The page shows labels or trees, and for each token the templates that decided. Only this machine
+    can reach the server unless --host is given; then clients need a token, which is made if none is
+    given. Ctrl-C stops it.
+
+    Example: mtlstruct serve ner.mtl --examples test.txt
     """
-    _check_installed()
+    if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise MtlError('serving needs Starlette and uvicorn: pip install "mtlstruct[serve]"')
     from mtlstruct.model.model import Model
     from mtlstruct.serve.app import make_app
     from mtlstruct.serve.requests import Limits, default_limits
@@ -62,8 +59,8 @@ def serve(
     loaded = Model.load(model)
     if loaded.takes_dicts:
         raise IncompatibleError(
-            f"{model} was learned from feature dicts, which only the program that makes them can make of text: "
-            "use it from Python, or give `predict` a JSON list of dicts a line"
+            f"{model} was trained on feature dicts, which `serve` cannot compute from text: use it from Python, or "
+            "give `predict` one JSON list of dicts per line"
         )
     longest = max_sentence or default_limits(loaded.task).sentence
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
@@ -73,7 +70,7 @@ def serve(
         limits=limits,
         token=token,
         loopback=is_loopback(host),
-        examples=_examples(examples, encoding),
+        examples=_examples(examples, encoding or loaded.encoding),
     )
     with bound(host, port) as listening:
         where = address(listening) + (f"#token={token}" if token else "")
@@ -84,15 +81,8 @@ def serve(
     print("stopped", file=sys.stderr)
 
 
-def _check_installed() -> None:
-    from importlib.util import find_spec
-
-    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
-        raise MtlError('serving needs Starlette and uvicorn: pip install "mtlstruct[serve]"')
-
-
 def _token(path: Path | None) -> str | None:
-    """The token of a file or of the environment; never of the command line, which others can see."""
+    """Return the token of a file or of the environment; other users can see the command line."""
     if path is None:
         return os.environ.get(TOKEN) or None
     try:
@@ -102,7 +92,7 @@ def _token(path: Path | None) -> str | None:
 
 
 def _examples(path: Path | None, encoding: str) -> tuple[str, ...]:
-    """The first sentences of a file, as they stand there: paragraphs, or lines where there is no blank one."""
+    """Return the first sentences of a file: paragraphs, or lines if no line is blank."""
     from mtlstruct.formats import text
 
     if path is None:

@@ -1,41 +1,41 @@
-"""`templates …`: make, check, convert and select template files."""
+"""`templates …`: generate, check, convert and select template files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, print_json
-from mtlstruct.cli.errors import complain
+from mtlstruct._system.atomic_write import replacing
+from mtlstruct.cli.command import Command
+from mtlstruct.cli.common import STANDARD, EncodingOption, JsonOption, ModelArgument, print_json
+from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
+from mtlstruct.templates import generate as generate_templates
+from mtlstruct.templates.convert import converted
+from mtlstruct.templates.lines import read_text, split_lines
 from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
-    from mtlstruct.model.model import Model
-    from mtlstruct.templates import TemplateSet
-    from mtlstruct.templates.lint import Facts, Finding
 
 app = typer.Typer(
     name="templates",
-    help="Make, check, convert and select template files.",
+    help="Generate, check, convert and select template files.",
+    epilog="Example: mtlstruct templates generate --preset ner -o ner.tpl",
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PRESETS = "cws-tp1, cws-tp2, ner-134, dependency, dependency-labels, ner, pos, chunking, segmentation"
-"""The names in templates.PRESETS, for the help text only."""
-
-STANDARD = Path("-")
-"""The name of stdout."""
-
-OutOption = Annotated[Path | None, typer.Option("-o", "--out", help="Where to write.", show_default="stdout")]
+OutOption = Annotated[Path, typer.Option("-o", "--out", help="File to write; - is standard output.")]
+TemplatesArgument = Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -44,39 +44,32 @@ def _top(context: typer.Context) -> None:
         print(context.get_help())
 
 
-@app.command()
+@app.command(cls=Command)
 def generate(
-    out: OutOption = None,
-    preset: Annotated[str | None, typer.Option("--preset", help=f"A set by name: {PRESETS}.")] = None,
+    out: OutOption = STANDARD,
+    preset: Annotated[str | None, typer.Option(help=f"A template set: {', '.join(PRESETS)}.")] = None,
     window: Annotated[
-        str | None,
-        typer.Option("--window", help="First and last offset from the token.", show_default="-3:3"),
+        str | None, typer.Option(help="First and last offset from the token.", show_default="-3:3")
     ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Columns to look at, such as 0,1.", show_default="0")
-    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns, such as 0,1.", show_default="0")] = None,
     functions: Annotated[
-        str | None,
-        typer.Option("--functions", help='Functions to treat like columns: "shape[0] prefix[0,1-5]".'),
+        str | None, typer.Option(help='Functions to use like columns, such as "shape[0] prefix[0,1-5]".')
     ] = None,
     ngrams: Annotated[
-        str | None,
-        typer.Option("--ngrams", help="Orders of n-grams within each column, such as 1,2.", show_default="1"),
+        str | None, typer.Option(help="Orders of n-grams within each column, such as 1,2.", show_default="1")
     ] = None,
     unigrams: Annotated[bool, typer.Option("--unigrams", help="Add 1 to --ngrams.", hidden=True)] = False,
     bigrams: Annotated[bool, typer.Option("--bigrams", help="Add 1,2 to --ngrams.")] = False,
-    trigrams: Annotated[
-        str | None, typer.Option("--trigrams", help="Columns with 3-grams in addition, such as 1.")
-    ] = None,
+    trigrams: Annotated[str | None, typer.Option(help="Columns with 3-grams, too, such as 1.")] = None,
     cross: Annotated[
-        bool, typer.Option("--cross", help="Pairs of cells of two columns at different offsets.")
+        bool, typer.Option("--cross", help="Add pairs of cells of two columns at different offsets.")
     ] = False,
     gap: Annotated[
         int | None,
-        typer.Option("--gap", metavar="N", help="Neighbouring cells at most N apart; 1: no skip-grams."),
+        typer.Option(metavar="N", help="Largest step between cells of an n-gram; 1: no skip-grams."),
     ] = None,
     observed: Annotated[
-        str | None, typer.Option("--observed", help='Cells for transitions to look at: "1 case[0]".')
+        str | None, typer.Option(help='Cells to combine with pairs of labels, such as "1 case[0]".')
     ] = None,
     no_transitions: Annotated[
         bool, typer.Option("--no-transitions", help="Leave out B, the pair of labels.")
@@ -84,29 +77,32 @@ def generate(
     reach: Annotated[
         str | None,
         typer.Option(
-            "--reach",
             metavar="N|FILE",
-            help="Words between two others to look at, or trees whose longest arc gives it "
+            help="Number of words between head and modifier to use, or trees whose longest arc gives it "
             "(--preset dependency).",
         ),
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Enumerate templates: all n-grams of cells in a window, a rich set for a task, or a set of the paper."""
-    from mtlstruct import templates
+    """Generate templates: a preset, or all n-grams of cells in a window.
 
+    Start with --preset ner, pos, chunking, segmentation or dependency. cws-tp1, cws-tp2 and ner-134
+    are the sets of the paper.
+
+    Example: mtlstruct templates generate --preset ner -o ner.tpl
+    """
     _check_output(out, [None if reach is None else Path(reach)], force=force)
     choices = (window, columns, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, observed)
     if preset is not None:
         if no_transitions or any(choice not in (None, False) for choice in choices):
             raise IncompatibleError(
-                "--preset is a whole set: expected no other choice of templates beside it"
+                "--preset cannot be combined with --columns, --window and other options that choose templates"
             )
-        return _write(templates.preset(preset, _reach(reach)).source, out)
+        return _write(presets.preset(preset, _reach(reach)).source, out)
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")
     orders = dict.fromkeys(_numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1")))
-    found = templates.generate(
+    found = generate_templates(
         _window("--window", window or "-3:3"),
         _numbers("--columns", columns or "0"),
         unigrams=1 in orders or unigrams or bigrams,
@@ -123,7 +119,7 @@ def generate(
 
 
 def _reach(text: str | None) -> int | None:
-    """Return how many words between to look at: as given, or as many as the longest arc of a file has."""
+    """Return the given number, or the number of words that the longest arc of a file spans."""
     if text is None or text.isdecimal():
         return None if text is None else int(text)
     from mtlstruct.formats import conll
@@ -147,46 +143,44 @@ def _numbers(option: str, text: str) -> list[int]:
         raise MtlError(f"{option}: expected numbers such as 0,1, got {text!r}") from None
 
 
-@app.command()
+@app.command(cls=Command)
 def convert(
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="A template file.")],
-    to: Annotated[Dialect, typer.Option("--to", help="The language to write.")],
-    out: OutOption = None,
+    templates: TemplatesArgument,
+    to: Annotated[Dialect, typer.Option(help="Language to write.")],
+    out: OutOption = STANDARD,
     dialect: DialectOption = "mtlstruct",
     force: ForceOption = False,
 ) -> None:
-    """Write a template file in another language. What that cannot express is an error with the line."""
-    from mtlstruct.templates.convert import converted
+    """Translate a template file into the language of another program.
 
+    A line that the other language cannot express is an error.
+
+    Example: mtlstruct templates convert ner.tpl --to crfpp -o ner.crfpp
+    """
     _check_output(out, [templates], force=force)
     _write(converted(read_templates(templates, dialect), to), out)
 
 
-@app.command()
+@app.command(cls=Command)
 def select(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `train` has saved.")],
-    out: OutOption = None,
-    top: Annotated[
-        int | None, typer.Option("--top", metavar="N", min=1, help="The N heaviest templates.")
-    ] = None,
+    model: ModelArgument,
+    out: OutOption = STANDARD,
+    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N heaviest templates.")] = None,
     above: Annotated[
-        float | None,
-        typer.Option("--above", metavar="X", help="Templates with mu above X (svm: with a norm above X)."),
+        float | None, typer.Option(metavar="X", help="Templates with mu above X (svm: with a norm above X).")
     ] = None,
     source: Annotated[
-        Path | None,
-        typer.Option("--templates", help="The file that was trained with: its comments are kept."),
+        Path | None, typer.Option("--templates", help="Template file of the training, to keep its comments.")
     ] = None,
-    dialect: Annotated[
-        Dialect, typer.Option("--dialect", help="The template language of --templates.")
-    ] = "mtlstruct",
-    form: Annotated[Dialect, typer.Option("--format", help="The template language to write.")] = "mtlstruct",
+    dialect: Annotated[Dialect, typer.Option(help="Language of --templates.")] = "mtlstruct",
+    form: Annotated[Dialect, typer.Option("--format", help="Language to write.")] = "mtlstruct",
     force: ForceOption = False,
 ) -> None:
-    """Write a smaller template file: the lines worth keeping, in their order.
+    """Write the most useful templates of a model to a file.
 
-    A model keeps template lines but no comments; give the original by --templates to have them too. A line that
-    --format cannot express is an error.
+    The lines are in their original order. A model does not store comments; --templates adds them.
+
+    Example: mtlstruct templates select ner.mtl --top 20 -o small.tpl
     """
     from mtlstruct.explain import selection
     from mtlstruct.model.model import Model
@@ -195,90 +189,82 @@ def select(
         raise IncompatibleError("expected one of --top and --above")
     _check_output(out, [model, source], force=force)
     loaded = Model.load(model)
-    templates = loaded.templates if source is None else _original(source, dialect, loaded, model)
+    templates = loaded.templates
+    if source is not None:
+        templates = TemplateSet.read(source, dialect=dialect)
+        if loaded.facts.get("share_identical"):
+            templates = templates.shared()
+        if templates.text() != loaded.templates.text():
+            raise IncompatibleError(f"{source}: these are not the templates that {model} was trained with")
     kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
-    _write(selection.lines_kept(templates, kept, form), out)
+    _write(selection.selected_lines(templates, kept, form), out)
     whole, left = int(loaded.features.sum()), int(loaded.features[kept].sum())
-    complain(f"kept {len(kept)} of {len(loaded.templates)} templates, {left:,} of {whole:,} features")
-
-
-def _original(path: Path, dialect: str, model: Model, name: Path) -> TemplateSet:
-    """Return the user's own file, if it is the one of the model."""
-    from mtlstruct.templates import TemplateSet
-
-    templates = TemplateSet.read(path, dialect=dialect)
-    if model.facts.get("share_identical"):
-        templates = templates.shared()
-    if templates.text() != model.templates.text():
-        raise IncompatibleError(f"{path}: these are not the templates that {name} was trained with")
-    return templates
+    print_message(f"kept {len(kept)} of {len(loaded.templates)} templates, {left:,} of {whole:,} features")
 
 
 def read_templates(path: Path, dialect: str) -> TemplateSet:
-    """Reads a template file and says on stderr which lines were passed over."""
-    from mtlstruct.templates import TemplateSet
-
+    """Read a template file; print a note for each line that is ignored."""
     found = TemplateSet.read(path, dialect=dialect)
     for note in found.notes:
-        complain(note)
+        print_message(note)
     return found
 
 
-def _check_output(out: Path | None, inputs: Iterable[Path | None], *, force: bool) -> None:
+def _check_output(out: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
     check_outputs([(None if out == STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
 
 
-def _write(text: str, out: Path | None) -> None:
-    from mtlstruct._system.atomic_write import replacing
-
-    if out is None or out == STANDARD:
+def _write(text: str, out: Path) -> None:
+    if out == STANDARD:
         print(text, end="")
     else:
         with replacing(out) as file:
             file.write(text.encode())
 
 
-@app.command()
+@app.command(cls=Command)
 def check(
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="A template file.")],
-    data: Annotated[
-        Path | None, typer.Option("--data", help="Labelled data, to check columns and count values.")
-    ] = None,
-    task: Annotated[Task, typer.Option("--task", help="What --data is.")] = "sequence",
+    templates: TemplatesArgument,
+    data: Annotated[Path | None, typer.Option(help="Labelled data, to check columns and values.")] = None,
+    task: Annotated[Task, typer.Option(help="Task of --data.")] = "sequence",
     dialect: DialectOption = "mtlstruct",
     encoding: EncodingOption = "utf-8",
     json: JsonOption = False,
 ) -> None:
-    """Look a template file over: errors, and what was hardly meant. Exit code 1 if there are errors."""
-    from mtlstruct.tasks import Form, task_of
-    from mtlstruct.templates.lint import ERROR, as_dict
+    """Report errors and likely mistakes in a template file.
 
-    corpus = None if data is None else task_of(task).read(data, Form(encoding))
+    The exit code is 1 if there are errors.
+
+    Example: mtlstruct templates check ner.tpl --data train.txt
+    """
+    from mtlstruct.tasks import FileOptions, task_of
+
+    corpus = None if data is None else task_of(task).read(data, FileOptions(encoding))
     found = _findings(templates, dialect, corpus, task)
-    errors = sum(finding.severity == ERROR for finding in found)
+    errors = sum(finding.severity == lint.ERROR for finding in found)
     if json:
         counts = {"errors": errors, "warnings": len(found) - errors}
-        print_json({"path": str(templates), **counts, "findings": [as_dict(f) for f in found]})
+        print_json({"path": str(templates), **counts, "findings": [asdict(f) for f in found]})
     else:
         for finding in found:
             print(f"{templates}, {finding}")
         print(f"{templates}: {_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}")
     if errors:
-        raise typer.Exit(1)
+        raise typer.Exit(NEGATIVE)
 
 
 def _count(number: int, word: str) -> str:
     return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
-def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> list[Finding]:
-    from mtlstruct.templates import TemplateSet, lint
-    from mtlstruct.templates.lines import read_text, split_lines
-
+def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> list[lint.LintFinding]:
     text = read_text(path, "template file")
     columns = None if corpus is None else len(corpus.columns)
     names = () if corpus is None else corpus.names
-    found = lint.check(text, path, dialect=dialect, folder=path.parent, columns=columns, names=names)
+    linked = task in ("sequence", "segmentation")
+    found = lint.check(
+        text, path, dialect=dialect, folder=path.parent, columns=columns, names=names, linked=linked
+    )
     if corpus is None:
         return found
     broken = {finding.line for finding in found if finding.severity == lint.ERROR}
@@ -289,19 +275,18 @@ def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> lis
     return sorted(found, key=lambda finding: finding.line)
 
 
-def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[Facts]:
-    """What the encoder counts for each template."""
+def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[lint.Facts]:
+    """Return what the encoder counts for each template."""
     import numpy as np
 
     from mtlstruct.features.index import encode_training
     from mtlstruct.tasks import task_of
-    from mtlstruct.templates import lint
 
     sites = task_of(task).sites(corpus)
     places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
-    _, index = encode_training(corpus, templates, sites)
+    found, repeated = (encode_training(corpus, templates, sites, min_count=n)[1].sizes for n in (1, 2))
     longest = int(np.diff(corpus.ptr).max(initial=0))
     return [
-        lint.Facts(places[template.kind], int(values), longest)
-        for template, values in zip(templates, index.found, strict=True)
+        lint.Facts(places[template.kind], int(values), int(values - twice), longest)
+        for template, values, twice in zip(templates, found, repeated, strict=True)
     ]

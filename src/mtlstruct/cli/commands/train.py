@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -12,76 +12,106 @@ from mtlstruct.cli.common import (
     EncodingOption,
     JsonOption,
     MemoryOption,
+    MinutesOption,
     QuietOption,
+    RaggedOption,
+    ScoreOption,
+    SeparatorOption,
     ThreadsOption,
+    cell_format,
     log_beside,
     print_json,
     use_memory,
     use_threads,
 )
-from mtlstruct.cli.engines import AddressOption, EngineOption, cluster_of
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Options
+
+if TYPE_CHECKING:
+    from mtlstruct.cli.training_run import TrainingRun
 
 
 @with_options()
 def train(
-    context: typer.Context,
+    call: typer.Context,
     options: Options,
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
+    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")],
     data: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
     ],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Where to save the model.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file to write.")],
+    valid: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Held-out data, to score and calibrate the model.")
+    ] = None,
+    start: Annotated[
+        Path | None, typer.Option("--from", metavar="MODEL", help="Start from the weights of this model.")
+    ] = None,
+    dialect: DialectOption = "mtlstruct",
+    separator: SeparatorOption = "",
+    ragged: RaggedOption = None,
+    encoding: EncodingOption = "utf-8",
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K",
+            help="--method auto: score each of K parts of TRAIN.",
+            show_default="--valid, or a fifth of TRAIN",
+            rich_help_panel="Search",
+        ),
+    ] = None,
+    score: ScoreOption = None,
+    minutes: MinutesOption = None,
     label_templates: Annotated[
         Path | None,
         typer.Option(
-            "--label-templates",
-            help="Templates of arcs for --labels.",
-            show_default="the preset dependency-labels",
+            metavar="FILE", help="Templates for --labels.", show_default="the preset dependency-labels"
         ),
     ] = None,
-    dialect: DialectOption = "mtlstruct",
-    start: Annotated[
-        Path | None, typer.Option("--from", metavar="MODEL", help="Start with the weights of this model.")
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Train in this process or on a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Address of the Ray cluster.", show_default="a new one on this machine")
     ] = None,
-    valid: Annotated[
-        Path | None,
-        typer.Option("--valid", help="Labelled data to score the model on and to calibrate it with."),
-    ] = None,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = None,
-    encoding: EncodingOption = "utf-8",
-    log: Annotated[
-        Path | None,
-        typer.Option("--log", help="Where to write the log of the run.", show_default=f"MODEL{LOG_SUFFIX}"),
-    ] = None,
-    no_log: Annotated[bool, typer.Option("--no-log", help="Write no log.")] = False,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option("--checkpoint", metavar="DIR", help="Save the state of training in this folder."),
+        Path | None, typer.Option(metavar="DIR", help="Save the state of training in this folder.")
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option("--checkpoint-every", metavar="SECONDS", min=0, help="Time between checkpoints.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Time between checkpoints.")
     ] = 60.0,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint in DIR, to the same model.")
+        bool, typer.Option("--resume", help="Continue from the checkpoint, to the same model.")
     ] = False,
+    threads: ThreadsOption = None,
+    memory: MemoryOption = None,
+    log: Annotated[
+        Path | None, typer.Option(help="Log file to write.", show_default=f"MODEL{LOG_SUFFIX}")
+    ] = None,
+    no_log: Annotated[bool, typer.Option("--no-log", help="Write no log.")] = False,
     force: ForceOption = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Learn a model, and how much each template is worth.
+    """Train a model and learn a weight for each template.
 
-    Training ends with a proof of how near the optimum it is, the duality gap. Progress goes to stderr, the
-    summary to stdout. The same data, options and seed give the same model file, on any number of threads, and
-    with --checkpoint and --resume however often it was interrupted.
+    Training stops at a certified duality gap, a bound on the distance to the optimum (~ marks an
+    estimate). Progress goes to stderr, the summary to stdout. The same data, options and seed give
+    the same model file, on any number of threads, and after any number of interruptions with
+    --checkpoint and --resume.
+
+    --method auto tries losses, norms and values of c on held-out data, then trains with the setting
+    it chooses. Its results are in MODEL.auto/results.jsonl: after an interruption the same command
+    continues.
+
+    Example: mtlstruct train ner.tpl train.txt ner.mtl --valid dev.txt
     """
-    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
+    from mtlstruct.cli.checkpoint_dir import CheckpointDir  # here, so that --help is quick
+    from mtlstruct.cli.training_run import TrainingRun
 
+    if resume and checkpoint is None:
+        raise IncompatibleError("--resume is for --checkpoint DIR")
     run = TrainingRun(
         options,
         templates,
@@ -90,22 +120,74 @@ def train(
         valid=valid,
         log=None if no_log else log or log_beside(model),
         encoding=encoding,
-        arguments=tuple(context.obj or ()),
+        cells=cell_format(separator, ragged),
+        arguments=tuple(call.obj or ()),
         dialect=dialect,
         start=start,
         label_templates=label_templates,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-        resume=resume,
-        cluster=cluster_of(engine, address),
+        checkpoint=None if checkpoint is None else CheckpointDir(checkpoint, checkpoint_every, resume),
+        engine=engine,
+        address=address,
         force=force,
+        quiet=quiet,
     )
+    if options.method == "auto":
+        _train_auto(run, folds, score, minutes, threads, memory, json=json)
+        return
+    for name, value in (("--folds", folds), ("--score", score), ("--minutes", minutes)):
+        if value is not None:
+            raise IncompatibleError(f"{name} is for --method auto")
     run.check()
     use_threads(threads)
     use_memory(memory)
-    result = run.run(quiet=quiet)
+    result = run.run()
     result.warn()
     if json:
         print_json(result.numbers)
     elif not quiet:
         print(result.summary())
+
+
+def _train_auto(
+    run: TrainingRun,
+    folds: int | None,
+    score: str | None,
+    minutes: float | None,
+    threads: int | None,
+    memory: float | None,
+    *,
+    json: bool,
+) -> None:
+    """Search for the setting, train with it, and print what was tried and why it was chosen."""
+    from mtlstruct.cli.tuning_run import Trials
+    from mtlstruct.tuning.search import ROUNDS, auto_settings
+
+    if run.options.shards > 1 or run.engine != "local" or run.checkpoint is not None or run.start is not None:
+        raise IncompatibleError(
+            "--method auto does not support --shards, --engine ray, --checkpoint and --from"
+        )
+    if run.options.context:
+        raise IncompatibleError("--method auto does not support --context")
+    if folds is not None and run.valid is not None:
+        raise IncompatibleError("--valid, --folds: expected one of them")
+    trials = Trials(
+        run,
+        auto_settings(run.options),
+        Path(f"{run.model}.auto"),
+        ROUNDS,
+        folds=folds,
+        score=score,
+        minutes=minutes,
+    )
+    trials.check()
+    use_threads(threads)
+    use_memory(memory)
+    found = trials.run()
+    assert found.refitted is not None
+    if json:
+        found.refitted.warn()
+        print_json(found.refitted.numbers)
+    elif run.quiet:
+        found.refitted.warn()
+    else:
+        found.print_table()

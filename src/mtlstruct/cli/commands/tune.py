@@ -1,4 +1,4 @@
-"""`tune`: try settings on held-out data, and say which are best."""
+"""`tune`: train with several settings and choose the best on held-out data."""
 
 from __future__ import annotations
 
@@ -8,92 +8,101 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import EncodingOption, JsonOption, QuietOption, log_beside, print_json
-from mtlstruct.cli.errors import NO, complain
+from mtlstruct.cli.common import (
+    EncodingOption,
+    JsonOption,
+    MinutesOption,
+    QuietOption,
+    RaggedOption,
+    ScoreOption,
+    SeparatorOption,
+    ThreadsOption,
+    cell_format,
+    log_beside,
+    print_json,
+    use_threads,
+)
+from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
 
-HELD_OUT = 0.2
-"""The share that is held out if nothing else is said."""
 
-
-@with_options(without=("method", "p", "c", "labels", "shards"))
+@with_options(without=("method", "loss", "p", "c", "labels", "shards"))
 def tune(
-    context: typer.Context,
+    call: typer.Context,
     options: Options,
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Feature templates.")],
+    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")],
     data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
-    c: Annotated[str, typer.Option("-c", metavar="LIST", help="Values of c, with commas.")] = "0.1,1,10",
+    c: Annotated[str, typer.Option("-c", metavar="LIST", help="Values of c, such as 0.3,1,3.")] = "0.1,1,10",
     p: Annotated[
-        str, typer.Option("-p", metavar="LIST", help="Values of p, for methods that have it; 4/3 is fine.")
+        str, typer.Option("-p", metavar="LIST", help="Values of p, such as 1.1,4/3, for pmtl and mixed.")
     ] = "",
-    method: Annotated[str, typer.Option("--method", metavar="LIST", help="Methods, with commas.")] = "mtl",
+    loss: Annotated[
+        str,
+        typer.Option(metavar="LIST", help="Losses, such as log,hinge.", show_default="that of each method"),
+    ] = "",
+    method: Annotated[str, typer.Option(metavar="LIST", help="Methods, such as mtl,svm,crf-l2.")] = "mtl",
     valid: Annotated[
-        Path | None, typer.Option("--valid", help="Score on this file; train on all of TRAIN.")
+        Path | None, typer.Option(metavar="FILE", help="Score on this file; train on all of TRAIN.")
     ] = None,
     folds: Annotated[
-        int | None,
-        typer.Option("--folds", metavar="K", help="Score each of K parts of TRAIN, training on the others."),
+        int | None, typer.Option(metavar="K", help="Cross-validate: score each of K parts of TRAIN.")
     ] = None,
     hold_out: Annotated[
         float | None,
         typer.Option(
-            "--hold-out",
             metavar="SHARE",
-            help="Score on this share of TRAIN, training on the rest.",
-            show_default=f"{HELD_OUT}, if neither --valid nor --folds is given",
+            help="Score on this share of TRAIN, train on the rest.",
+            show_default="0.2, without --valid and --folds",
         ),
     ] = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where results are kept and looked for.")
-    ] = Path("tune"),
+    dialect: DialectOption = "mtlstruct",
+    separator: SeparatorOption = "",
+    ragged: RaggedOption = None,
+    encoding: EncodingOption = "utf-8",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("tune"),
     model: Annotated[
         Path | None,
         typer.Option(
-            "--model", "-o", metavar="MODEL", help="Train on all of TRAIN with the best, save here."
+            "--model", "-o", metavar="MODEL", help="Train on all of TRAIN with the best setting; save here."
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Trainings at a time.", show_default="all cores"),
+        typer.Option(metavar="N", min=1, help="Trainings at the same time.", show_default="all cores"),
     ] = None,
-    threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", metavar="N", min=1, help="For each.", show_default="its share of the cores"
-        ),
-    ] = None,
-    dialect: DialectOption = "mtlstruct",
-    encoding: EncodingOption = "utf-8",
+    score: ScoreOption = None,
+    minutes: MinutesOption = None,
+    threads: ThreadsOption = None,
     force: ForceOption = False,
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Try options on data that training has not seen, and say which are best.
+    """Choose -c, -p, --loss and --method on held-out data.
 
-    Every combination of -c, -p and --method is trained and scored, in parallel, on data encoded once. Each
-    result is a line of DIR/results.jsonl: the same command goes on where an earlier one was interrupted. Exit
-    code 1 if a training failed; the others are not lost.
+    Every combination of the values of -c, -p, --loss and --method is trained and scored, in
+    parallel, on data encoded once. Of the settings within one standard error of the best score the
+    one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
+    interruption the same command continues. The exit code is 1 if a training failed; the results of
+    the others are saved.
+
+    Example: mtlstruct tune ner.tpl train.txt -c 0.3,1,3 --valid dev.txt
     """
     from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
     from mtlstruct.cli.tuning_run import Trials
-    from mtlstruct.tasks import task_of
     from mtlstruct.tuning.result_store import combinations
-    from mtlstruct.tuning.study import settled
+    from mtlstruct.tuning.study import distinct
 
-    if not task_of(options.task).divisible and valid is None:
-        raise IncompatibleError(
-            f"--task {options.task}: expected --valid, since encoded trees cannot be held out in part"
-        )
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
+    if loss:
+        axes["loss"] = _words(loss, "--loss")
     if p:
-        axes["p"] = numbers(p, "-p")
-    axes["c"] = numbers(c, "-c")
-    settings: list[Options] = settled(combinations(options, axes))
+        axes["p"] = _numbers(p, "-p")
+    axes["c"] = _numbers(c, "-c")
     run = TrainingRun(
         options,
         templates,
@@ -102,33 +111,37 @@ def tune(
         valid=valid,
         log=None if model is None else log_beside(model),
         encoding=encoding,
-        arguments=tuple(context.obj or ()),
+        cells=cell_format(separator, ragged),
+        arguments=tuple(call.obj or ()),
         dialect=dialect,
         force=force,
+        quiet=quiet,
     )
     trials = Trials(
         run,
-        settings,
+        distinct(combinations(options, axes)),
+        out,
         folds=folds,
-        hold_out=HELD_OUT if valid is None and folds is None and hold_out is None else hold_out,
-        out=out,
+        hold_out=hold_out,
+        score=score,
         jobs=jobs,
-        threads=threads,
+        minutes=minutes,
         refit=model is not None,
     )
     trials.check()
-    result = trials.run(quiet=quiet)
+    use_threads(threads)
+    result = trials.run()
     if json:
         print_json(result.numbers)
     else:
         result.print_table()
     if result.failed:
-        complain(result.failures())
-        raise typer.Exit(NO)
+        print_message(result.failures())
+        raise typer.Exit(NEGATIVE)
 
 
-def numbers(text: str, option: str) -> list[float]:
-    """The values of an axis; a fraction is a number too, since the paper's p are fractions."""
+def _numbers(text: str, option: str) -> list[float]:
+    """Return the numbers of a list; fractions such as 4/3 are numbers, too."""
     try:
         return [float(Fraction(word)) for word in _words(text, option)]
     except (ValueError, ZeroDivisionError, OverflowError):
@@ -136,7 +149,7 @@ def numbers(text: str, option: str) -> list[float]:
 
 
 def _words(text: str, option: str) -> list[str]:
-    """Distinct words between commas, in order."""
+    """Return the distinct words between commas, in order."""
     words = [word.strip() for word in text.split(",")]
     if not all(words):
         raise MtlError(f"{option}: expected values separated by commas, got {text!r}")

@@ -6,47 +6,45 @@ import io
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 
 from mtlstruct._numba.decorators import COMPILED, cache_folder
-from mtlstruct.errors import MtlError
-from mtlstruct.samples import recipes as demo
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.samples import recipes
 from mtlstruct.templates import TemplateSet, generate
 from mtlstruct.templates.presets import preset
-from mtlstruct.training.options import Method, Task
+from mtlstruct.training.options import Method, Options, Task
 
 LINES = 20
-"""How many lines of the demo's corpus are trained on."""
+"""Training data: the first lines of the corpus of the demo."""
 
 PASSES = {"coordinate": "30"}
-"""The most passes of a solver, if not 3: this one is quick, and has kernels that only its last passes call."""
+"""Passes per solver, if not 3: some kernels of this one are called in late passes only."""
 
 
 def warmup(
     task: Annotated[
-        list[str] | None,
-        typer.Option("--task", metavar="TASK", help="Only these tasks.", show_default="all"),
+        list[str] | None, typer.Option(metavar="TASK", help="Task; may be repeated.", show_default="all")
     ] = None,
     method: Annotated[
-        list[str] | None,
-        typer.Option("--method", metavar="METHOD", help="Only these methods.", show_default="all"),
+        list[str] | None, typer.Option(metavar="METHOD", help="Method; may be repeated.", show_default="all")
     ] = None,
 ) -> None:
-    """Compile the kernels of training and prediction, for images and CI.
+    """Compile all kernels ahead of time, for images and CI.
 
-    Small models are trained and used with each task and method. What is compiled is kept in the cache folder, whose
-    name is printed at the end; NUMBA_CACHE_DIR sets another one.
+    Trains and uses small models with each task and method. The compiled kernels are in the cache
+    folder, which is printed at the end; NUMBA_CACHE_DIR sets another one.
+
+    Example: mtlstruct warmup --task sequence --method mtl
     """
     tasks, methods = _known("--task", task, get_args(Task)), _known("--method", method, get_args(Method))
     folder = cache_folder() if COMPILED else None
     if folder is None:
-        raise MtlError(
-            "there is no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable one"
-        )
+        raise MtlError("no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable folder")
     with tempfile.TemporaryDirectory() as place:
         for one in tasks:
             begin = time.perf_counter()
@@ -56,18 +54,17 @@ def warmup(
     print(folder)
 
 
-def _known(option: str, given: Sequence[str] | None, words: Sequence[str]) -> Sequence[str]:
-    """Return the values of an option, or all that it can have; raise an error for others."""
-    for one in given or ():
-        if one not in words:
-            raise MtlError(f"{option} must be one of {', '.join(words)}, got {one!r}")
-    return given or words
+def _known(option: str, given: Sequence[str] | None, known: Sequence[str]) -> Sequence[str]:
+    """Return the names given, or all; typer does not check lists of choices."""
+    for name in given or ():
+        if name not in known:
+            raise MtlError(f"{option}: expected one of {', '.join(known)}, got {name!r}")
+    return given or known
 
 
 def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[str]]:
-    """Return command lines that use the kernels of a task, with their small files."""
+    """Write small files, and yield command lines that use the kernels of a task."""
     from mtlstruct.tasks import task_of
-    from mtlstruct.training.methods import METHODS
 
     data, templates = place / f"{task}.txt", place / f"{task}.tpl"
     data.write_text(_corpus(task), "utf-8")
@@ -75,9 +72,20 @@ def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[s
     trees = not task_of(task).divisible
     for method in methods:
         model = place / f"{task}-{method}.mtl"
-        for solver in reversed(METHODS[method].solvers):  # the model of the default solver is used below
+        for loss, solver in _objectives(task, method):
             kinds = [["--projective"], ["--labels"]] if trees else [[]]
-            options = ["--task", task, "--method", method, "--solver", solver, "--quiet", "--no-log"]
+            options = [
+                "--task",
+                task,
+                "--method",
+                method,
+                "--loss",
+                loss,
+                "--solver",
+                solver,
+                "-q",
+                "--no-log",
+            ]
             few = ["--max-iter", PASSES.get(solver, "3")]
             for kind in kinds:
                 yield ["train", *map(str, (templates, data, model)), *options, *few, *kind]
@@ -85,6 +93,19 @@ def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[s
         yield ["predict", str(model), str(data), "--scores", *([] if trees else ["--nbest", "2"])]
         yield ["evaluate", str(model), str(data)]
         yield ["weights", str(model)]
+
+
+def _objectives(task: str, method: str) -> list[tuple[str, str]]:
+    """Return the losses and solvers of a method for a task, the default last."""
+    from mtlstruct.training.methods import METHODS, solver_name
+
+    found = []
+    for loss, solvers in METHODS[method].solvers.items():
+        for solver in solvers:
+            with suppress(IncompatibleError):
+                options: Any = {"task": task, "method": method, "loss": loss, "solver": solver}
+                found.append((loss, solver_name(Options(**options))))
+    return found[::-1]
 
 
 def _run(command: Sequence[str]) -> None:
@@ -96,15 +117,16 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _corpus(task: str) -> str:
-    lines = demo.bundled()[:LINES]
-    write = {"segmentation": "  ".join, "dependency": _tree}.get(task)
-    if write is not None:
-        return "".join(write(line.tokens) + "\n" for line in lines)
-    return demo.column_file(lines, seed=0)
+    lines = recipes.bundled()[:LINES]
+    if task == "segmentation":
+        return "".join("  ".join(line.tokens) + "\n" for line in lines)
+    if task == "dependency":
+        return "".join(_tree(line.tokens) + "\n" for line in lines)
+    return recipes.column_file(lines, seed=0)
 
 
 def _tree(tokens: Sequence[str]) -> str:
-    """Return tokens that depend on the one before, as CoNLL-X."""
+    """Return a tree in CoNLL-X in which the head of each token is the token before it."""
     rows = (
         [number, token, "_", token[:1], token[:1], "_", number - 1, f"r{number % 3}", "_", "_"]
         for number, token in enumerate(tokens, 1)

@@ -5,6 +5,6 @@ Start reading at `plan`, `index.ArcIndex` and `build`.
 """
 
 from mtlstruct.features.arcs.build import encode_trees
-from mtlstruct.features.arcs.index import ArcIndex, Merged
+from mtlstruct.features.arcs.index import ArcIndex
 
-__all__ = ["ArcIndex", "Merged", "encode_trees"]
+__all__ = ["ArcIndex", "encode_trees"]

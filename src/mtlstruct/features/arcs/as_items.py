@@ -1,10 +1,11 @@
-"""Arcs that are known, as items: what templates of arcs see on them, a column for each of their terms.
+"""Arcs of known trees as items, for labels of arcs.
 
-Labels of arcs are found after the trees. Then a token has one arc only, so a template of arcs is one of items: each
-distinct term of the templates becomes a column, whose cell is what the term sees from the token's arc, and a
-template joins columns of its own row. All that is there for items (index, structure, learners) serves arcs so.
+Labels are predicted after the trees. Then every token has one arc, so an arc is an item: each
+distinct term of the templates becomes a column with the cell that the term reads from the token's
+arc, and a template joins columns of one row. Index, structure and solvers of items serve labels of
+arcs.
 
-Refused: terms that look at each word between, of which an arc has none or several.
+Rejected: terms of the words between, of which an arc has none or several.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ DIRECTION = Term(0, NO_COLUMN, "direction", anchor="hm")
 
 @dataclass(frozen=True)
 class ArcItems:
-    """Templates of arcs, columns by number, and the normal form of cells."""
+    """Arc templates with resolved columns, and the normal form of cells."""
 
     arcs: TemplateSet
     normalize: str = "none"
@@ -45,21 +46,21 @@ class ArcItems:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """What the columns are; items have at least one."""
-        seen = dict.fromkeys(replace(term, name="") for template in self.arcs for term in template.terms)
-        return tuple(seen) or (DIRECTION,)
+        """The term of each column; items have at least one."""
+        terms = dict.fromkeys(replace(term, name="") for template in self.arcs for term in template.terms)
+        return tuple(terms) or (DIRECTION,)
 
     @cached_property
     def templates(self) -> TemplateSet:
-        """The same templates, in order, as templates of items; they keep their text."""
+        """The templates as templates of items, with their texts as arc templates."""
         number = {term: k for k, term in enumerate(self.terms)}
         return replace(self.arcs, templates=tuple(_of_items(template, number) for template in self.arcs))
 
     def corpus(
         self, corpus: Corpus, heads: NDArray[np.int32], columns: Collection[int] | None = None
     ) -> Corpus:
-        """The arcs to these heads int32[T] as items, token by token. Columns not among `columns` stay empty."""
-        arcs = _Arcs(corpus, heads)
+        """Return the arcs to these heads int32[T] as items; columns not in `columns` stay empty."""
+        arcs = _TreeArcs(corpus, heads)
         empty = Column(np.zeros(corpus.tokens, np.int32), [""])
 
         @cache
@@ -77,7 +78,7 @@ class ArcItems:
         return Corpus(tuple(found), corpus.ptr)
 
     def _view(self, column: Column, function: str, arguments: tuple[str, ...]) -> Column:
-        """Return a column of words as a function sees their normal form."""
+        """Return a function of the normal form of a column of words."""
         normal = NORMALIZERS[self.normalize]
         apply = bound(function, arguments, self.arcs.lists, normal)
         return Column.merged(column.ids, [apply(normal(cell)) for cell in column.strings])
@@ -88,8 +89,8 @@ def _of_items(template: Template, number: dict[Term, int]) -> Template:
     return replace(template, kind="U", terms=terms)
 
 
-class _Arcs:
-    """Where the arcs of all tokens begin and end: places in their sentence, 0 is the root. int64[T] each."""
+class _TreeArcs:
+    """Ends of the arcs of all tokens, int64[T] each: positions in the sentence, 0 is the root."""
 
     def __init__(self, corpus: Corpus, heads: NDArray[np.int32]) -> None:
         lengths = np.diff(corpus.ptr)
@@ -100,26 +101,26 @@ class _Arcs:
         self.ends = {"h": head, "m": modifier, "l": left, "r": right}
 
     def direction(self) -> Column:
-        """Where the modifier lies, seen from the head."""
+        """Return the side of the head on which the modifier is."""
         return Column((self.ends["m"] > self.ends["h"]).astype(np.int32), ["left", "right"])
 
     def distance(self) -> Column:
-        """The bin of the number of words between."""
-        room = self.ends["r"] - self.ends["l"] - 1
-        ids = np.searchsorted(BINS, room, side="right") - 1
+        """Return the bin of the number of words between."""
+        between = self.ends["r"] - self.ends["l"] - 1
+        ids = np.searchsorted(BINS, between, side="right") - 1
         return Column(ids.astype(np.int32), [str(low) for low in BINS])
 
     def column(self, view: Column, term: Term) -> Column:
-        """Return what a term sees of the words: cells of `view`, the root, the other end and boundary marks.
+        """Return what a term reads: cells of `view`, the root, the other end, boundary marks.
 
-        A cell that spells a mark is that mark.
+        A cell that is spelled like a mark is that mark.
         """
         steps = range(1, abs(term.row) + 1)
         marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
         return Column.merged(self._cells(view, term), [*view.strings, *marks])
 
     def _cells(self, column: Column, term: Term) -> NDArray[np.int32]:
-        """What a term sees: ids of the column; behind them the root, the other end, marks before and behind."""
+        """Return ids of the column; then the root, the other end, marks before and after."""
         values = len(column.strings)
         start = self.ends[term.anchor]
         place = start + term.row

@@ -1,4 +1,4 @@
-"""Attributes of arcs as text: a look walked backwards, from the record of a row to the cells of its key."""
+"""Attributes of arcs as text: from the record of a row back to the cells of its key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.features.arcs.index import ArcIndex
-from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS
+from mtlstruct.features.arcs.kernels import EMPTY, MASK, MASK_BITS, POSITIONS
 from mtlstruct.features.arcs.plan import BOTH, DIRECTION, DISTANCE, DISTANCES, NONE, Base
 from mtlstruct.features.shared_templates import cells_by_term
 from mtlstruct.features.vocabulary import ABSENT
@@ -15,19 +15,19 @@ from mtlstruct.templates.arc_terms import BINS, MIDDLE
 
 Int64 = NDArray[np.int64]
 Cells = dict[tuple[str, Term], str]
-"""What each cell holds, by its anchor and its term without one."""
+"""Cells by anchor and term without anchor."""
 
 LOW = (1 << 32) - 1
 
 
 def spell_arcs(index: ArcIndex, j: int, attributes: Int64) -> list[str]:
-    """What some attributes of template j stand for: its line with the cells put in, without its name."""
+    """Return attributes of template j as text: its line with cells, without its name."""
     plan = index.plan
     b = plan.base_of[j]
     rows = index.table[index.first[b] : index.first[b + 1]]
     record = rows[:, 1 + plan.templates_of[b].index(j)]
-    seen = record & ((1 << MASK_BITS) - 1)
-    filled = np.flatnonzero((rows[:, 0] != EMPTY) & (seen != 0))
+    observed = record & MASK
+    filled = np.flatnonzero((rows[:, 0] != EMPTY) & (observed != 0))
     starts = record >> MASK_BITS
     filled = filled[np.argsort(starts[filled], kind="stable")]
     at = filled[np.searchsorted(starts[filled], attributes, side="right") - 1]
@@ -37,21 +37,21 @@ def spell_arcs(index: ArcIndex, j: int, attributes: Int64) -> list[str]:
             index.templates[j],
             sides.cells(plan.bases[b], key),
             key & LOW,
-            _class(int(seen[row]), int(attribute - starts[row]), plan.variant_of[j]),
+            _class(int(observed[row]), int(attribute - starts[row]), plan.variant_of[j]),
         )
         for row, key, attribute in zip(at.tolist(), rows[at, 0].tolist(), attributes.tolist(), strict=True)
     ]
 
 
 class _Sides:
-    """The cells that values of sides stand for."""
+    """Cells of the values of sides."""
 
     def __init__(self, index: ArcIndex) -> None:
         self.index = index
         self.starts = np.concatenate([[0], np.cumsum(index.words.sizes)])
 
     def cells(self, base: Base, key: int) -> Cells:
-        """All cells of a base's key."""
+        """Return all cells of a base's key."""
         high, low = key >> 32, key & LOW
         if base.between == NONE:
             return self._side(base.first, high) | self._side(base.second, low)
@@ -61,7 +61,7 @@ class _Sides:
         return self._side(max(base.first, base.second), high) | between
 
     def _source(self, base: Base, number: int) -> Cells:
-        """The cells of the pair of sides that a word between was joined to."""
+        """Return the cells of a source: the pair of sides joined to a word between."""
         index = self.index
         node = len(index.plan.bases) + index.plan.sources.index((base.first, base.second))
         rows = index.table[index.first[node] : index.first[node + 1]]
@@ -75,18 +75,17 @@ class _Sides:
         words = self.index.words
         slot = int(np.searchsorted(self.starts, value, side="right")) - 1
         template = words.templates[slot]
-        (r,) = words.plan.readings(slot)
-        map_ = words.maps[r][:-1]
+        map_ = words.maps[slot][:-1]
         found = np.flatnonzero((map_ != ABSENT) & (map_ == value - self.starts[slot]))[:1]
-        cells = next(cells_by_term(words.plan, r, template, found, (words.vocabularies, words.tables)))
+        cells = next(cells_by_term(words.plan, slot, template, found, (words.vocabularies, words.tables)))
         anchor = self.index.plan.sides[side].anchor
         return {(anchor, term): cell for term, cell in zip(template.terms, cells, strict=True)}
 
 
-def _class(seen: int, rank: int, variant: int) -> dict[str, str]:
-    """Direction and distance of the rank-th class that a record has seen, as far as the variant tells them apart."""
-    klass = [bit for bit in range(MASK_BITS) if seen >> bit & 1][rank]
-    direction, distance = (klass, klass) if variant in (DIRECTION, DISTANCE) else divmod(klass, DISTANCES)
+def _class(observed: int, rank: int, variant: int) -> dict[str, str]:
+    """Return direction and distance of the rank-th observed class, if the variant has them."""
+    bit = [bit for bit in range(MASK_BITS) if observed >> bit & 1][rank]
+    direction, distance = (bit, bit) if variant in (DIRECTION, DISTANCE) else divmod(bit, DISTANCES)
     found = {}
     if variant in (DIRECTION, BOTH):
         found["direction"] = "right" if direction else "left"

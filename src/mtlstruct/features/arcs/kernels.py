@@ -1,9 +1,8 @@
-"""Kernels of arcs: from the values of sides to table rows, and from these to attributes.
+"""Kernels of arc encoding: from the values of sides to rows of the table, and to attributes.
 
-An arc looks up each base once. The row of the table that it finds holds a record for each template of the base:
-where its attributes of this value begin within its block, and which classes of (direction, distance) it has seen.
-So the plain attribute and the one with direction and distance cost one look. What depends on one word only is
-looked up once for each word of the sentence. All rows of an arc are asked of the cache before any is read.
+An arc looks up each base once. The row that it finds has one record per template of the base: where
+the attributes of this value begin within the block, and for which classes of (direction, distance)
+there are any. So a template and its variants with direction and distance take one lookup.
 """
 
 from __future__ import annotations
@@ -14,45 +13,47 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.linear.design import prefetch
 
 MASK_BITS = 16
-"""A record is start · 2^MASK_BITS + classes seen."""
+"""A record is start · 2^MASK_BITS + observed classes."""
+
+MASK = (1 << MASK_BITS) - 1
 
 POSITIONS = 256
-"""One more than the last position that a word between can have."""
+"""Positions of a word between two others are counted up to POSITIONS − 1."""
 
 EMPTY = -1
 """The key of a row without an entry."""
 
 
 class Program(NamedTuple):
-    """A Plan and its tables, as kernels read them. Kernels unpack it once: a field read in a loop is counted anew.
+    """A plan and its tables, as kernels read them.
 
-    *Looks* are what every arc looks up: the sources of `inner`, then the bases of two words. Where there is one side
-    only, the other's slot is all zeros.
+    *Lookups* are what every arc looks up: the sources of `inner`, then the bases without a word
+    between. If there is one side only, the slot of the other is all zeros.
 
-    looks      int64[looks, 4]: first row and size − 1 of its table; the base, or NONE for a source; whether the
-               number of a source must be looked up (it is the value of its side else)
-    ends       int64[2, looks, 2]: by direction, the ends of the arc that a look sees: 0 head, 1 modifier
-    slots      int64[2, reach + 1, looks, 2]: by direction and words between (at most reach), the slots it reads
-    inner      int64[..., 7]: bases with a word between: first row, size − 1, base, source, slot, place, position.
-               Those of each word first, then by place from the end, then from the beginning
-    alone      int64[..., 6]: bases of one word that look the same from every arc: first row, size − 1, base, slot,
-               and the end of the arc that it is if this leads left or right
+    lookups    int64[lookups, 4]: first row and size − 1 of its table; the base, or NONE for a
+               source; whether the number of a source must be looked up (otherwise it is the value
+               of its side)
+    ends       int64[2, lookups, 2]: by direction, the ends of the arc that are read: 0 head, 1
+               modifier
+    slots      int64[2, reach + 1, lookups, 2]: the slots that are read, by direction and number of
+               words between (at most reach)
+    inner      int64[..., 7]: bases with a word between: first row, size − 1, base, source, slot,
+               place, position; those of each word first, then by place from the end, then from the
+               beginning
     record     int64[bases + 1]: the records of a base
-    block      int64[records]: the first attribute of the template that a record is of
-    classes    int64[records, CLASSES]: the class that it sees
-    bins       int64[...]: the bin of a distance by words between, the last entry for all beyond
-    sources    how many looks are sources
+    block      int64[records]: the first attribute of the template of a record
+    classes    int64[records, CLASSES]: the class of that template for each class of arcs
+    bins       int64[...]: the bin of a distance by words between; the last entry is for all beyond
+    sources    number of lookups that are sources
     null       the value that is not known
     """
 
-    looks: NDArray[np.int64]
+    lookups: NDArray[np.int64]
     ends: NDArray[np.int64]
     slots: NDArray[np.int64]
     inner: NDArray[np.int64]
-    alone: NDArray[np.int64]
     record: NDArray[np.int64]
     block: NDArray[np.int64]
     classes: NDArray[np.int64]
@@ -62,51 +63,36 @@ class Program(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The workspace of one arc, and of the words of one sentence.
+    """The workspace of one arc.
 
-    found     int64[looks, 6]: key, hash, place in the table, base, first row and size − 1; in the end the row
-              and base of what was found (columns 2 and 3)
+    found     int64[lookups, 2]: row and base of what was found
     number    int64[sources]
-    alone     int64[words + 1, alone]: rows of the bases of one word
     """
 
     found: NDArray[np.int64]
     number: NDArray[np.int64]
-    alone: NDArray[np.int64]
 
 
 def make_work(program: Program, longest: int) -> Work:
     """Allocate the workspace for sentences of up to `longest` words."""
     each = int(np.count_nonzero(program.inner[:, 5] == 0))
-    looks = len(program.looks) + len(program.inner) + len(program.alone) + each * longest
-    return Work(
-        np.zeros((looks, 6), np.int64),
-        np.zeros(program.sources + 1, np.int64),
-        np.zeros((longest + 1, len(program.alone)), np.int64),
-    )
-
-
-def make_tags(table: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """uint8[rows, 1]: 0 for a row without an entry, else a few bits of its hash. Small enough for the cache, and most
-    looks end here: what an arc asks for is mostly not there."""
-    tags = np.zeros((len(table), 1), np.uint8)
-    _tag_rows(table, tags)
-    return tags
+    lookups = len(program.lookups) + len(program.inner) + each * longest
+    return Work(np.zeros((lookups, 2), np.int64), np.zeros(program.sources + 1, np.int64))
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _hash(key):  # type: ignore[no-untyped-def]
+def _hash(key):
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return np.int64(h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(20))
 
 
 @kernel
-def fill(keys, records, table):  # type: ignore[no-untyped-def]
-    """Puts entries into an empty table of a power-of-two size."""
+def fill(keys, records, table):
+    """Put entries into an empty table of a power-of-two size."""
     mask = len(table) - 1
     for i in range(len(keys)):
         row = _hash(keys[i]) & mask
@@ -118,44 +104,20 @@ def fill(keys, records, table):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tag(h):  # type: ignore[no-untyped-def]
-    return np.uint8((h >> 36) & 0x7F | 0x80)
-
-
-@kernel
-def _tag_rows(table, tags):  # type: ignore[no-untyped-def]
-    for row in range(len(table)):
-        if table[row, 0] != EMPTY:
-            tags[row, 0] = _tag(_hash(table[row, 0]))
-
-
-@kernel
-def _likely(tags, start, mask, h, at):  # type: ignore[no-untyped-def]
-    """How far behind `start` the first row from `at` on lies that may hold a key of this hash; −1 if none does."""
-    tag = _tag(h)
+def _find(table, start, mask, key):
+    """Return the row that holds a key, −1 if there is none."""
+    at = _hash(key) & mask
     while True:
-        found = tags[np.uint64(start + at), 0]
-        if found == tag:
-            return at
-        if found == 0:
+        found = table[np.uint64(start + at), 0]
+        if found == key:
+            return start + at
+        if found == EMPTY:
             return np.int64(-1)
         at = (at + 1) & mask
 
 
 @kernel
-def _find(table, tags, start, mask, key):  # type: ignore[no-untyped-def]
-    """The row that holds a key, −1 if none."""
-    h = _hash(key)
-    at = _likely(tags, start, mask, h, h & mask)
-    while at >= 0:
-        if table[np.uint64(start + at), 0] == key:
-            return start + at
-        at = _likely(tags, start, mask, h, (at + 1) & mask)
-    return np.int64(-1)
-
-
-@kernel
-def _ones(bits):  # type: ignore[no-untyped-def]
+def _popcount(bits):
     bits = bits - ((bits >> 1) & 0x5555)
     bits = (bits & 0x3333) + ((bits >> 2) & 0x3333)
     bits = (bits + (bits >> 4)) & 0x0F0F
@@ -163,221 +125,139 @@ def _ones(bits):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _words_alone(alone, null, table, tags, words, origin, n, rows):  # type: ignore[no-untyped-def]
-    """The rows of bases that look at one word only, for each word of the sentence and the root."""
-    for place in range(n + 1):
-        for i in range(len(alone)):
-            value = np.int64(words[origin + place, alone[i, 3]])
-            row = np.int64(-1)
-            if value != null:
-                row = _find(table, tags, alone[i, 0], alone[i, 1], value << 32)
-            rows[place, i] = row
-
-
-@kernel
-def _look(  # type: ignore[no-untyped-def]
-    looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier, found, number
-):
-    """Finds the rows of all bases but those of one word, and their bases: found[:, 2:4]. Returns how many."""
+def _look_up(program, table, words, origin, head, modifier, work):
+    """Find the rows of all bases of an arc, and these bases. Return their number."""
+    lookups, ends, slots, inner, _, _, _, _, sources, null = program
+    found, number = work
     right = 1 if modifier > head else 0
-    left_end = min(head, modifier)
-    right_end = max(head, modifier)
-    room = right_end - left_end - 1
-    seen = min(room, slots.shape[1] - 1)
-    asked = 0
-    for i in range(len(looks)):
+    between = abs(head - modifier) - 1
+    reach = min(between, slots.shape[1] - 1)
+    count = 0
+    for i in range(len(lookups)):
         end = modifier if ends[right, i, 0] else head
-        one = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, seen, i, 0])])
+        one = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, reach, i, 0])])
         end = modifier if ends[right, i, 1] else head
-        other = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, seen, i, 1])])
+        other = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, reach, i, 1])])
         known = one != null and other != null
         if i < sources:
-            number[i] = one + other if known and not looks[i, 3] else -1
-            known = known and looks[i, 3] and room > 0
-        if known:
-            key = one << 32 | other
-            h = _hash(key)
-            prefetch(tags, looks[i, 0] + (h & looks[i, 1]))
-            found[asked, 0] = key
-            found[asked, 1] = h
-            found[asked, 3] = i
-            asked += 1
-    likely = 0
-    for k in range(asked):  # in place: what is likely is never more than what was asked
-        i = found[k, 3]
-        h = found[k, 1]
-        at = _likely(tags, looks[i, 0], looks[i, 1], h, h & looks[i, 1])
-        if at < 0:
+            number[i] = one + other if known and not lookups[i, 3] else -1
+            known = known and lookups[i, 3] and between > 0
+        if not known:
+            continue
+        row = _find(table, lookups[i, 0], lookups[i, 1], one << 32 | other)
+        if row < 0:
             continue
         if i < sources:
-            row = _find(table, tags, looks[i, 0], looks[i, 1], found[k, 0])
-            if row >= 0:
-                number[i] = table[row, 1]
-            continue
-        prefetch(table, looks[i, 0] + at)
-        found[likely, 0] = found[k, 0]
-        found[likely, 2] = at
-        found[likely, 3] = looks[i, 2]
-        found[likely, 4] = looks[i, 0]
-        found[likely, 5] = looks[i, 1]
-        likely += 1
-    if room > 0:
-        likely = _look_between(
-            inner, null, table, tags, words, origin, left_end, right_end, found, number, likely
-        )
-    return _confirm(table, tags, found, likely)
-
-
-@kernel
-def _look_between(inner, null, table, tags, words, origin, left_end, right_end, found, number, likely):  # type: ignore[no-untyped-def]
-    """Adds the rows that words between may have."""
-    room = right_end - left_end - 1
-    for i in range(len(inner)):
+            number[i] = table[row, 1]
+        else:
+            found[count, 0], found[count, 1] = row, lookups[i, 2]
+            count += 1
+    left_end = min(head, modifier)
+    for i in range(len(inner) if between > 0 else 0):
         place = inner[i, 5]
-        if place > room:
+        if place > between:
             break
         source = number[inner[i, 3]]
-        if source < 0 or -place > room:
+        if source < 0 or -place > between:
             continue
-        low, high = left_end + 1, right_end
+        first, last = 1, between
         if place != 0:
-            low = left_end + place if place > 0 else right_end + place
-            high = low + 1
-        for between in range(low, high):
-            value = np.int64(words[np.uint64(origin + between), np.uint64(inner[i, 4])])
+            first = last = place if place > 0 else between + 1 + place
+        begin = count
+        for position in range(first, last + 1):
+            value = np.int64(words[np.uint64(origin + left_end + position), np.uint64(inner[i, 4])])
             if value == null:
                 continue
             if inner[i, 6]:
-                value = value * POSITIONS + min(between - left_end, POSITIONS - 1)
-            key = source << 32 | value
-            h = _hash(key)
-            at = _likely(tags, inner[i, 0], inner[i, 1], h, h & inner[i, 1])
-            if at >= 0:
-                prefetch(table, inner[i, 0] + at)
-                found[likely, 0] = key
-                found[likely, 2] = at
-                found[likely, 3] = inner[i, 2]
-                found[likely, 4] = inner[i, 0]
-                found[likely, 5] = inner[i, 1]
-                likely += 1
-    return likely
+                value = value * POSITIONS + min(position, POSITIONS - 1)
+            row = _find(table, inner[i, 0], inner[i, 1], source << 32 | value)
+            repeated = row < 0
+            for k in range(begin, count):  # a value of several words between counts once
+                repeated |= found[k, 0] == row
+            if not repeated:
+                found[count, 0], found[count, 1] = row, inner[i, 2]
+                count += 1
+    return count
 
 
 @kernel
-def _confirm(table, tags, found, likely):  # type: ignore[no-untyped-def]
-    """Leaves the rows that do hold their keys, each once; returns how many."""
-    hits = 0
-    for k in range(likely):
-        base = found[k, 3]
-        row = found[k, 4] + found[k, 2]
-        if table[np.uint64(row), 0] != found[k, 0]:
-            row = _find(table, tags, found[k, 4], found[k, 5], found[k, 0])
-            if row < 0:
-                continue
-        again = False  # a value that several words between have counts once
-        i = hits - 1
-        while i >= 0 and found[i, 3] == base:
-            again |= found[i, 2] == row
-            i -= 1
-        if not again:
-            found[hits, 2] = row
-            found[hits, 3] = base
-            hits += 1
-    return hits
-
-
-@kernel
-def _class_of(bins, classes, head, modifier):  # type: ignore[no-untyped-def]
-    right = 1 if modifier > head else 0
-    room = abs(head - modifier) - 1
-    return right * (classes // 2) + bins[min(room, len(bins) - 1)]
-
-
-@kernel
-def encode_arcs(program, table, tags, words, ptr, span, work, row_ends, ids):  # type: ignore[no-untyped-def]
-    """Attributes of all arcs of sentences first:last. row_ends int64[arcs]: where each arc's ids end. Returns ids."""
-    looks, ends, slots, inner, alone, record, block, classes, bins, sources, null = program
-    found, number, rows = work
+def encode_arcs(program, table, words, ptr, span, work, row_ends, ids):
+    """Return the attributes of all arcs of some sentences; row_ends: where those of each end."""
+    bins, n_classes = program.bins, program.classes.shape[1]
     arc = 0
     size = 0
     for i in range(span[0], span[1]):
         n = ptr[i + 1] - ptr[i]
         origin = ptr[i] + i
-        _words_alone(alone, null, table, tags, words, origin, n, rows)
         for modifier in range(1, n + 1):
             for head in range(n + 1):
                 if head != modifier:
-                    hits = _look(
-                        looks, ends, slots, inner, sources, null, table, tags, words, origin, head, modifier,
-                        found, number,
-                    )  # fmt: skip
-                    right = 1 if modifier > head else 0
-                    for k in range(len(alone)):
-                        row = rows[modifier if alone[k, 4 + right] else head, k]
-                        if row >= 0:
-                            found[hits, 2] = row
-                            found[hits, 3] = alone[k, 2]
-                            hits += 1
-                    if size + hits * table.shape[1] > len(ids):
-                        grown = np.empty(2 * len(ids) + hits * table.shape[1], ids.dtype)
+                    rows = _look_up(program, table, words, origin, head, modifier, work)
+                    if size + rows * table.shape[1] > len(ids):
+                        grown = np.empty(2 * len(ids) + rows * table.shape[1], ids.dtype)
                         grown[:size] = ids[:size]
                         ids = grown
-                    klass = _class_of(bins, classes.shape[1], head, modifier)
-                    size = _list(record, block, classes, table, found, hits, klass, ids, size)
+                    right = 1 if modifier > head else 0
+                    distance = bins[min(abs(head - modifier) - 1, len(bins) - 1)]
+                    arc_class = right * (n_classes // 2) + distance
+                    size = _write_attributes(program, table, work, rows, arc_class, ids, size)
                 row_ends[arc] = size
                 arc += 1
     return ids[:size]
 
 
 @kernel
-def _list(record, block, classes, table, found, hits, klass, ids, size):  # type: ignore[no-untyped-def]
-    """Writes down the attributes of the rows that an arc has; returns where they end."""
-    for k in range(hits):
-        row = np.uint64(found[k, 2])
-        begin = record[found[k, 3]]
-        for r in range(begin, record[found[k, 3] + 1]):
+def _write_attributes(program, table, work, rows, arc_class, ids, size):
+    """Write the attributes of the rows found for an arc. Return where they end."""
+    record, block, classes, found = program.record, program.block, program.classes, work.found
+    for k in range(rows):
+        row = np.uint64(found[k, 0])
+        begin = record[found[k, 1]]
+        for r in range(begin, record[found[k, 1] + 1]):
             entry = table[row, np.uint64(1 + r - begin)]
-            seen = entry & ((1 << MASK_BITS) - 1)
-            c = classes[r, klass]
-            if seen >> c & 1:
-                ids[size] = block[r] + (entry >> MASK_BITS) + _ones(seen & ((1 << c) - 1))
+            observed = entry & MASK
+            c = classes[r, arc_class]
+            if observed >> c & 1:
+                ids[size] = block[r] + (entry >> MASK_BITS) + _popcount(observed & ((1 << c) - 1))
                 size += 1
     return size
 
 
 @kernel
-def mark_classes(entry, klass, least, entries):  # type: ignore[no-untyped-def]
-    """For each entry the classes that it was seen with `least` times or more, as bits. int64[entries]."""
+def mark_classes(entry, entry_class, min_count, entries):
+    """Return as bits the classes of each entry that occur `min_count` times or more."""
     counts = np.zeros((entries, MASK_BITS), np.int32)
     for i in range(len(entry)):
-        counts[entry[i], klass[i]] += 1
-    seen = np.zeros(entries, np.int64)
+        counts[entry[i], entry_class[i]] += 1
+    observed = np.zeros(entries, np.int64)
     for e in range(entries):
         for c in range(MASK_BITS):
-            if counts[e, c] >= least:
-                seen[e] |= 1 << c
-    return seen
+            if counts[e, c] >= min_count:
+                observed[e] |= 1 << c
+    return observed
 
 
 @kernel
-def count_bits(seen):  # type: ignore[no-untyped-def]
-    """How many bits of each are set."""
-    out = np.empty(len(seen), np.int64)
-    for i in range(len(seen)):
-        out[i] = _ones(seen[i])
+def count_bits(masks):
+    """Return the number of bits set in each mask."""
+    out = np.empty(len(masks), np.int64)
+    for i in range(len(masks)):
+        out[i] = _popcount(masks[i])
     return out
 
 
 @kernel
-def thin(records, used, before):  # type: ignore[no-untyped-def]
-    """Records of one template with unused attributes gone. used bool[attributes], before: used ones before each."""
+def drop_unused(records, used, before):
+    """Remove unused attributes from the records of one template, in place.
+
+    used bool[attributes]; before int64[attributes + 1]: number of used ones before each.
+    """
     for e in range(len(records)):
-        seen = records[e] & ((1 << MASK_BITS) - 1)
         at = records[e] >> MASK_BITS
         start = before[at]
         kept = 0
         for c in range(MASK_BITS):
-            if seen >> c & 1:
+            if records[e] >> c & 1:
                 if used[at]:
                     kept |= 1 << c
                 at += 1

@@ -1,12 +1,13 @@
-"""What must be looked up for templates of arcs: sides of one word each, and bases of up to three sides.
+"""Plan of arc templates: sides of one word each, and bases of up to three sides.
 
-What a template sees splits by the word it is seen from. All cells counted from the head are one *side*, those of
-the modifier another, those of a word between a third. A side depends on one token only, so its value is found
-once for each token, by the same joins as templates of tokens (`Plan.words` are such templates, a *slot* each).
-Where a step from one end of the arc comes to the other end, the side is seen *in part*: another slot.
+The cells of a template are grouped by the word they are counted from. All cells counted from the
+head are one *side*, those of the modifier another, those of a word between a third. A side depends
+on one token only, so its value is found once per token, by the joins of token templates
+(`ArcPlan.words` are such templates, one *slot* each). If a step from one end of the arc reaches the
+other end, the side has fewer cells: another slot.
 
-A *base* is what a template sees, direction and distance left out. Templates with the same base share its table;
-they differ in their *variant*, the classes of (direction, distance) that they keep apart.
+A *base* is a template without direction and distance. Templates with the same base share its table;
+they differ in their *variant*, the classes of (direction, distance) that they distinguish.
 """
 
 from __future__ import annotations
@@ -28,17 +29,17 @@ CLASSES = 2 * DISTANCES
 """Classes of arcs: direction (0 left, 1 right) · DISTANCES + bin of the distance."""
 
 PLAIN, DIRECTION, DISTANCE, BOTH = range(4)
-"""Variants: whether direction (1) and distance (2) belong to a template."""
+"""Variants: which of direction (1) and distance (2) a template has."""
 
 EACH = 0
-"""The place of a base that looks at each word between; 1, 2, … and -1, -2, … are one of them from either end."""
+"""The place of a base of each word between; 1, 2, … and -1, -2, … are one word, from either end."""
 
 Cells = tuple[Term, ...]
 
 
 @dataclass(frozen=True)
 class Side:
-    """All cells seen from one word of the arc: `cells` without their anchor."""
+    """All cells counted from one word of the arc, without their anchor."""
 
     anchor: str
     cells: Cells
@@ -46,10 +47,10 @@ class Side:
 
 @dataclass(frozen=True)
 class Base:
-    """Sides by number, NONE where there is none: of one end of the arc, of the other, of a word between.
+    """Numbers of up to three sides (NONE if missing): two ends of the arc and a word between.
 
     place      which word between: EACH, or one from either end
-    position   whether the how-manyth word between it is belongs to the value
+    position   whether the position of the word between belongs to the value
     """
 
     first: int = NONE
@@ -60,13 +61,14 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Sides, bases, and what each template makes of them.
+class ArcPlan:
+    """Sides and bases of a set of arc templates.
 
-    words      for each slot a template of tokens that sees its cells
-    slots      int32[sides, 2, reach + 1]: the slot of a side by direction and by how many words lie between, at most
-               as many as any side can tell
-    base_of    the base of each template; variant_of its variant
+    base_of      the base of each template
+    variant_of   the variant of each template
+    words        a token template for each slot
+    slots        int32[sides, 2, reach + 1]: the slot of a side by direction and by number of words
+                 between, at most the largest step of any side
     """
 
     sides: tuple[Side, ...]
@@ -77,42 +79,41 @@ class Plan:
     slots: NDArray[np.int32]
 
     @cached_property
-    def twins(self) -> dict[int, int]:
-        """Templates that see what an earlier one sees, and that one."""
-        first: dict[tuple[int, int], int] = {}
-        kinds = zip(self.base_of, self.variant_of, strict=True)
-        same = [first.setdefault(kind, j) for j, kind in enumerate(kinds)]
-        return {j: k for j, k in enumerate(same) if j != k}
+    def duplicates(self) -> set[int]:
+        """Templates with the base and variant of an earlier one; they have no attributes."""
+        kinds = list(zip(self.base_of, self.variant_of, strict=True))
+        return {j for j, kind in enumerate(kinds) if kinds.index(kind) < j}
 
     @cached_property
     def templates_of(self) -> list[list[int]]:
-        """The templates of each base, without twins."""
+        """The templates of each base, without duplicates."""
         found: list[list[int]] = [[] for _ in self.bases]
         for j, base in enumerate(self.base_of):
-            found[base] += [] if j in self.twins else [j]
+            found[base] += [] if j in self.duplicates else [j]
         return found
 
     @cached_property
     def sources(self) -> list[tuple[int, int]]:
-        """The pairs of sides (first, second) that bases with a word between are built on."""
+        """The pairs of sides (first, second) of bases with a word between."""
         return list(dict.fromkeys((b.first, b.second) for b in self.bases if b.between != NONE))
 
 
-def make_plan(templates: TemplateSet) -> Plan:
-    """Finds sides and bases. Columns must have their numbers."""
+def make_plan(templates: TemplateSet) -> ArcPlan:
+    """Return the plan of arc templates; columns must be resolved to numbers."""
     sides: dict[Side, int] = {}
     bases: dict[Base, int] = {}
     base_of = [bases.setdefault(_base(template, sides), len(bases)) for template in templates]
     reach = max((abs(term.row) for side in sides for term in side.cells), default=0)
-    seen: dict[Cells, int] = {}
+    slot_of: dict[Cells, int] = {}
     slots = np.zeros((len(sides), 2, reach + 1), np.int32)
     for side, s in sides.items():
         for right in (0, 1):
-            for room in range(reach + 1):
-                slots[s, right, room] = seen.setdefault(_visible(side, bool(right), room), len(seen))
-    words = TemplateSet(tuple(map(_token_template, seen)), "the sides of arcs", lists=templates.lists)
+            for between in range(reach + 1):
+                cells = _visible_cells(side, bool(right), between)
+                slots[s, right, between] = slot_of.setdefault(cells, len(slot_of))
+    words = TemplateSet(tuple(map(_token_template, slot_of)), "the sides of arcs", lists=templates.lists)
     variant_of = tuple(_variant(template) for template in templates)
-    return Plan(tuple(sides), tuple(bases), tuple(base_of), variant_of, words, slots)
+    return ArcPlan(tuple(sides), tuple(bases), tuple(base_of), variant_of, words, slots)
 
 
 def _base(template: Template, sides: dict[Side, int]) -> Base:
@@ -144,12 +145,12 @@ def _variant(template: Template) -> int:
     return DIRECTION * ("direction" in functions) + DISTANCE * ("distance" in functions)
 
 
-def _visible(side: Side, right: bool, room: int) -> Cells:
-    """The cells that do not come to the other end, where `room` words lie between and the arc leads right or left."""
+def _visible_cells(side: Side, right: bool, between: int) -> Cells:
+    """Return the cells that do not reach the other end of an arc with `between` words between."""
     if side.anchor == "b":
         return side.cells
     inwards = 1 if side.anchor == "l" or side.anchor == ("h" if right else "m") else -1
-    return tuple(term for term in side.cells if inwards * term.row <= room)
+    return tuple(term for term in side.cells if inwards * term.row <= between)
 
 
 def _token_template(cells: Cells) -> Template:
@@ -158,7 +159,7 @@ def _token_template(cells: Cells) -> Template:
 
 
 def class_tables() -> NDArray[np.int64]:
-    """int64[variants, CLASSES]: the class that a variant sees where the arc has a class."""
+    """Return int64[variants, CLASSES]: the class of a variant for each class of arcs."""
     every = np.arange(CLASSES)
     return np.stack([np.zeros(CLASSES, np.int64), every // DISTANCES, every % DISTANCES, every]).astype(
         np.int64

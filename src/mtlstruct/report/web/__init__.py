@@ -1,9 +1,10 @@
-"""Pages for a browser, each one file: a shell with its styles and scripts put in, and the data as JSON.
+"""HTML pages, each one file: a shell with its styles, scripts and data (as JSON) inside.
 
-Scripts draw everything from the data by DOM calls, never by markup made of text, so nothing of a user's data can
-become markup. A policy in the page allows exactly these styles and scripts, and no connection to anywhere.
+Scripts draw everything from the data by DOM calls, never by markup made of text, so that no data of
+a user can become markup. The content security policy of a page allows exactly its own styles and
+scripts, and no connection.
 
-May import: what `report` may.
+May import: `_system`.
 Start reading at `Page`.
 """
 
@@ -26,12 +27,24 @@ from mtlstruct._system.digest import finite
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page, to be saved or to be shown in a notebook."""
+    """An HTML page, to be saved or shown in a notebook.
+
+    Attributes
+    ----------
+    html : str
+        The text of the page.
+    """
 
     html: str
 
     def save(self, path: str | Path) -> None:
-        """Writes the page: whole, or not at all."""
+        """Write the page to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file to write.
+        """
         with replacing(path) as out:
             out.write(self.html.encode())
 
@@ -40,14 +53,17 @@ class Page:
 
 
 def asset(name: str) -> str:
-    """A file of the folder assets."""
+    """Return the text of a file of the folder assets."""
     return (files(__name__) / "assets" / name).read_text(encoding="utf-8")
 
 
 def page(
     title: str, data: Any, *, styles: Sequence[str], scripts: Sequence[str], connect: str = "'none'"
 ) -> Page:
-    """A whole page. Styles and scripts are assets, put in one after the other; `connect` is where it may ask."""
+    """Return a page of assets: styles, and scripts that draw the data.
+
+    `connect` is the policy for connections: 'none' or 'self'.
+    """
     style = "\n".join(map(asset, styles))
     script = "(() => {\n'use strict';\n" + "\n".join(map(asset, scripts)) + "\n})();\n"
     policy = "; ".join(
@@ -72,15 +88,15 @@ def page(
 
 
 def embedded(data: Any) -> str:
-    """Return JSON for a script element: without `<`, so that neither `</script` nor `<!--` can occur.
+    """Return JSON for a script element; numbers that are not finite become null.
 
-    Numbers that are not finite become null. Nothing is rounded: the page rounds what it prints.
+    It has no `<`, so that neither `</script` nor `<!--` can occur.
     """
     text = json.dumps(finite(data), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _hash(content: str) -> str:
-    """How a policy names a style or script: the element's content, line ends included."""
+    """Return how a policy names a style or script: by the digest of its text."""
     digest = hashlib.sha256(content.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"

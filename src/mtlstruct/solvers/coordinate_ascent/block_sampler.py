@@ -1,8 +1,9 @@
 """The choice of blocks for each pass: shrinking, working set and gap sampling.
 
-A block is a sentence, or a span of one (`DualState.spans`). Full passes shrink: a sentence whose gap was below the
-tolerance is left out of the next 1, 3, 7, 15 full passes. Working-set passes update the spans whose dual variables
-have left gold. Gap-sampled passes repeat those spans whose gap was far above the mean at their last update.
+A block is a sentence, or a span of one (`DualState.spans`). Full passes shrink: a sentence whose
+gap was below the tolerance is left out of the next 1, 3, 7, 15 full passes. Working-set passes
+update the spans whose dual variables have left gold. Gap-sampled passes repeat those spans whose
+gap was far above the mean at their last update.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Kept
+from mtlstruct._system.stateful import Stateful
 
 FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
@@ -23,15 +24,15 @@ LONGEST_REST = 15
 """Full passes that a sentence without a gap may be left out of, at most."""
 
 
-class BlockSampler(Kept):
+class BlockSampler(Stateful):
     """Chooses the blocks of each pass from the gaps of earlier block updates.
 
     gaps              float64[S]: the gap of each sentence before its last update in a full pass
-    rest, wait        int64[S]: full passes to leave out after the next converged update, and from now
-    spans, span_gaps  the working set of the last working-set pass, and the gap of each before its last update
+    rest, wait        int64[S]: full passes to skip after the next converged update, and now
+    spans, span_gaps  the last working set, and the gap of each before its last update
     """
 
-    kept = ("random", "gaps", "rest", "wait", "spans", "span_gaps")
+    state_fields = ("random", "gaps", "rest", "wait", "spans", "span_gaps")
 
     def __init__(self, state: Any, sentences: int, seed: int | list[int]) -> None:
         self.state = state

@@ -1,8 +1,9 @@
-"""A dual state for any structure that can decode: block-coordinate pairwise Frank–Wolfe over outputs.
+"""Dual state of any structure that can decode: pairwise Frank–Wolfe over outputs.
 
-The dual variables of a sentence are a distribution over its outputs, of which those with mass are kept, gold among
-them. A step decodes the most violated output and moves mass to it from the kept output that scores lowest, by exact
-line search. Passes over the working set choose among the kept outputs and do not decode.
+The dual variables of a sentence are a distribution over its outputs, of which those with mass are
+kept, gold among them. A step decodes the most violated output and moves mass to it from the kept
+output that scores lowest, by exact line search. Passes over the working set choose among the kept
+outputs and do not decode.
 
 References
 ----------
@@ -17,17 +18,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Kept, State
+from mtlstruct._system.stateful import State, Stateful
 from mtlstruct.linear.row_updates import add_scaled_rows, score_rows
 from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
-from mtlstruct.structures.base import Triplets
+from mtlstruct.structures.base import Batch, Triplets
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
 class Output(NamedTuple):
-    """An output of a sentence, its loss, and its parts less those of gold, with rows numbered by site."""
+    """An output, its loss, and its parts less those of gold, with rows numbered by site."""
 
     labels: NDArray[np.int32]
     loss: float
@@ -39,8 +40,8 @@ class Output(NamedTuple):
         return self.loss + sum(float(t.count @ part[t.row, t.part]) for t, part in pairs)
 
 
-class CachedDual(Kept):
-    """The outputs that have mass, and the operations that the coordinate solver asks of a dual state.
+class CachedDual(Stateful):
+    """Outputs with mass of all sentences as a dual state of the coordinate solver.
 
     outputs, mass   of each sentence: its outputs, gold first, and their mass
     room            weights that are zero between steps
@@ -48,6 +49,7 @@ class CachedDual(Kept):
     """
 
     shares_singletons: ClassVar[bool] = False
+    smooth_losses: ClassVar[bool] = False
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem
@@ -58,13 +60,13 @@ class CachedDual(Kept):
         self.mass = [np.ones(1) for _ in self.outputs]
         self.room = [np.zeros_like(V) for V in problem.V]
 
-    def pack(self) -> State:
+    def state_dict(self) -> State:
         """Return the state: labels and mass of all outputs end to end."""
         labels = [output.labels for outputs in self.outputs for output in outputs]
         sizes = np.array([len(outputs) for outputs in self.outputs], np.int64)
         return {"sizes": sizes, "labels": np.concatenate(labels), "mass": np.concatenate(self.mass)}
 
-    def unpack(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore the state of a checkpoint."""
         sizes = state["sizes"]
         self.mass = [part.copy() for part in np.split(state["mass"], np.cumsum(sizes)[:-1])]
@@ -76,9 +78,9 @@ class CachedDual(Kept):
         ]
 
     @staticmethod
-    def memory(tokens: int) -> int:
+    def memory(oracle: Any) -> int:
         """Bytes to expect; how many outputs will have mass is not known before."""
-        return tokens * 1000
+        return int(oracle.tokens) * 1000
 
     def spans(self, sentences: Ints, shift: int) -> Ints:
         """Whole sentences, to be decoded."""
@@ -95,7 +97,7 @@ class CachedDual(Kept):
     def update(
         self, spans: Ints, mu: Floats, c: float, rounds: int, tolerance: float, enough: float = 0.0
     ) -> BlockUpdates:
-        """Take steps on each sentence in turn, until its gap is below tolerance or `enough` of what it was."""
+        """Update sentences in turn, each until its gap is below tolerance or `enough` of before."""
         found = BlockUpdates(np.zeros(len(spans)), 0.0)
         for k, (i, search) in enumerate(spans[:, 2:].tolist()):
             for _ in range(rounds):
@@ -108,7 +110,7 @@ class CachedDual(Kept):
         return found
 
     def _step(self, i: int, search: bool, mu: Floats, c: float, least: float) -> tuple[float, float]:
-        """Take a pairwise step where the gap is not below `least`. Return the gap and the change of the loss."""
+        """Take a pairwise step unless the gap is below `least`. Return gap and change of loss."""
         p, rows, change = self.problem, self._rows(i), 0.0
         kinds = zip(p.encoded.designs, p.V, rows, p.structure.widths(), strict=True)
         parts = tuple(score_rows(design, V, row, width, -mu) for design, V, row, width in kinds)
@@ -139,9 +141,8 @@ class CachedDual(Kept):
         p, (start, stop) = self.problem, self.problem.encoded.ptr[i : i + 2]
         gold, labels = p.gold[start:stop], np.zeros(stop - start, np.int32)
         rows = tuple(np.arange(len(part), dtype=np.int32) for part in parts)
-        p.structure.decode(
-            parts, rows, np.array([0, stop - start]), (0, 1), labels, np.zeros(1), gold=gold, cost=p.cost
-        )
+        batch = Batch(parts, rows, np.array([0, stop - start]))
+        p.structure.decode(batch, (0, 1), labels, np.zeros(1), gold=gold, cost=p.cost)
         if not any(np.array_equal(labels, output.labels) for output in self.outputs[i]):
             self.outputs[i].append(self._output(i, labels))
             self.mass[i] = np.append(self.mass[i], 0.0)

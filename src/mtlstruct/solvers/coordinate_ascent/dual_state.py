@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass
 class DualProblem:
-    """What dual variables refer to: data, gold, the cost table, and V with its squared block norms N."""
+    """Data, gold, cost table, V and its squared block norms N: what dual variables refer to."""
 
     structure: Any
     encoded: Any
@@ -19,11 +19,12 @@ class DualProblem:
     cost: NDArray[np.float32]
     V: list[NDArray[Any]]
     N: NDArray[np.float64]
+    temperature: float = 0.0
 
 
 @dataclass
 class BlockUpdates:
-    """The result of block updates: the gap of each span before its update, and the change of the loss."""
+    """Result of block updates: gap of each span before its update, change of the loss."""
 
     gaps: NDArray[np.float64]
     loss: float
@@ -32,20 +33,24 @@ class BlockUpdates:
 class DualState(Protocol):
     """The dual variables of all sentences, one distribution over outputs each, gold to begin with.
 
-    A span is a row (start, stop, sentence, ...) of tokens that are updated together; a state may append entries of
-    its own. Updates keep V = c·Aᵀ(expected parts − gold's) and the squared norms N of the problem up to date.
+    A span is a row (start, stop, sentence, ...) of tokens that are updated together; a state may
+    append entries of its own. Updates keep V = c·Aᵀ(expected parts − gold's) and the squared norms
+    N of the problem up to date.
     """
 
     shares_singletons: ClassVar[bool] = False
     """Whether block updates support weight rows that singleton attributes share."""
 
+    smooth_losses: ClassVar[bool] = False
+    """Whether block updates support the log loss and the softmax-margin."""
+
     @staticmethod
-    def memory(tokens: int) -> int:
-        """Return the bytes that the dual variables of so many tokens take."""
+    def memory(oracle: Any) -> int:
+        """Return the bytes that the dual variables of the data take."""
         ...
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Return spans [k, ≥ 3] that cover these sentences; `shift` varies where a long one may be cut."""
+        """Return spans [k, ≥ 3] of these sentences; `shift` says where long ones are cut."""
         ...
 
     def active(self) -> NDArray[np.int64]:
@@ -61,7 +66,11 @@ class DualState(Protocol):
         tolerance: float,
         enough: float = 0.0,
     ) -> BlockUpdates:
-        """Raise the dual on each span in turn, until its gap is below tolerance or `enough` of what it was."""
+        """Update spans in turn, each until its gap is below tolerance or `enough` of before."""
+        ...
+
+    def set_distributions(self, parts: Any) -> None:
+        """Set each distribution to softmax(score / temperature); smooth losses only."""
         ...
 
     def repair(self) -> None:

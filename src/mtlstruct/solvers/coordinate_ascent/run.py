@@ -1,6 +1,7 @@
 """A run of the coordinate solver: cycles of passes, template weights, bounds and certificate.
 
-A cycle is a full pass, then working-set and gap-sampled passes (solver.py). Bounds follow at its end.
+A cycle is a full pass, then working-set and gap-sampled passes (solver.py). Bounds follow at its
+end.
 """
 
 from __future__ import annotations
@@ -12,27 +13,37 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Kept
+from mtlstruct._system.stateful import Stateful
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Regularizer
-from mtlstruct.solvers.base import Fit, Record, Stop, active_templates, check_finite, relative
+from mtlstruct.solvers.base import (
+    Fit,
+    Record,
+    SolverRun,
+    Start,
+    Stop,
+    active_templates,
+    check_finite,
+    relative,
+)
 from mtlstruct.solvers.coordinate_ascent.block_sampler import FULL, GAP_SAMPLED, WORKING_SET, BlockSampler
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 
 MAX_STEPS = 5
 """Pairwise steps in one block update, at most."""
 
-HOPE = 3.5
-"""A full pass measures gaps before it closes them, so a certificate is tried when the estimate is this near;
-more work between full passes (large c) makes the estimate staler."""
+MAX_CERTIFY_FACTOR = 3.5
+"""A full pass measures gaps before it closes them, so a certificate is tried when the estimate is
+this near; more work between full passes (large c) makes the estimate staler."""
 
-TRUST, PATIENCE = 1.15, 1.15
-"""After a certificate that was not enough, the next is tried when the estimate has fallen as far as that one lacked,
-or nearly; what is near grows with each cycle, since an estimate need not fall as the gap does. An estimate that is
-good enough is always tried: on small data it may be far below the gap."""
+CERTIFY_RATIO, CERTIFY_GROWTH = 1.15, 1.15
+"""After a certificate that was not enough, the next is tried when the estimate has fallen as far as
+that one lacked, or nearly; what is near grows with each cycle, since an estimate need not fall as
+the gap does. An estimate that is good enough is always tried: on small data it may be far below the
+gap."""
 
 SHARE = 0.05
-"""How far from its best value, as a part of the gap asked for, the scale of w may leave the upper bound."""
+"""Tolerance of the scale of w, as a share of the gap asked for."""
 
 NEAREST, FARTHEST = 0.7, 1.5
 """Scales of w that are tried."""
@@ -45,10 +56,10 @@ UPDATES = 80
 
 
 SLOWEST, FASTEST = 0.02, 2.0
-"""Bounds of the rate, which begins at the upper: mu_j is multiplied by this power of (the next mu_j) / mu_j."""
+"""Bounds of the rate (starts at the upper): mu_j *= ((next mu_j) / mu_j) ** rate."""
 
 GROWN, RELAX = 1.5, 1.2
-"""A cycle whose gap is so many times the least since the last such cycle halves the rate; others raise it so much."""
+"""A gap of this many times the least halves the rate; other cycles raise it by this."""
 
 FLOOR = 1e-9
 """The least part of the total that a template has: one at zero could never come back."""
@@ -64,14 +75,14 @@ class Bounds:
     scale: float = 1.0
 
 
-class TemplateWeights(Kept):
-    """mu of each template. A regularizer that cannot drop templates sets it directly, by its own fixed point.
+class TemplateWeights(Stateful):
+    """mu of each template; set by a fixed point if the regularizer cannot drop templates.
 
-    The dual answers a change of mu only after a pass. Where templates are badly scaled, mu and the norms then chase
-    each other, and the gap grows: `adapt` lowers the rate.
+    The dual answers a change of mu only after a pass. Where templates are badly scaled, mu and the
+    norms then chase each other, and the gap grows: `adapt` lowers the rate.
     """
 
-    kept = ("mu", "rate", "least_gap")
+    state_fields = ("mu", "rate", "least_gap")
 
     def __init__(self, regularizer: Regularizer, m: int) -> None:
         self.regularizer = regularizer
@@ -79,7 +90,7 @@ class TemplateWeights(Kept):
         self.rate, self.least_gap = FASTEST, np.inf
 
     def begin(self, mu: NDArray[np.float64]) -> None:
-        """Start from the mu of an earlier model, if it is learned; templates that the model lacks get the mean."""
+        """Start from the mu of an earlier model, if it is learned; new templates get the mean."""
         total = self.mu.sum()
         if self.regularizer.sparse and mu.sum() > 0:
             known = np.where(mu > 0, mu, mu[mu > 0].mean())
@@ -96,7 +107,7 @@ class TemplateWeights(Kept):
             self.mu = np.maximum(mu / mu.sum(), FLOOR) * total
 
     def settle(self, N: NDArray[np.float64]) -> None:
-        """Update mu at the end of a cycle, and its total where the regularizer does not fix that (degree 1)."""
+        """Update mu at the end of a cycle, and its total if the regularizer is of degree 1."""
         self.follow(N)
         if self.regularizer.degree == 1:
             self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
@@ -111,16 +122,16 @@ class TemplateWeights(Kept):
         return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
 
 
-class Run(Kept):
+class Run(SolverRun):
     """The state of one run: dual variables, V, N, mu, the loss, and what is known of the bounds.
 
     left        what is still to be done of the present cycle, in order
     bounds      those of the last cycle, and whether they are proved
-    hope        how many times the gap asked for the estimate may be when a certificate is tried, at small c
+    certify_factor  a certificate is tried at an estimate of so many times the gap asked for
     """
 
-    kept: ClassVar[tuple[str, ...]] = (
-        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified", "hope"),
+    state_fields: ClassVar[tuple[str, ...]] = (
+        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified", "certify_factor"),
         *("V", "state", "sampler"),
     )
 
@@ -135,23 +146,28 @@ class Run(Kept):
         self.mu = TemplateWeights(regularizer, oracle.templates)
         self.loss = 0.0
         self.bound = 0.0
-        # While mu is learned, a sentence solved to the end is solved for weights that will have moved.
+        # While mu is learned, a sentence solved to the end is solved for weights that will have
+        # moved.
         self.enough = 0.1 if regularizer.sparse else 0.0
         self.tolerance = 1e-3 / max(1.0, c)
         self.passes = 0
         self.left: list[str] = []
         self.bounds = Bounds(np.inf, 0.0, np.inf)
         self.certified = False
-        self.hope = np.inf
+        self.certify_factor = np.inf
 
-    # ------------------------------------------------------------ what the learner asks
+    # ------------------------------------------------------------ what the solver asks
 
-    def begin(self, mu: NDArray[np.float64]) -> None:
-        """From the mu of an earlier model."""
-        self.mu.begin(mu)
+    def begin(self, init: Start) -> None:
+        """Start from the mu and, with a smooth loss, the distributions of an earlier model."""
+        self.mu.begin(init.mu)
+        if self.oracle.temperature > 0:
+            scale = np.ones(self.oracle.templates) if init.scale is None else init.scale
+            self.state.set_distributions(self.oracle.score(init.weights, scale))
+            self._rebuild()
 
-    def next_pass(self) -> bool:
-        """Make one pass, and compute the bounds at the end of a cycle. Return whether the cycle has more passes."""
+    def advance(self) -> Record | None:
+        """Make a pass; compute bounds at the end of a cycle, and return its record."""
         if not self.left:
             self.passes += 1
             self.left = self._schedule()
@@ -160,27 +176,25 @@ class Run(Kept):
         else:
             self._pass(self.left[0])
         del self.left[0]
-        if not self.left:
-            self._end_cycle()
-        return bool(self.left)
+        if self.left:
+            return None
+        self._end_cycle()
+        bounds = self.bounds
+        gap, active = relative(bounds.objective, bounds.dual), active_templates(self.mu.mu)
+        figures = bounds.objective, bounds.dual, gap, bounds.risk, active, self.certified
+        return Record(self.passes, *figures, self.snapshot)
 
     def ended(self) -> bool:
         """Between cycles: whether there is no other."""
         last = self.passes == self.stop.max_passes or (self.certified and self._reached())
         return last and not self.left
 
-    def figures(self) -> Record:
-        """The last cycle in numbers."""
-        bounds = self.bounds
-        gap, active = relative(bounds.objective, bounds.dual), active_templates(self.mu.mu)
-        return Record(self.passes, bounds.objective, bounds.dual, gap, bounds.risk, active, self.certified)
-
     def snapshot(self) -> Fit:
         """The weights as they are, with the objective computed for them."""
         mu = self._kept()
         norms = mu * np.sqrt(self.oracle.squared_norms(self.V))
-        hinge = self.oracle.hinge(self.oracle.score(self.V, -mu))
-        objective = self.regularizer.value(norms) + self.c * hinge.total
+        risk, _ = self.oracle.risk(self.oracle.score(self.V, -mu))
+        objective = self.regularizer.value(norms) + self.c * risk
         return self._fit(Bounds(objective, self.bounds.dual, self.bounds.risk), False)
 
     def result(self) -> Fit:
@@ -192,7 +206,7 @@ class Run(Kept):
     # ------------------------------------------------------------ passes
 
     def _pass(self, kind: str) -> float:
-        """Update blocks, and mu between them. Return the sum of gaps, each measured before its update."""
+        """Update blocks, and mu between them. Return the sum of gaps before each update."""
         spans = self.sampler.choose(kind)
         gaps = np.zeros(len(spans))
         every = max(25, len(spans) // UPDATES)
@@ -218,7 +232,7 @@ class Run(Kept):
 
     @property
     def decades(self) -> float:
-        """How large c is, from 0 (at most 1) to 2 (100 and more), by what it does: mu scales the step it allows."""
+        """Return the scale of c, from 0 (at most 1) to 2 (100 and more), by the step mu allows."""
         return float(np.clip(np.nan_to_num(np.log10(self.c * self.mu.mu.sum()), nan=2.0), 0.0, 2.0))
 
     def _schedule(self) -> list[str]:
@@ -235,30 +249,33 @@ class Run(Kept):
         self.bounds, self.certified = Bounds(objective, dual, self._risk(objective)), False
 
     def _end_cycle(self) -> None:
-        """What the estimated bounds ask of the next cycle, and a certificate where this may be the last."""
+        """Plan the next cycle from estimated bounds; certify if this may be the last."""
         self.mu.settle(self.N)
         check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         estimate = self.bounds
         self._tighten_tolerance(self.stop.asked(estimate.objective, self.C))
         self.mu.adapt(relative(estimate.objective, estimate.dual))
         stale = 4**self.decades
-        if self._near(stale * min(self.hope, HOPE)) or self.passes == self.stop.max_passes:
+        if (
+            self._near(stale * min(self.certify_factor, MAX_CERTIFY_FACTOR))
+            or self.passes == self.stop.max_passes
+        ):
             self._certify()
             proved = max(self.bounds.objective - self.bounds.dual, np.finfo(float).tiny)
-            self.hope = max(1.0, TRUST * (estimate.objective - estimate.dual) / proved)
+            self.certify_factor = max(1.0, CERTIFY_RATIO * (estimate.objective - estimate.dual) / proved)
         else:
-            self.hope *= PATIENCE
+            self.certify_factor *= CERTIFY_GROWTH
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
 
     def _tighten_tolerance(self, asked: float) -> None:
-        """A sentence may stay this far from its optimum: a tenth of its share of the gap asked for."""
+        """Return the tolerance of a sentence: a tenth of its share of the gap asked for."""
         self.tolerance = min(self.tolerance, 0.1 * asked / self.C)
 
     def _reached(self) -> bool:
         return self.stop.reached(self.bounds.objective, self.bounds.dual, self.C)
 
     def _near(self, slack: float) -> bool:
-        """Whether the estimate is within so many times what is asked, by the lower bound: the upper may be wild."""
+        """Return whether the estimated gap, by the lower bound, is within so many targets."""
         bounds = self.bounds
         return bounds.objective - bounds.dual <= slack * self.stop.asked(bounds.dual, self.C)
 
@@ -272,9 +289,9 @@ class Run(Kept):
         norms = mu * self._norms()
 
         def primal(scale: float) -> tuple[float, float]:
-            hinge = self.oracle.hinge(parts, scale)
+            risk, slope = self.oracle.risk(parts, scale)
             own = self.regularizer.value(scale * norms)
-            return own + self.c * hinge.total, self.regularizer.degree * own / scale + self.c * hinge.slope
+            return own + self.c * risk, self.regularizer.degree * own / scale + self.c * slope
 
         objective, scale = minimise_over_scale(primal, SHARE * self.stop.asked(self.bounds.dual, self.C))
         self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
@@ -295,7 +312,7 @@ class Run(Kept):
         )
 
     def _kept(self) -> NDArray[np.float64]:
-        """mu without the templates that are all but dropped: the certificate is for what is kept in the model."""
+        """Return mu without templates that the model will drop, for the certificate."""
         return np.where(self.mu.mu < self.drop * self.mu.mu.sum(), 0.0, self.mu.mu)
 
     def _norms(self) -> NDArray[np.float64]:
@@ -313,11 +330,12 @@ class Run(Kept):
 def minimise_over_scale(
     primal: Callable[[float], tuple[float, float]], enough: float, steps: int = 16
 ) -> tuple[float, float]:
-    """The least value of a convex function of the scale of w, near 1, to within `enough`: (value, scale).
+    """Return (value, scale) of a convex function of the scale of w, least to within `enough`.
 
-    primal(scale) gives value and slope. Tangents from both sides meet below the least value, which says how near it
-    is, and where to look next: where the data can be separated the function has a sharp kink, and a poor scale would
-    hide that all is well. Any scale gives a valid upper bound, so it need not be exact.
+    primal(scale) gives value and slope. Tangents from both sides meet below the least value, which
+    says how near it is, and where to look next: where the data can be separated the function has a
+    sharp kink, and a poor scale would hide that all is well. Any scale gives a valid upper bound,
+    so it need not be exact.
     """
     scale, stride = 1.0, 0.03
     best = (np.inf, 1.0)

@@ -1,23 +1,24 @@
 """The dual of a tree, kept as a few trees with mass on them; tree_kernels.py has the kernels.
 
-The dual variables of a sentence are a distribution over its trees. Trees have no trellis to make it a flow on, but
-few of them ever carry mass, so those are kept: gold to begin with, then what the search found to be violated. A
-visit may search, once, and takes the found tree in; then mass moves from the worst tree to the best by exact steps.
-A tree that has had no mass for a while is forgotten.
+The dual variables of a sentence are a distribution over its trees. Trees have no trellis to make it
+a flow on, but few of them ever carry mass, so those are kept: gold to begin with, then what the
+search found to be violated. A visit may search, once, and takes the found tree in; then mass moves
+from the worst tree to the best by exact steps. A tree that has had no mass for a while is
+forgotten.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Kept
+from mtlstruct._system.stateful import Stateful
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
-    Arcs,
+    ArcDesign,
     Forest,
     Primal,
     Scratch,
@@ -30,23 +31,24 @@ from mtlstruct.structures.tree import arc_starts
 from mtlstruct.structures.tree_decoding import best_trees
 
 STEPS = 4
-"""Pairwise steps for each round that the learner allows: they cost little beside the search."""
+"""Pairwise steps for each round that the solver allows: they cost little beside the search."""
 
-ROOM = 128
-"""Trees kept of a sentence, at most: where data are few or c is large, long sentences come to have mass on many, and
-with room for 32 they gave up what they had gained, again and again."""
+TREE_CAPACITY = 128
+"""Trees kept of a sentence, at most: where data are few or c is large, long sentences come to have
+mass on many, and with room for 32 they gave up what they had gained, again and again."""
 
 
-class TreeDual(Kept):
-    """Trees with mass for all sentences, and the operations the coordinate learner asks of a dual state."""
+class TreeDual(Stateful):
+    """Trees with mass of all sentences as a dual state of the coordinate solver."""
 
-    kept = ("forest",)
+    state_fields = ("forest",)
     shares_singletons: ClassVar[bool] = False
+    smooth_losses: ClassVar[bool] = False
 
     @staticmethod
-    def memory(tokens: int) -> int:
+    def memory(oracle: Any) -> int:
         """Return the bytes of the trees, and three numbers for each, in sentences of six tokens."""
-        return tokens * ROOM * 8
+        return int(oracle.tokens) * TREE_CAPACITY * 8
 
     def __init__(self, problem: DualProblem) -> None:
         self.problem = problem
@@ -55,14 +57,14 @@ class TreeDual(Kept):
             raise IncompatibleError("trees take features that fire or do not, not real values")
         ptr = problem.encoded.ptr
         self.forest = _gold_forest(problem.gold, ptr)
-        self.arcs = Arcs(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), problem.gold)
-        table = np.zeros((self.design.attributes + 1, 2), np.int32)
-        table[:-1, 1] = np.repeat(self.design.templates, np.diff(self.design.block_ptr))
+        self.arcs = ArcDesign(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), problem.gold)
+        table = np.zeros((self.design.layout.attributes + 1, 2), np.int32)
+        table[:-1, 1] = np.repeat(self.design.layout.templates, np.diff(self.design.layout.block_ptr))
         self.primal = Primal(problem.V[0], problem.N, np.zeros(len(table), np.float32), table)
         self.work = _scratch(int(np.diff(ptr).max(initial=1)))
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Spans [k, 4] (start, stop, sentence, search): whole sentences, to be searched. Trees are not cut."""
+        """Return spans [k, 4] (start, stop, sentence, search): whole sentences."""
         ptr = self.arcs.sentence
         return np.stack([ptr[sentences], ptr[sentences + 1], sentences, np.ones_like(sentences)], axis=1)
 
@@ -81,8 +83,10 @@ class TreeDual(Kept):
         tolerance: float,
         enough: float = 0.0,
     ) -> BlockUpdates:
-        """Improves the dual of each span's sentence in turn, until its gap is below tolerance or `enough` of it."""
-        premultiply(self.design.block_ptr, self.design.templates, self.primal.V, mu, self.primal.product)
+        """Update sentences in turn, each until its gap is below tolerance or `enough` of before."""
+        premultiply(
+            self.design.layout.block_ptr, self.design.layout.templates, self.primal.V, mu, self.primal.product
+        )
         wrong = float(self.problem.cost[0, 1])
         gaps = np.zeros(len(spans))
         loss = 0.0
@@ -122,7 +126,7 @@ class TreeDual(Kept):
         return (out,)
 
     def loss(self, arcs: NDArray[np.float32]) -> float:
-        """The expected cost, from the arc counts: the mass that has come to arcs other than gold's."""
+        """Return the expected cost from the arc counts: the mass on arcs other than gold's."""
         return float(self.problem.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
 
 
@@ -133,21 +137,21 @@ _NONE = np.zeros(0, np.int32)
 def _gold_forest(gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Forest:
     """One tree a sentence, with all the mass."""
     sentences = len(ptr) - 1
-    heads = np.zeros(len(gold) * ROOM, np.int32)
+    heads = np.zeros(len(gold) * TREE_CAPACITY, np.int32)
     n = np.diff(ptr)
-    heads[np.arange(len(gold)) + np.repeat(ptr[:-1] * (ROOM - 1), n)] = gold
-    mass = np.zeros((sentences, ROOM))
+    heads[np.arange(len(gold)) + np.repeat(ptr[:-1] * (TREE_CAPACITY - 1), n)] = gold
+    mass = np.zeros((sentences, TREE_CAPACITY))
     mass[:, 0] = 1
-    idle = np.zeros((sentences, ROOM), np.int64)
-    return Forest(heads, mass, np.zeros((sentences, ROOM)), idle, np.ones(sentences, np.int64))
+    idle = np.zeros((sentences, TREE_CAPACITY), np.int64)
+    return Forest(heads, mass, np.zeros((sentences, TREE_CAPACITY)), idle, np.ones(sentences, np.int64))
 
 
 def _scratch(longest: int) -> Scratch:
     return Scratch(
         scores=np.zeros((longest * (longest + 1), 1), np.float32),
         loose=np.zeros(longest, np.int64),
-        arc=np.zeros((ROOM, longest), np.int64),
-        row=np.zeros(ROOM * longest, np.int64),
-        score=np.zeros(ROOM * longest),
-        value=np.zeros(ROOM),
+        arc=np.zeros((TREE_CAPACITY, longest), np.int64),
+        row=np.zeros(TREE_CAPACITY * longest, np.int64),
+        score=np.zeros(TREE_CAPACITY * longest),
+        value=np.zeros(TREE_CAPACITY),
     )

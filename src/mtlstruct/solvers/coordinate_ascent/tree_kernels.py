@@ -1,10 +1,10 @@
-"""One visit of the coordinate learner to a sentence with cached trees: the kernels.
+"""One visit of the coordinate solver to a sentence with cached trees: the kernels.
 
-Scores are sums of `product`, −mu·V, over the features of an arc. The trees of a sentence differ on few tokens, the
-loose ones, and have few arcs there. The inner products of those arcs, K[a, b] = Σ_j mu_j ⟨x_aj, x_bj⟩, are all that
-steps need: one moves mass θ from the worst tree that has some to the best one and gains θ·df − ½cθ²·quad, most at
-θ = df/(c·quad), where quad = zᵀKz for the arcs z that come and go, and scores change by −cθ·Kz. At the end V, N and
-`product` follow, arc by arc.
+Scores are sums of `product`, −mu·V, over the features of an arc. The trees of a sentence differ on
+few tokens, the loose ones, and have few arcs there. The inner products of those arcs, K[a, b] = Σ_j
+mu_j ⟨x_aj, x_bj⟩, are all that steps need: one moves mass θ from the worst tree that has some to
+the best one and gains θ·df − ½cθ²·quad, most at θ = df/(c·quad), where quad = zᵀKz for the arcs z
+that come and go, and scores change by −cθ·Kz. At the end V, N and `product` follow, arc by arc.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
-from mtlstruct.linear.design import LOOKAHEAD, prefetch
+from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
 
 FORGET = 3
 """A tree without mass is dropped after so many searches."""
 
 
 class Forest(NamedTuple):
-    """The trees of all sentences and the mass on them; S sentences, T tokens, at most `room` trees each.
+    """Trees and their mass; S sentences, T tokens, at most `capacity` trees per sentence.
 
-    heads     int32[T·room]: the k-th tree of a sentence of n tokens from token a on is heads[a·room + k·n :][:n]
-    mass      float64[S, room], summing to 1 in each row
-    losses    float64[S, room]: what each tree costs
-    idle      int64[S, room]: searches since it last had mass
+    heads     int32[T·capacity]: tree k of a sentence of n tokens from token a on is
+              heads[a·capacity + k·n :][:n]
+    mass      float64[S, capacity], summing to 1 in each row
+    losses    float64[S, capacity]: what each tree costs
+    idle      int64[S, capacity]: searches since it last had mass
     kept      int64[S]: how many trees there are
     """
 
@@ -38,7 +39,7 @@ class Forest(NamedTuple):
     kept: NDArray[np.int64]
 
 
-class Arcs(NamedTuple):
+class ArcDesign(NamedTuple):
     """The data: A by rows, where sentences start in tokens and in rows, and gold."""
 
     ids: NDArray[Any]
@@ -49,9 +50,9 @@ class Arcs(NamedTuple):
 
 
 class Primal(NamedTuple):
-    """V, N_j = ‖v_j‖², and product = −mu·V, which may stay in the cache; the last attribute is the null one.
+    """V, N_j = ‖v_j‖², and product = −mu·V, kept for the cache; the last attribute is null.
 
-    table   int32[attributes + 1, 2]: a place to leave a mark in (zero between visits), and the template
+    table   int32[attributes + 1, 2]: a mark (zero between updates), and the template
     """
 
     V: NDArray[np.float32]
@@ -65,9 +66,9 @@ class Scratch(NamedTuple):
 
     scores      float32[arcs of the longest sentence, 1]
     loose       int64[longest]: the tokens on which trees differ
-    arc         int64[room, longest]: which of the arcs below each tree has at each of them
-    row         int64[room·longest]: the row of each arc; score float64 beside it
-    value       float64[room]: scores of the trees on the loose tokens, cost added
+    arc         int64[capacity, longest]: which of the arcs below each tree has at each of them
+    row         int64[capacity·longest]: the row of each arc; score float64 beside it
+    value       float64[capacity]: scores of the trees on the loose tokens, cost added
     """
 
     scores: NDArray[np.float32]
@@ -82,7 +83,7 @@ class Scratch(NamedTuple):
 
 
 @fast_kernel
-def premultiply(block_ptr, templates, V, mu, product):  # type: ignore[no-untyped-def]
+def premultiply(block_ptr, templates, V, mu, product):
     """product = −mu·V."""
     for b in range(len(templates)):
         scale = np.float32(-mu[templates[b]])
@@ -91,7 +92,7 @@ def premultiply(block_ptr, templates, V, mu, product):  # type: ignore[no-untype
 
 
 @inlined_kernel
-def _score(ids, ptr, row, product):  # type: ignore[no-untyped-def]
+def _score(ids, ptr, row, product):
     entry = ids[ptr[row] : ptr[row + 1]]
     total = np.float32(0)
     for k in range(len(entry)):
@@ -100,14 +101,14 @@ def _score(ids, ptr, row, product):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def score_arcs(first, rows, ids, ptr, product, scores):  # type: ignore[no-untyped-def]
+def score_arcs(first, rows, ids, ptr, product, scores):
     """scores[r, 0] of `rows` rows of A from `first` on."""
     for r in range(rows):
         scores[r, 0] = _score(ids, ptr, first + r, product)
 
 
 @kernel
-def arc_counts(sentence_ptr, first_row, forest, gold, out):  # type: ignore[no-untyped-def]
+def arc_counts(sentence_ptr, first_row, forest, gold, out):
     """The expected arcs of the dual, less those of gold."""
     room = forest.mass.shape[1]
     for i in range(len(sentence_ptr) - 1):
@@ -124,7 +125,7 @@ def arc_counts(sentence_ptr, first_row, forest, gold, out):  # type: ignore[no-u
 
 
 @kernel
-def _loosen(i, start, n, forest, loose):  # type: ignore[no-untyped-def]
+def _loosen(i, start, n, forest, loose):
     """Lists the tokens on which the trees differ."""
     base = start * forest.mass.shape[1]
     count = 0
@@ -138,8 +139,8 @@ def _loosen(i, start, n, forest, loose):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _search_gap(i, start, n, forest, gold, wrong, found, scores):  # type: ignore[no-untyped-def]
-    """How much better the found tree is than the mass as it lies, and what it costs; all arcs have been scored."""
+def _search_gap(i, start, n, forest, gold, wrong, found, scores):
+    """Return the gap between the found tree and the present mass, and its cost."""
     base = start * forest.mass.shape[1]
     gap = 0.0
     loss = 0.0
@@ -159,7 +160,7 @@ def _search_gap(i, start, n, forest, gold, wrong, found, scores):  # type: ignor
 
 
 @kernel
-def _take_in(i, start, n, forest, found, loss):  # type: ignore[no-untyped-def]
+def _take_in(i, start, n, forest, found, loss):
     """Puts a tree into the next free place, unless it is there already or there is none."""
     base = start * forest.mass.shape[1]
     if forest.kept[i] == forest.mass.shape[1]:
@@ -182,7 +183,7 @@ def _take_in(i, start, n, forest, found, loss):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _forget(i, start, n, forest, patience):  # type: ignore[no-untyped-def]
+def _forget(i, start, n, forest, patience):
     """Drops trees that have been without mass for too long."""
     base = start * forest.mass.shape[1]
     kept = 0
@@ -203,7 +204,7 @@ def _forget(i, start, n, forest, patience):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _list_arcs(i, start, n, loose, forest, first_row, work):  # type: ignore[no-untyped-def]
+def _list_arcs(i, start, n, loose, forest, first_row, work):
     """Lists the distinct arcs of the trees on the loose tokens; returns how many there are."""
     base = start * forest.mass.shape[1]
     count = 0
@@ -224,8 +225,8 @@ def _list_arcs(i, start, n, loose, forest, first_row, work):  # type: ignore[no-
 
 
 @inner_kernel
-def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped-def]
-    """K[a, b] = Σ mu over the features that arcs a and b share. Entries of the same feature are chained by marks."""
+def _inner_products(count, row, ids, ptr, table, mu):
+    """Compute K[a, b] = Σ mu over features that arcs a and b share, by chains of marks."""
     K = np.zeros((count, count))
     null = len(table) - 1
     total = 0
@@ -239,9 +240,9 @@ def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped
     for a in range(count):
         first = ptr[row[a]]
         size = ptr[row[a] + 1] - first
-        entry = ids[first : first + size + LOOKAHEAD]
+        entry = ids[first : first + size + PREFETCH_DISTANCE]
         for k in range(size):
-            prefetch(table, np.int64(entry[k + LOOKAHEAD]))
+            prefetch(table, np.int64(entry[k + PREFETCH_DISTANCE]))
             f = np.uint64(entry[k])
             if f == null:
                 continue
@@ -265,8 +266,8 @@ def _inner_products(count, row, ids, ptr, table, mu):  # type: ignore[no-untyped
 
 
 @inner_kernel
-def _commit(count, coefficient, arcs, mu, primal, work):  # type: ignore[no-untyped-def]
-    """V += coefficient on the features of each arc; N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖², and the product."""
+def _commit(count, coefficient, arcs, mu, primal, work):
+    """Add each arc's coefficient to V on its features; update N_j and the product."""
     null = len(primal.product) - 1
     for a in range(count):
         d = np.float32(coefficient[a])
@@ -274,9 +275,9 @@ def _commit(count, coefficient, arcs, mu, primal, work):  # type: ignore[no-unty
             continue
         first = arcs.ptr[work.row[a]]
         size = arcs.ptr[work.row[a] + 1] - first
-        entry = arcs.ids[first : first + size + LOOKAHEAD]
+        entry = arcs.ids[first : first + size + PREFETCH_DISTANCE]
         for k in range(size):
-            prefetch(primal.V, np.int64(entry[k + LOOKAHEAD]))
+            prefetch(primal.V, np.int64(entry[k + PREFETCH_DISTANCE]))
             f = np.uint64(entry[k])
             if f == null:
                 continue
@@ -288,7 +289,7 @@ def _commit(count, coefficient, arcs, mu, primal, work):  # type: ignore[no-unty
 
 
 @kernel
-def _score_trees(i, loose, forest, work):  # type: ignore[no-untyped-def]
+def _score_trees(i, loose, forest, work):
     for k in range(forest.kept[i]):
         total = forest.losses[i, k]
         for q in range(loose):
@@ -297,8 +298,8 @@ def _score_trees(i, loose, forest, work):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _choose(kept, mass, value):  # type: ignore[no-untyped-def]
-    """The best tree, the worst and the lightest of those with mass, and the score of the mass as it lies."""
+def _choose(kept, mass, value):
+    """Return the best tree, the worst and the lightest with mass, and the expected score."""
     high, low, light = 0, -1, -1
     current = 0.0
     for k in range(kept):
@@ -314,7 +315,7 @@ def _choose(kept, mass, value):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _pull(high, low, loose, count, K, work, pull):  # type: ignore[no-untyped-def]
+def _pull(high, low, loose, count, K, work, pull):
     """pull = K·(arcs of `high` − arcs of `low`); returns quad."""
     for a in range(count):
         pull[a] = 0.0
@@ -330,10 +331,8 @@ def _pull(high, low, loose, count, K, work, pull):  # type: ignore[no-untyped-de
 
 
 @inner_kernel
-def _ascend(  # type: ignore[no-untyped-def]
-    i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough
-):
-    """Pairwise steps; where there is no room left the lightest tree gives all it has first, whatever that gains."""
+def _ascend(i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough):
+    """Take pairwise steps; at capacity the lightest tree first gives up all its mass."""
     value, mass = work.value, forest.mass[i]
     full = forest.kept[i] == len(mass)
     pull = np.empty(count)
@@ -367,10 +366,8 @@ def _ascend(  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def improve(  # type: ignore[no-untyped-def]
-    i, found, forest, arcs, primal, work, mu, wrong, c, rounds, tolerance, enough
-):
-    """Takes `found` in if it is a tree (empty: there was no search) and steps. Gap before, change of loss."""
+def improve(i, found, forest, arcs, primal, work, mu, wrong, c, rounds, tolerance, enough):
+    """Add `found` (empty: no search) and take steps. Return gap before, change of loss."""
     start = arcs.sentence[i]
     n = arcs.sentence[i + 1] - start
     searched = len(found) > 0

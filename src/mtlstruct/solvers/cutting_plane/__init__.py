@@ -1,4 +1,4 @@
-"""Cutting planes, the paper's Algorithm 1, and the table of masters, a row per regularizer.
+"""Cutting planes, the paper's Algorithm 1, and the table of restricted master problems.
 
 A master solves the problem over the cuts collected so far.
 May import: `objective` and the layers below.
@@ -9,25 +9,23 @@ from __future__ import annotations
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
-from mtlstruct.solvers.cutting_plane import group_lasso as lasso
-from mtlstruct.solvers.cutting_plane import qcqp as conic
-from mtlstruct.solvers.cutting_plane import smooth
+from mtlstruct.solvers.cutting_plane import group_lasso, qcqp, smooth
 from mtlstruct.solvers.cutting_plane.master import Dual, Master, certify
 
 __all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
 
 MASTERS: dict[type[Regularizer], Master] = {
-    L2: conic.solve,
-    BlockL1Squared: conic.solve,
+    L2: qcqp.solve,
+    BlockL1Squared: qcqp.solve,
     PBlock: smooth.solve,
     Mixed: smooth.solve,
-    GroupLasso: lasso.solve,
+    GroupLasso: group_lasso.solve,
 }
-"""Regularizer -> the master that solves its subproblem."""
+"""Regularizer class -> master that solves its subproblem."""
 
 
 def master_for(regularizer: Regularizer) -> Master:
-    """The master of a regularizer."""
+    """Return the master of a regularizer."""
     try:
         return MASTERS[type(regularizer)]
     except KeyError:

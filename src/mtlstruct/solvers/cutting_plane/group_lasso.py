@@ -1,97 +1,77 @@
-"""The master of the group lasso, ½Σ‖w_j‖, by the QCQP master.
+"""Restricted master problem of the group lasso, ½Σ‖w_j‖, by a root search over QCQP masters.
 
     ½ Σ‖w_j‖ = min over τ > 0 of ½ (Σ‖w_j‖)²/τ + τ/8
 
-For fixed τ the problem is that of BlockL1Squared with the cap C·τ, divided by τ. The derivative of its optimum is
-1/8 − ½·max_j‖v_j‖², so at the best τ the longest v_j has length ½: the wall that is the conjugate of Ω. That length
-falls as τ grows, and a few warm solves find the root.
+For fixed τ the problem is that of BlockL1Squared with the cap C·τ, divided by τ. The derivative of
+its optimum is 1/8 − ½·max_j‖v_j‖², so at the best τ the longest v_j has length ½, the largest that
+Ω* allows. That length falls as τ grows, and a few warm-started solves find the root.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from mtlstruct.objective.regularizers import BlockL1Squared, Regularizer
-from mtlstruct.solvers.cutting_plane import qcqp as conic
-from mtlstruct.solvers.cutting_plane.master import Array, Dual, products, stretched
+from mtlstruct.solvers.cutting_plane import qcqp
+from mtlstruct.solvers.cutting_plane.master import (
+    LEAST_DIVISOR,
+    Array,
+    Dual,
+    accepted,
+    better,
+    products,
+    rescaled_bounds,
+)
 
-WALL = 0.5
-"""What ‖v_j‖ may be."""
+MAX_NORM = 0.5
+"""Largest ‖v_j‖ with finite Ω*."""
 
-ROUNDS, ENOUGH, BEYOND = 50, 1e-6, 1.5
-"""Most solves; a gap that will do, since each digit takes more of them; how much further than the plain fixed point
-τ = 2·max‖v‖ a step goes, so as to get to the other side."""
+MAX_SOLVES, LEAST_GAP = 50, 1e-6
+"""Solves at most, and the least gap worth reaching: each digit takes more of them."""
+
+FIRST_SLOPE, SLOPE_BOUNDS = -0.7, (-100.0, -0.05)
+"""Slope of log(max‖v‖/½) in log τ assumed at first, and bounds of the secants after that."""
 
 
 def solve(
     gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
 ) -> Dual:
-    """The master for GroupLasso; see `base.Master`. Raises SolverError beyond a gap of conic.LIMIT."""
-    program = _Program(gram, q, C, regularizer)
-    alpha = program.cheapest() if start is None or not start.any() else start
-    best = program.answer(program.cheapest(), np.zeros(len(gram)))  # w = 0, which a small C makes optimal
-    root = _Root(math.log(program.longest(alpha) / WALL) if program.longest(alpha) > 0 else 0.0)
-    for _ in range(ROUNDS):
-        if best.gap <= max(tol, ENOUGH):
+    """Solve the master of GroupLasso (`master.Master`) by the secant method in log τ."""
+    alpha = np.zeros(len(q))
+    if q.max(initial=0.0) > 0:
+        alpha[q.argmax()] = C
+    best = _certified(gram, q, C, regularizer, alpha, np.zeros(len(gram)))  # w = 0, optimal for a small C
+    if start is not None and start.any():
+        alpha = np.pad(start, (0, len(q) - len(start)))
+    log_total, slope, last = _log_excess(gram, alpha), FIRST_SLOPE, None
+    for _ in range(MAX_SOLVES):
+        if best.gap <= max(tol, LEAST_GAP):
             break
-        total = math.exp(root.guess)
-        inner = conic.solve(gram, q, C * total, BlockL1Squared(), total * alpha, 0.1 * tol)
+        total = math.exp(log_total)
+        inner = qcqp.solve(gram, q, C * total, BlockL1Squared(), total * alpha, 0.1 * tol)
         alpha = inner.alpha / total
-        best = conic.better(best, program.answer(alpha, total * inner.mu))
-        root.learn(math.log(max(program.longest(alpha), conic.TINY) / WALL))
-    return conic.accepted(best)
+        best = better(best, _certified(gram, q, C, regularizer, alpha, total * inner.mu))
+        excess = _log_excess(gram, alpha)
+        if last is not None and log_total != last[0]:
+            slope = float(np.clip((excess - last[1]) / (log_total - last[0]), *SLOPE_BOUNDS))
+        last, log_total = (log_total, excess), log_total - excess / slope
+    return accepted(best)
 
 
-class _Root:
-    """The log τ where log(max‖v‖/½), which falls, is zero: false position in Illinois' form."""
-
-    def __init__(self, guess: float) -> None:
-        self.guess = guess
-        self.below: tuple[float, float] | None = None
-        self.above: tuple[float, float] | None = None
-
-    def learn(self, excess: float) -> None:
-        """Takes in the value at the guess, and makes the next one."""
-        here = (self.guess, excess)
-        if excess > 0:
-            if self.below is not None and self.above is not None:
-                self.above = (self.above[0], 0.5 * self.above[1])
-            self.below = here
-        else:
-            if self.below is not None and self.above is not None:
-                self.below = (self.below[0], 0.5 * self.below[1])
-            self.above = here
-        if self.below is None or self.above is None:
-            self.guess += BEYOND * excess
-        else:
-            (a, fa), (b, fb) = self.below, self.above
-            self.guess = (a * fb - b * fa) / (fb - fa)
+def _log_excess(gram: Array, alpha: Array) -> float:
+    """Return log(max‖v_j‖/½)."""
+    return math.log(max(_longest(gram, alpha), LEAST_DIVISOR) / MAX_NORM)
 
 
-@dataclass(frozen=True)
-class _Program:
-    gram: Array
-    q: Array
-    C: float
-    regularizer: Regularizer
+def _longest(gram: Array, alpha: Array) -> float:
+    """Return max_j ‖v_j‖."""
+    return math.sqrt(max(0.0, float((products(gram, alpha) @ alpha).max(initial=0.0))))
 
-    def cheapest(self) -> Array:
-        """All of the cap on the cut with the largest q: the best alpha if no wall were near."""
-        alpha = np.zeros(len(self.q))
-        if self.q.max(initial=0.0) > 0:
-            alpha[self.q.argmax()] = self.C
-        return alpha
 
-    def longest(self, alpha: Array) -> float:
-        """max_j ‖v_j‖."""
-        alpha = np.pad(alpha, (0, len(self.q) - len(alpha)))
-        return math.sqrt(max(0.0, float((products(self.gram, alpha) @ alpha).max(initial=0.0))))
-
-    def answer(self, alpha: Array, mu: Array) -> Dual:
-        """The certificate of alpha drawn back behind the wall, and of w_j = −mu_j v_j as it was."""
-        back = min(1.0, WALL / max(self.longest(alpha), conic.TINY))
-        dots = products(self.gram, back * alpha)
-        return stretched(dots, self.q, self.C, back * alpha, mu / back, self.regularizer)
+def _certified(gram: Array, q: Array, C: float, regularizer: Regularizer, alpha: Array, mu: Array) -> Dual:
+    """Return the certificate of alpha, scaled to be feasible, and of w_j = −mu_j v_j."""
+    scale = min(1.0, MAX_NORM / max(_longest(gram, alpha), LEAST_DIVISOR))
+    dots = products(gram, scale * alpha)
+    return rescaled_bounds(dots, q, C, scale * alpha, mu / scale, regularizer)

@@ -1,40 +1,44 @@
-"""The paper's Algorithm 1: cutting planes in the primal, with the QCQP (or any other) master.
+"""The paper's Algorithm 1: one-slack cutting planes with a restricted master problem.
 
     w = 0, W = ∅
     repeat: find the most violated outputs; add their cut to W; w from the master over W
     until R_emp(w) − R_s(w) < ε
 
-The master's dual value is a lower bound of the whole objective, the best w seen an upper bound, so every run ends
-with a certificate. Cuts that have had no weight for `patience` solves are dropped. With `line_search` the next
-cut is made near the best point so far instead of at the master's (Franc and Sonnenburg's OCAS), which needs a
-second copy of the weights and saves most iterations.
+Joachims, Finley and Yu, "Cutting-plane training of structural SVMs" (Machine Learning 2009); Teo et
+al., "Bundle methods for regularized risk minimization" (BMRM, JMLR 2010). The dual value of the
+master is a lower bound of the objective, and the best w an upper bound, so every run ends with a
+certificate. Cuts that have had no weight for `patience` solves are dropped.
+
+With `line_search` the next cut is made near the best point so far instead of at the solution of the
+master, as in OCAS (Franc and Sonnenburg, JMLR 2009). This needs a second copy of the weights and
+saves most iterations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from mtlstruct._system.stateful import Keeper, Kept, State
+from mtlstruct._system.stateful import State
 from mtlstruct.errors import SolverError
 from mtlstruct.objective.oracle import Hinge, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
-    Callback,
     Fit,
     Record,
+    Solver,
+    SolverRun,
     Start,
     Stop,
     active_templates,
     check_finite,
+    golden_section,
     relative,
-    run_passes,
     score_bytes,
     table_bytes,
 )
@@ -45,8 +49,12 @@ from mtlstruct.structures.base import Parts
 
 
 @dataclass(frozen=True)
-class CuttingPlane:
-    """The learner. `towards` is how far from the best point to the master's the next cut is made (line search)."""
+class CuttingPlane(Solver):
+    """Solver by cutting planes.
+
+    With a line search, the next cut is made at the share `towards` of the way from the best point
+    to the solution of the master.
+    """
 
     stop: Stop = field(default_factory=Stop)
     line_search: bool = False
@@ -55,57 +63,34 @@ class CuttingPlane:
     needs: tuple[str, ...] = ("decode", "indicator", "conjugate")
 
     def memory(self, oracle: Oracle) -> int:
-        """Weights, those of the best point if there is a line search, and the part scores."""
+        """Return the bytes of the weights, of those of the best point, and of the part scores."""
         return (2 if self.line_search else 1) * table_bytes(oracle) + score_bytes(oracle)
 
-    def fit(
-        self,
-        oracle: Oracle,
-        regularizer: Regularizer,
-        c: float,
-        callback: Callback | None = None,
-        *,
-        init: Start | None = None,
-        checkpointer: Keeper | None = None,
-    ) -> Fit:
-        """Iterates until the bounds meet. One BLAS thread: the master is small, and bits must not vary."""
-        run = _LineSearch(oracle, regularizer, c) if self.line_search else _Run(oracle, regularizer, c)
+    def start(
+        self, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
+    ) -> _CuttingPlaneRun:
+        """Return the run before the first cut."""
+        kind = _LineSearchRun if self.line_search else _CuttingPlaneRun
+        run = kind(self, oracle, regularizer, c)
         if init is not None:
             run.begin(init.weights)
+        return run
 
-        def advance() -> Record:
-            run.passes += 1
-            run.add_cut()
-            check_finite(run.passes, norm_of_the_cut=float(run.bundle.gram[:, -1].sum()))
-            run.solve(self.patience)
-            run.move(self.towards)
-            check_finite(run.passes, objective=run.objective, lower_bound=run.dual.objective)
-            return run.record(self.stop)
-
-        def ended() -> bool:
-            return self._reached(run) or run.passes == self.stop.max_passes
-
+    def fit(self, *args: Any, **options: Any) -> Fit:
+        """Iterate until the bounds meet, with one BLAS thread: bits must not vary."""
         with threadpool_limits(1, "blas"):
-            run_passes(run, advance, ended, callback, checkpointer)
-            return run.result(self.stop, self._reached(run))
-
-    def _reached(self, run: _Run) -> bool:
-        """The paper's rule where epsilon is given: R_emp − R_s at the current w; else the relative gap."""
-        if run.passes == 0:
-            return False
-        if self.stop.epsilon is not None:
-            return run.risk - run.bundle_risk < self.stop.epsilon
-        return self.stop.reached(run.objective, run.dual.objective, run.C)
+            return super().fit(*args, **options)
 
 
-class _Run(Kept):
-    """Algorithm 1 as printed: each cut is made at the master's solution."""
+class _CuttingPlaneRun(SolverRun):
+    """Run of Algorithm 1 as printed: each cut is made at the solution of the master."""
 
-    kept: ClassVar[tuple[str, ...]] = (
+    state_fields: ClassVar[tuple[str, ...]] = (
         *("passes", "bundle", "weights", "mu", "dual", "hinge", "objective", "risk", "bundle_risk"),
     )
 
-    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
+    def __init__(self, solver: CuttingPlane, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
+        self.solver, self.stop = solver, solver.stop
         self.oracle, self.regularizer, self.C = oracle, regularizer, c * oracle.sentences
         self.passes = 0
         self.bundle = Bundle(oracle)
@@ -117,15 +102,38 @@ class _Run(Kept):
         self.risk = self.bundle_risk = np.inf
 
     def begin(self, weights: Weights) -> None:
-        """The first cut is made at these weights instead of at zero."""
+        """Make the first cut at these weights instead of at zero."""
         self.hinge = self.oracle.hinge(self.oracle.score(weights, np.ones(self.oracle.templates)))
 
+    def advance(self) -> Record:
+        """Add a cut, solve the master, and measure its w."""
+        self.passes += 1
+        self.add_cut()
+        check_finite(self.passes, norm_of_the_cut=float(self.bundle.gram[:, -1].sum()))
+        self.solve(self.solver.patience)
+        self.move(self.solver.towards)
+        check_finite(self.passes, objective=self.objective, lower_bound=self.dual.objective)
+        gap, active = relative(self.objective, self.dual.objective), active_templates(self.mu)
+        figures = self.objective, self.dual.objective, gap, self.risk, active, True
+        return Record(self.passes, *figures, lambda: copy(self).result())
+
+    def ended(self) -> bool:
+        """Return whether to stop: risk gap below epsilon, small duality gap, or no pass left."""
+        return self.passes == self.stop.max_passes or self._reached()
+
+    def _reached(self) -> bool:
+        if self.passes == 0:
+            return False
+        if self.stop.epsilon is not None:
+            return self.risk - self.bundle_risk < self.stop.epsilon
+        return self.stop.reached(self.objective, self.dual.objective, self.C)
+
     def add_cut(self) -> None:
-        """Line 4 and 5: the most violated outputs join the working set."""
+        """Add the cut of the most violated outputs to the working set (lines 4 and 5)."""
         self.bundle.add(self.hinge.outputs, self.hinge.loss, self.weights)
 
     def solve(self, patience: int) -> None:
-        """Line 6: the master over the working set, certified; idle cuts go."""
+        """Solve the master over the working set (line 6), and drop idle cuts."""
         start = np.append(self.dual.alpha, 0.0)
         solve = master_for(self.regularizer)
         try:
@@ -140,30 +148,21 @@ class _Run(Kept):
         self.bundle.cuts.combine(alpha, self.weights)
 
     def move(self, towards: float) -> None:
-        """The new w, its risk, and the outputs it violates most."""
+        """Compute the risk of the new w and the outputs it violates most."""
         parts = self.oracle.score(self.weights, -self.mu)
         self.hinge = self.oracle.hinge(parts)
         self.risk = self.hinge.total / self.oracle.sentences
         self.objective = self._value(self._norms(), self.hinge)
 
-    def record(self, stop: Stop) -> Record:
-        """The iteration as the log keeps it."""
-        dual, active = self.dual.objective, active_templates(self.mu)
-
-        def now() -> Fit:
-            return copy(self).result(stop, False)
-
-        gap = relative(self.objective, dual)
-        return Record(self.passes, self.objective, dual, gap, self.risk, active, True, now)
-
-    def result(self, stop: Stop, converged: bool) -> Fit:
-        """The last w and its certificate, both without the templates that the master left at next to nothing."""
+    def result(self) -> Fit:
+        """Return the last w and its certificate, without the templates of negligible mu."""
+        reached = self._reached()
         if self.regularizer.sparse:
-            self.mu = np.where(self.mu < stop.drop * self.mu.sum(), 0.0, self.mu)
+            self.mu = np.where(self.mu < self.stop.drop * self.mu.sum(), 0.0, self.mu)
             self.objective = self._value(
                 self._norms(), self.oracle.hinge(self.oracle.score(self.weights, -self.mu))
             )
-        return self._fit(self.weights, -self.mu, converged)
+        return self._fit(self.weights, -self.mu, reached)
 
     def _fit(self, weights: Weights, scale: NDArray[np.float64], converged: bool) -> Fit:
         bounds = self.objective, self.dual.objective
@@ -176,25 +175,25 @@ class _Run(Kept):
         return self.regularizer.value(norms) + self.C * hinge.total / self.oracle.sentences
 
 
-class _LineSearch(_Run):
-    """The same, with cuts made near the best point, whose w is kept as a dense array."""
+class _LineSearchRun(_CuttingPlaneRun):
+    """Run with cuts made near the best point, whose w is stored as a dense array."""
 
-    kept = (*_Run.kept, "best", "best_squares")
+    state_fields = (*_CuttingPlaneRun.state_fields, "best", "best_squares")
 
-    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
-        super().__init__(oracle, regularizer, c)
+    def __init__(self, solver: CuttingPlane, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
+        super().__init__(solver, oracle, regularizer, c)
         self.best: Weights = oracle.zeros()
         self.best_parts = self._score_best()
         self.best_squares = np.zeros(oracle.templates)
         self.objective = self._value(self.best_squares, self.hinge)
 
-    def unpack(self, state: State) -> None:
+    def load_state_dict(self, state: State) -> None:
         """Restore the state; the part scores of the best point follow from its w."""
-        super().unpack(state)
+        super().load_state_dict(state)
         self.best_parts = self._score_best()
 
     def move(self, towards: float) -> None:
-        """The best point on the line from the best so far to the master's w; the next cut a little beyond it."""
+        """Move to the best point on the line from the best so far to the w of the master."""
         parts = self.oracle.score(self.weights, -self.mu)
         squares = self.mu**2 * self.oracle.squared_norms(self.weights)
         cross = -self.mu * self._cross()
@@ -206,10 +205,10 @@ class _LineSearch(_Run):
         def value(k: float) -> float:
             return self._value(norms(k), self.oracle.hinge(self._mixed(parts, k)))
 
-        k = _golden(value, self.objective)
+        k = golden_section(value, self.objective)
         if k > 0:
             self._move_best(k)
-            moved = norms(k)  # before the squares it is made from change
+            moved = norms(k)  # computed from the squares that change next
             self.best_squares = moved**2
             self.best_parts = self._score_best()
             self.objective = self._value(moved, self.oracle.hinge(self.best_parts))
@@ -217,17 +216,18 @@ class _LineSearch(_Run):
         self.risk = (self.objective - self.regularizer.value(np.sqrt(self.best_squares))) / self.C
         self.bundle_risk = self.risk - (self.objective - self.dual.objective) / self.C
 
-    def result(self, stop: Stop, converged: bool) -> Fit:
-        """The best point. Its norms, not the last master's mu, say what each template weighs."""
+    def result(self) -> Fit:
+        """Return the best point, with the mu that belongs to its norms."""
+        reached = self._reached()
         norms, scale = np.sqrt(self.best_squares), np.ones(self.oracle.templates)
         if norms.any():
             self.mu = self.regularizer.weights(norms)
         if self.regularizer.sparse and norms.any():
-            kept = self.mu >= stop.drop * self.mu.sum()
+            kept = self.mu >= self.stop.drop * self.mu.sum()
             self.mu, scale = np.where(kept, self.mu, 0.0), np.where(kept, 1.0, 0.0)
             hinge = self.oracle.hinge(self.oracle.score(self.best, scale))
             self.objective = self._value(scale * norms, hinge)
-        return self._fit(self.best, scale, converged)
+        return self._fit(self.best, scale, reached)
 
     def _score_best(self) -> Parts:
         return self.oracle.score(self.best, np.ones(self.oracle.templates))
@@ -236,7 +236,7 @@ class _LineSearch(_Run):
         return self.oracle.mix(1 - k, self.best_parts, k, parts)
 
     def _cross(self) -> NDArray[np.float64]:
-        """⟨best_j, v_j⟩ of each template."""
+        """Return ⟨best_j, v_j⟩ of each template."""
         out = np.zeros(self.oracle.templates)
         for j in range(self.oracle.templates):
             a, b = self.oracle.block(self.best, j), self.oracle.block(self.weights, j)
@@ -249,24 +249,3 @@ class _LineSearch(_Run):
             block *= 1 - k
             if mu > 0:
                 block -= k * mu * self.oracle.block(self.weights, j)
-
-
-def _golden(value: Callable[[float], float], at_zero: float, steps: int = 8) -> float:
-    """The k in [0, 1] with the least value of a convex function, by golden sections; 0 unless it improves."""
-    ratio = (5**0.5 - 1) / 2
-    low, high = 0.0, 1.0
-    a, b = high - ratio, low + ratio
-    fa, fb = value(a), value(b)
-    best = min((at_zero, 0.0), (fa, a), (fb, b), (value(1.0), 1.0))
-    for _ in range(steps):
-        if fa < fb:
-            high, b, fb = b, a, fa
-            a = high - ratio * (high - low)
-            fa = value(a)
-            best = min(best, (fa, a))
-        else:
-            low, a, fa = a, b, fb
-            b = low + ratio * (high - low)
-            fb = value(b)
-            best = min(best, (fb, b))
-    return best[1]

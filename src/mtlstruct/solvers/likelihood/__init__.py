@@ -1,5 +1,5 @@
 """Batch solvers for the log loss: L-BFGS, OWL-QN and the reweighted CRF.
 
 May import: `objective` and the layers below.
-Start reading at `problem` and `lbfgs.LBFGS`.
+Start reading at `lbfgs.LBFGS`, then `run` and `problem`.
 """

@@ -1,11 +1,12 @@
-"""What L-BFGS and OWL-QN share: the pairs of past steps, and the direction that they suggest.
+"""Vector-free L-BFGS directions, the line search, and arithmetic on long vectors.
 
-A pair is a step s and the change y of the gradient that it led to. The direction −H·g comes from the two-loop
-recursion, run on inner products alone: every vector in it is a combination of g and the pairs, so its
-coefficients are all that has to be followed, and each vector is read once.
+A pair is a step s and the change y of the gradient along it. The direction −H·g comes from the two-loop
+recursion (Nocedal 1980), run on inner products alone as in vector-free L-BFGS (Chen, Wang and Zhou,
+"Large-scale L-BFGS using MapReduce", NIPS 2014): every vector in it is a combination of g and the pairs,
+so only coefficients are computed, and each vector is read once.
 
-Vectors are float32, for there may be many millions of weights, and are written in place, for fresh memory costs as
-much as the arithmetic. Inner products are summed in double, in pieces of fixed size.
+Vectors are float32, since there may be many millions of weights, and are overwritten, since allocating
+costs as much as the arithmetic. Inner products are summed in double, in chunks of fixed size.
 """
 
 from __future__ import annotations
@@ -17,64 +18,65 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct._system import threads
-from mtlstruct._system.stateful import Kept
+from mtlstruct._system.stateful import Stateful
 
 Vector = NDArray[np.float32]
 
-PIECE = 1 << 16
-"""Entries of a vector that are summed by one thread."""
+CHUNK_ENTRIES = 1 << 16
+"""Entries of a vector that one thread works on at a time."""
 
-TILE = 1 << 9
-"""Entries that are summed in double at a time: few enough to stay in the nearest cache."""
+TILE_ENTRIES = 1 << 9
+"""Entries that are summed in double at a time: few enough to stay in the first-level cache."""
 
 
-class Pairs(Kept):
-    """The last `most` pairs (s, y) of vectors with `size` entries."""
+class Pairs(Stateful):
+    """The last pairs (s, y) of vectors with `size` entries, at most `capacity`."""
 
-    kept = ("rows", "products", "squares", "order")
+    state_fields = ("rows", "products", "squares", "order")
 
-    def __init__(self, most: int, size: int) -> None:
-        self.most = most
-        self.rows = np.zeros((2 * most, size), np.float32)  # s_i in row i, y_i in row most + i
-        self.products = np.zeros((most, most))  # ⟨s_i, y_k⟩
-        self.squares = np.zeros((most, most))  # ⟨y_i, y_k⟩
+    def __init__(self, capacity: int, size: int) -> None:
+        self.capacity = capacity
+        self.rows = np.zeros((2 * capacity, size), np.float32)  # s_i in row i, y_i in row capacity + i
+        self.products = np.zeros((capacity, capacity))  # ⟨s_i, y_k⟩
+        self.squares = np.zeros((capacity, capacity))  # ⟨y_i, y_k⟩
         self.order: list[int] = []  # places, oldest first
 
     def push(self, step: Vector, change: Vector) -> None:
-        """Remembers a pair, in the place of the oldest if there is no other. One without curvature is skipped."""
+        """Store a pair, in place of the oldest if there are enough; skip one without curvature."""
         if dot(step, change) <= 1e-12 * dot(change, change):
             return
-        place = len(self.order) if len(self.order) < self.most else self.order.pop(0)
+        place = len(self.order) if len(self.order) < self.capacity else self.order.pop(0)
         self.order.append(place)
-        self.rows[place], self.rows[self.most + place] = step, change
-        self.products[place, self.order] = dots(self.rows, self._changes, step)
+        self.rows[place], self.rows[self.capacity + place] = step, change
         self.products[self.order, place] = dots(self.rows, self.order, change)
-        self._square(place)
+        self._update_products(place)
 
     def refresh(self) -> None:
-        """After the rows were changed: s_i shrunk where y_i grew, so that ⟨s_i, y_k⟩ are the same."""
+        """Recompute the inner products after the rows were changed."""
         for place in self.order:
-            self._square(place)
+            self._update_products(place)
 
     def direction(self, gradient: Vector, out: Vector) -> None:
-        """−H·g, into out."""
+        """Write −H·g into out."""
         inner = dots(self.rows, [*self.order, *self._changes], gradient)
         at = np.ix_(self.order, self.order)
         own, along, across = two_loops(
             self.products[at], self.squares[at], *np.split(inner, [len(self.order)])
         )
-        weights = np.zeros(2 * self.most)
+        weights = np.zeros(2 * self.capacity)
         weights[self.order], weights[self._changes] = along, across
         combine(-own, gradient, -weights, self.rows, out)
 
     @property
     def _changes(self) -> list[int]:
-        """The rows of the y, oldest first."""
-        return [self.most + place for place in self.order]
+        """Rows of the y, oldest first."""
+        return [self.capacity + place for place in self.order]
 
-    def _square(self, place: int) -> None:
-        found = dots(self.rows, self._changes, self.rows[self.most + place])
-        self.squares[place, self.order] = self.squares[self.order, place] = found
+    def _update_products(self, place: int) -> None:
+        step, change = self.rows[place], self.rows[self.capacity + place]
+        self.products[place, self.order] = dots(self.rows, self._changes, step)
+        squares = dots(self.rows, self._changes, change)
+        self.squares[place, self.order] = self.squares[self.order, place] = squares
 
 
 def two_loops(
@@ -83,7 +85,7 @@ def two_loops(
     S: NDArray[np.float64],
     Y: NDArray[np.float64],
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """H·g = own·g + Σ along_i·s_i + Σ across_i·y_i, pairs oldest first: (own, along, across).
+    """Return own, along, across with H·g = own·g + Σ along_i·s_i + Σ across_i·y_i, pairs oldest first.
 
     products ⟨s_i, y_k⟩, squares ⟨y_i, y_k⟩, S ⟨s_i, g⟩, Y ⟨y_i, g⟩
     """
@@ -99,14 +101,14 @@ def two_loops(
 
 
 def wolfe(
-    phi: Callable[[float], tuple[float, float]], value: float, slope: float, step: float, most: int = 20
+    phi: Callable[[float], tuple[float, float]], value: float, slope: float, step: float, trials: int = 20
 ) -> float:
-    """A step along a convex function that goes down enough and flattens enough (weak Wolfe); 0 if there is none.
+    """Return a step that satisfies the weak Wolfe conditions along a convex function; 0 if none is found.
 
     phi(step) gives value and slope; `value` and `slope` are those at 0.
     """
     low, low_slope, high, high_slope = 0.0, slope, np.inf, 0.0
-    for _ in range(most):
+    for _ in range(trials):
         now, now_slope = phi(step)
         if not now <= value + 1e-4 * step * slope:
             high, high_slope = step, now_slope
@@ -119,59 +121,59 @@ def wolfe(
 
 
 def _between(low: float, low_slope: float, high: float, high_slope: float) -> float:
-    """Where a line through the slopes crosses zero, kept off the ends."""
+    """Return where the line through the slopes crosses zero, kept off the ends."""
     share = low_slope / (low_slope - high_slope) if high_slope > 0 else 0.5
     return low + (high - low) * float(np.clip(share, 0.1, 0.9))
 
 
 def dot(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
-    """a · b in double."""
-    sums = threads.in_order(lambda piece: float(_dot(a[piece], b[piece])), _pieces(len(a)))
+    """Return a·b in double."""
+    sums = threads.in_order(lambda chunk: float(_dot(a[chunk], b[chunk])), _chunks(len(a)))
     return float(np.sum(sums))
 
 
 def dots(rows: NDArray[np.float32], which: Sequence[int], vector: Vector) -> NDArray[np.float64]:
-    """⟨rows_k, vector⟩ in double, for each k of `which`; the vector is read once."""
+    """Return ⟨rows_k, vector⟩ in double, for each k of `which`; the vector is read once."""
     some = np.array(which, np.int64)
-    sums = threads.in_order(lambda piece: _dots(piece.start, rows, some, vector[piece]), _pieces(len(vector)))
+    sums = threads.in_order(lambda chunk: _dots(chunk.start, rows, some, vector[chunk]), _chunks(len(vector)))
     return np.asarray(np.sum(sums, axis=0))
 
 
 def combine(
     own: float, vector: Vector, weights: NDArray[np.float64], rows: NDArray[np.float32], out: Vector
 ) -> None:
-    """out = own·vector + Σ_k weights_k·rows_k; out may be the vector."""
+    """Write own·vector + Σ_k weights_k·rows_k into out, which may be the vector."""
     threads.in_order(
-        lambda piece: _combine(piece.start, own, vector[piece], weights, rows, out[piece]),
-        _pieces(len(vector)),
+        lambda chunk: _combine(chunk.start, own, vector[chunk], weights, rows, out[chunk]),
+        _chunks(len(vector)),
     )
 
 
 def blend(a: float, x: Vector, b: float, y: Vector) -> None:
-    """x = a·x + b·y, in place."""
+    """Replace x by a·x + b·y."""
     combine(a, x, np.array([b]), y[None], x)
 
 
-def _pieces(size: int) -> list[slice]:
-    return [slice(at, min(at + PIECE, size)) for at in range(0, size, PIECE)]
+def _chunks(size: int) -> list[slice]:
+    return [slice(at, min(at + CHUNK_ENTRIES, size)) for at in range(0, size, CHUNK_ENTRIES)]
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @fast_kernel
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b):
     total = 0.0
     for i in range(len(a)):
         total += np.float64(a[i]) * np.float64(b[i])
     return total
 
 
-# rows come whole, since a compiler that is given some columns of them cannot know that they lie side by side
+# rows are passed whole: the compiler cannot see that columns of a slice are contiguous
 
 
 @fast_kernel
-def _dots(first, rows, which, vector):  # type: ignore[no-untyped-def]
+def _dots(first, rows, which, vector):
     out = np.zeros(len(which))
     for j in range(len(which)):
         row = rows[which[j]]
@@ -183,10 +185,10 @@ def _dots(first, rows, which, vector):  # type: ignore[no-untyped-def]
 
 
 @fast_kernel
-def _combine(first, own, vector, weights, rows, out):  # type: ignore[no-untyped-def]
-    total = np.empty(TILE)
-    for at in range(0, len(out), TILE):
-        size = min(TILE, len(out) - at)
+def _combine(first, own, vector, weights, rows, out):
+    total = np.empty(TILE_ENTRIES)
+    for at in range(0, len(out), TILE_ENTRIES):
+        size = min(TILE_ENTRIES, len(out) - at)
         for i in range(size):
             total[i] = own * np.float64(vector[np.uint64(at + i)])
         for k in range(len(weights)):

@@ -1,110 +1,78 @@
-"""Rounds of a quadratic Ω whose block weights follow from the last solution: IRW-CRF.
+"""IRW-CRF: rounds of a quadratic Ω whose template weights follow from the solution of the round before.
 
-    w minimises ½ Σ_j ‖w_j‖²/mu_j + c·Σξ_i, beginning at the last w;  then mu_j = ‖w_j‖² + ε;  at most ten times
+    w minimises ½ Σ_j ‖w_j‖²/mu_j + c·Σξ_i, from the last w;  then mu_j = ‖w_j‖² + ε;  at most ten times
 
-The first round is a plain CRF, mu = 1. No round raises ½ Σ_j log(1 + ‖w_j‖²/ε) + c·Σξ_i, whose tangent in ‖w_j‖²
-the weighted squares are; but that is not convex. So the certificate of a run is that of its last round: it says how
-near w is to the optimum for the mu it was given, not how good that mu is.
+The first round is a plain CRF, mu = 1. No round raises ½ Σ_j log(1 + ‖w_j‖²/ε) + c·Σξ_i, whose tangent in
+‖w_j‖² is the weighted square; but that is not convex. So the certificate of a run is that of its last
+round: it bounds the distance to the optimum for the given mu, and says nothing of that mu.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Keeper, Kept, State
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.objective.regularizers import BlockL2, Quadratic
-from mtlstruct.solvers.base import NO_CHECKPOINTS, Callback, Fit, Record, Start, Stop, table_bytes
-from mtlstruct.solvers.likelihood.solver import LBFGS
+from mtlstruct.objective.regularizers import BlockL2, Regularizer
+from mtlstruct.solvers.base import Fit, Start
+from mtlstruct.solvers.likelihood.lbfgs import LBFGSRun
+from mtlstruct.solvers.likelihood.quasi_newton import dot
+from mtlstruct.solvers.likelihood.run import QuasiNewton
 
-STEADY = 0.01
-"""Rounds end when no template's weight changes by more than this share."""
+STEADY_CHANGE = 0.01
+"""Rounds end when no mu_j changes by more than this share."""
+
+
+class _ReweightedRun(LBFGSRun):
+    """All rounds. Bounds and the trace of the objective are those of the present round."""
+
+    state_fields = (*LBFGSRun.state_fields, "rounds", "round_start")
+
+    def __init__(
+        self, solver: Reweighted, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
+    ) -> None:
+        super().__init__(solver, oracle, regularizer, c, init)
+        self.max_rounds, self.epsilon = solver.rounds, solver.epsilon
+        self.rounds = self.round_start = 0
+
+    def step(self) -> bool:
+        """Make one step, the first of a new round if the present one is over."""
+        if self._round_over(self.passes - 1):
+            self.rounds, self.round_start = self.rounds + 1, self.passes - 1
+            self.change_mu(self._reweighted())
+            self.mixture_squares = np.array([dot(self.mixture, self.mixture)])
+            self.objective, self.dual, self.trace = self.quadratic, 0.0, [self.quadratic]
+        return super().step()
+
+    def ended(self) -> bool:
+        """Return whether the last round is over, or no pass is left."""
+        if self.passes >= self.stop.max_passes:
+            return True
+        if not self._round_over(self.passes):
+            return False
+        change = float(np.abs(self._reweighted() / self.problem.mu - 1).max())
+        return self.rounds >= self.max_rounds or change < STEADY_CHANGE
+
+    def result(self) -> Fit:
+        """Return the weights of the present round; mu sums to one."""
+        mu = self.problem.mu
+        self.regularizer = BlockL2(mu)
+        return replace(super().result(), mu=mu / mu.sum())
+
+    def _round_over(self, passes: int) -> bool:
+        return passes > self.round_start and (self.near() or not self.moved)
+
+    def _reweighted(self) -> NDArray[np.float64]:
+        return self.block_norms() ** 2 + self.epsilon
 
 
 @dataclass(frozen=True)
-class Reweighted:
-    """The learner: `rounds` after the plain one, `epsilon` as in the paper. Passes are counted over all rounds."""
+class Reweighted(QuasiNewton):
+    """Solver of IRW-CRF: `rounds` after the plain one, `epsilon` as in the paper."""
 
-    stop: Stop = field(default_factory=Stop)
+    run = _ReweightedRun
     rounds: int = 10
     epsilon: float = 0.001
     needs: tuple[str, ...] = ("marginals", "quadratic")
-
-    def memory(self, oracle: Oracle) -> int:
-        """That of a round, and the weights it begins with."""
-        return LBFGS(self.stop).memory(oracle) + table_bytes(oracle)
-
-    def fit(
-        self,
-        oracle: Oracle,
-        regularizer: Quadratic,
-        c: float,
-        callback: Callback | None = None,
-        *,
-        init: Start | None = None,
-        checkpointer: Keeper | None = None,
-    ) -> Fit:
-        """Rounds until the weights of templates are steady."""
-        rounds = _Rounds(regularizer.quadratic(oracle.templates), checkpointer)
-        rounds.checkpointer.begin(rounds)
-        ended = False
-
-        def counted(record: Record) -> bool:
-            nonlocal ended
-            ended = callback is not None and bool(
-                callback(replace(record, passes=rounds.passes + record.passes))
-            )
-            return ended
-
-        while True:
-            mu = rounds.mu
-            stop = replace(self.stop, max_passes=self.stop.max_passes - rounds.passes)
-            fit = LBFGS(stop).fit(oracle, BlockL2(mu), c, counted, init=init, checkpointer=rounds)
-            init = Start(fit.weights, mu)
-            rounds.next(fit.passes, oracle.squared_norms(fit.weights) + self.epsilon)
-            steady = float(np.abs(rounds.mu / mu - 1).max()) < STEADY
-            spent = rounds.passes >= self.stop.max_passes or rounds.number > self.rounds
-            if ended or steady or spent:
-                return replace(fit, mu=mu / mu.sum(), passes=rounds.passes)
-
-
-class _Rounds(Keeper, Kept):
-    """The rounds that are over, and the keeper of the present one: both are kept together.
-
-    number      of the present round, from 0
-    passes      of the rounds that are over
-    mu          what the present one is given
-    """
-
-    kept = ("number", "passes", "mu", "run")
-
-    def __init__(self, mu: NDArray[np.float64], checkpointer: Keeper | None) -> None:
-        self.number, self.passes, self.mu = 0, 0, mu
-        self.checkpointer = checkpointer or NO_CHECKPOINTS
-        self.run = Kept()
-        self._earlier: State | None = (
-            None  # of the round that an earlier run was in, until that is made again
-        )
-
-    def next(self, passes: int, mu: NDArray[np.float64]) -> None:
-        """A round is over."""
-        self.number, self.passes, self.mu = self.number + 1, self.passes + passes, mu
-
-    def begin(self, run: Kept) -> None:
-        """The present round."""
-        self.run = run
-        if self._earlier is not None:
-            run.unpack(self._earlier)
-            self._earlier = None
-
-    def safe(self, run: Kept) -> None:
-        """All rounds can go on from where the present one can."""
-        self.checkpointer.safe(self)
-
-    def unpack(self, state: State) -> None:
-        """What the present round is given comes first: it cannot be made without."""
-        super().unpack({**state, "run": {}})
-        self._earlier = state["run"]

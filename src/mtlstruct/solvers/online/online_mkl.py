@@ -1,58 +1,57 @@
-"""OnlineMKL (Martins and others 2010): a gradient step and a proximal step for each sentence, epoch after epoch.
+"""OnlineMKL: a subgradient step and a proximal step per sentence, epoch after epoch.
+
+Martins, Smith, Xing, Aguiar and Figueiredo, "Online multiple kernel learning for structured
+prediction" (2010).
 
     w ← w − η·(Φ(ŷ) − Φ(y_i)),  ŷ the most violated outputs of sentence i
     w ← argmin over w' of ½‖w' − w‖² + η·λ·Ω(w'),  λ = 1/(c·n)
 
-Ω is a function of block norms, so the second step only shortens blocks. With w_j = scale_j·u_j it changes m numbers,
-and the whole visit touches no more weights than the sentence has features. `dense` multiplies every weight instead,
-as the paper counts the cost of this method.
+Ω is a function of block norms, so the proximal step only shortens blocks. With w_j = scale_j·u_j it
+changes m numbers, and an update touches no more weights than the sentence has features. `dense`
+multiplies every weight instead, as the paper counts the cost of this method.
 
-η is the same throughout an epoch, η₀/√epoch. η₀ is the one of RATES that does best on the first sentences. The result
-is the last w, not an average. It is not stopped by a gap, but it ends with one: the most violated outputs of the
-later half of the epochs, each with the same weight, are a feasible point of the dual.
+η is η₀/√epoch; η₀ is the one of RATES that does best on the first sentences. The result is the last
+w, not an average. No gap stops the run, but it ends with one: the most violated outputs of the
+later half of the epochs, equally weighted, are a feasible point of the dual.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Keeper, Kept
-from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct._system.stateful import Stateful
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Proximable
 from mtlstruct.solvers.base import (
-    Callback,
     Fit,
     Record,
+    Solver,
+    SolverRun,
     Start,
     Stop,
     active_templates,
     check_finite,
-    run_passes,
     score_bytes,
     table_bytes,
 )
 
 RATES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-"""The η₀ that are tried."""
+"""Values of η₀ that are tried."""
 
-SAMPLE = 1000
-"""Sentences that each η₀ is tried on."""
+RATE_SENTENCES = 1000
+"""Sentences on which each η₀ is tried."""
 
-SMALL = 1e-12
-"""A scale below this is multiplied into the block, so that it cannot vanish."""
-
-RECENT = 64
-"""Visits that are remembered: a block that falls to zero is cleared where they touched it, if it is no older."""
+MIN_SCALE = 1e-12
+"""A scale below this is multiplied into the block, so that it cannot underflow."""
 
 
 @dataclass(frozen=True)
-class Proximal:
-    """The learner: `stop.max_passes` epochs. `rate` is η₀ (None: found by trial), `dense` the costly second step."""
+class Proximal(Solver):
+    """Solver by OnlineMKL: `stop.max_passes` epochs with η₀ = `rate` (None: chosen by trial)."""
 
     stop: Stop = field(default_factory=lambda: Stop(max_passes=20))
     seed: int = 0
@@ -61,41 +60,23 @@ class Proximal:
     needs: tuple[str, ...] = ("site_ptr", "prox")
 
     def memory(self, oracle: Oracle) -> int:
-        """Weights, v of the certificate, part scores, and the outputs of half the epochs."""
-        kept = (1 + self.stop.max_passes // 2) * oracle.gold.nbytes
-        return 2 * table_bytes(oracle) + score_bytes(oracle) + kept
+        """Return the bytes of weights, certificate, part scores, and outputs of half the epochs."""
+        stored = (1 + self.stop.max_passes // 2) * oracle.gold.nbytes
+        return 2 * table_bytes(oracle) + score_bytes(oracle) + stored
 
-    def fit(
-        self,
-        oracle: Oracle,
-        regularizer: Proximable,
-        c: float,
-        callback: Callback | None = None,
-        *,
-        init: Start | None = None,
-        checkpointer: Keeper | None = None,
-    ) -> Fit:
-        """Epochs over the sentences in random order."""
-        run = Run(oracle, regularizer, c, self.dense, None if init is None else init.weights)
-        course = _Course(run, self.seed)
-
-        def epoch() -> Record:
-            if course.rate is None:
-                order = course.random.permutation(oracle.sentences)
-                course.rate = self.rate or best_rate(oracle, regularizer, c, order[:SAMPLE])
-            slack = course.epoch(course.rate)
-            check_finite(course.epochs, sum_of_slacks=slack, norm=run.omega())
-            return run.record(course.epochs, slack, self.stop)
-
-        run_passes(course, epoch, lambda: course.epochs >= self.stop.max_passes, callback, checkpointer)
-        return run.result(course.epochs, course.later, self.stop)
+    def start(self, oracle: Oracle, regularizer: Proximable, c: float, init: Start | None) -> _Epochs:
+        """Return the run before the first epoch."""
+        return _Epochs(_Updates(oracle, regularizer, c, self.dense, init), self)
 
 
 def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[np.int64]) -> float:
-    """The η₀ with the least objective after one visit to each of these sentences, by the slack of the later half."""
+    """Return the η₀ with the least objective after one epoch on these sentences.
+
+    The slack is estimated by that of the later half.
+    """
 
     def value(rate: float) -> float:
-        run = Run(oracle, regularizer, c, dense=False)
+        run = _Updates(oracle, regularizer, c, dense=False)
         half = len(some) // 2
         run.epoch(some[:half], rate)
         slack = run.epoch(some[half:], rate)
@@ -104,117 +85,120 @@ def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[n
     return min(RATES, key=value)
 
 
-class _Course(Kept):
-    """The epochs so far: the random order, η₀, and the outputs of their later half."""
+class _Epochs(SolverRun):
+    """State of the epochs: the random order, η₀, and the outputs of their later half."""
 
-    kept = ("run", "random", "rate", "epochs", "later")
+    state_fields = ("updates", "random", "rate", "epochs", "later_outputs")
 
-    def __init__(self, run: Run, seed: int) -> None:
-        self.run, self.random = run, np.random.Generator(np.random.PCG64(seed))
+    def __init__(self, updates: _Updates, solver: Proximal) -> None:
+        self.updates, self.solver = updates, solver
+        self.random = np.random.Generator(np.random.PCG64(solver.seed))
         self.rate: float | None = None
         self.epochs = 0
-        self.later: list[NDArray[np.int32]] = []
+        self.later_outputs: list[NDArray[np.int32]] = []
 
-    def epoch(self, rate: float) -> float:
-        """One more from this η₀; the sum of the slacks as they were met."""
+    def advance(self) -> Record:
+        """Run one epoch; choose η₀ before the first."""
+        updates, oracle = self.updates, self.updates.oracle
+        if self.rate is None:
+            sample = self.random.permutation(oracle.sentences)[:RATE_SENTENCES]
+            self.rate = self.solver.rate or best_rate(oracle, updates.regularizer, updates.c, sample)
         self.epochs += 1
-        order = self.random.permutation(self.run.oracle.sentences)
-        slack = self.run.epoch(order, rate / self.epochs**0.5)
-        self.later = [*self.later, self.run.outputs.copy()][-(self.epochs + 1) // 2 :]
-        return slack
+        slack = updates.epoch(self.random.permutation(oracle.sentences), self.rate / self.epochs**0.5)
+        check_finite(self.epochs, sum_of_slacks=slack, norm=updates.omega())
+        self.later_outputs = [*self.later_outputs, updates.outputs.copy()][-(self.epochs + 1) // 2 :]
+        return updates.record(self.epochs, slack, self.solver.stop)
+
+    def ended(self) -> bool:
+        """Return whether all epochs are over."""
+        return self.epochs >= self.solver.stop.max_passes
+
+    def result(self) -> Fit:
+        """Return the last w, with the certificate of the outputs of the later half."""
+        return self.updates.result(self.epochs, self.later_outputs, self.solver.stop)
 
 
-class Run(Kept):
-    """w as (u, scale), the squared norms of u, and the outputs of the last visits."""
+class _Updates(Stateful):
+    """w as (u, scale), squared norms of u, and outputs of the last update of each sentence."""
 
-    kept = ("u", "scale", "N", "outputs", "touched", "age")
+    state_fields = ("u", "scale", "squares", "outputs")
 
     def __init__(
-        self, oracle: Oracle, regularizer: Proximable, c: float, dense: bool, weights: Weights | None = None
+        self, oracle: Oracle, regularizer: Proximable, c: float, dense: bool, init: Start | None = None
     ) -> None:
         self.oracle, self.regularizer, self.c, self.dense = oracle, regularizer, c, dense
-        self.u = oracle.zeros() if weights is None else weights
+        self.u = oracle.zeros() if init is None else init.weights
         self.scale = np.ones(oracle.templates)
-        self.N = oracle.squared_norms(self.u)
+        self.squares = oracle.squared_norms(self.u)
         self.outputs = oracle.gold.copy()
-        self.touched: deque[list[NDArray[np.integer]]] = deque(maxlen=RECENT)  # rows, for each kind
-        self.age = np.full(oracle.templates, RECENT)
 
     def epoch(self, order: NDArray[np.int64], rate: float) -> float:
-        """A visit to each sentence; the sum of the slacks as they were met."""
+        """Update on each sentence; return the sum of the slacks before the updates."""
         step = rate / (self.c * self.oracle.sentences)
-        return sum(self._visit(i, rate, step) for i in order.tolist())
+        return sum(self._update(i, rate, step) for i in order.tolist())
 
-    def _visit(self, sentence: int, rate: float, step: float) -> float:
+    def _update(self, sentence: int, rate: float, step: float) -> float:
         found = self.oracle.violated(sentence, self.u, self.scale)
         first, last = self.oracle.encoded.ptr[sentence : sentence + 2]
         self.outputs[first:last] = found.outputs
-        self.oracle.step_scaled(found, rate / self.scale, self.u, self.N)
-        self.touched.append([some.row for some in found.difference])
-        self.age += 1
-        before = self._own()
+        self.oracle.step_scaled(found, rate / self.scale, self.u, self.squares)
+        before = self._norms()
         after = self.regularizer.prox(before, step)
         self._shorten(np.divide(after, before, out=np.ones_like(before), where=before > 0))
         return max(0.0, found.loss - found.margin)
 
     def _shorten(self, factor: NDArray[np.float64]) -> None:
-        """w_j ← factor_j·w_j."""
-        self._clear(factor == 0)
-        self.scale *= np.where(factor == 0, 1.0, factor)
-        small = np.ones(len(factor), bool) if self.dense else self.scale < SMALL
-        for j in np.flatnonzero(small).tolist():
+        """Multiply w_j by factor_j."""
+        zero = factor == 0
+        for j in np.flatnonzero(zero).tolist():
+            self.oracle.block(self.u, j)[:] = 0
+        self.squares[zero], self.scale[zero] = 0.0, 1.0
+        self.scale *= np.where(zero, 1.0, factor)
+        due = np.ones(len(factor), bool) if self.dense else self.scale < MIN_SCALE
+        for j in np.flatnonzero(due).tolist():
             block = self.oracle.block(self.u, j)
             block *= block.dtype.type(self.scale[j])
-            self.N[j] *= self.scale[j] ** 2
+            self.squares[j] *= self.scale[j] ** 2
             self.scale[j] = 1.0
 
-    def _clear(self, gone: NDArray[np.bool_]) -> None:
-        """Sets blocks to zero; a young one only where the visits since its birth have touched it."""
-        young = gone & (self.age < RECENT) & (not self.dense)
-        for j in np.flatnonzero(gone & ~young).tolist():
-            self.oracle.block(self.u, j)[:] = 0
-        for age in range(1, 1 + int(self.age[young].max(initial=0))):
-            self.oracle.clear(self.u, young & (self.age >= age), self.touched[-age])
-        self.N[gone], self.scale[gone], self.age[gone] = 0.0, 1.0, 0
-
     def omega(self) -> float:
-        """Ω(w)."""
-        return self.regularizer.value(self._own())
+        """Return Ω(w)."""
+        return self.regularizer.value(self._norms())
 
     def record(self, epoch: int, slack: float, stop: Stop) -> Record:
-        """The epoch as the log keeps it: its objective is made of slacks as they were met, so it is an estimate."""
+        """Return the record of an epoch: an estimate, since slacks are of changing weights."""
         objective = self.omega() + self.c * slack
         active = active_templates(self._mu())
         now = partial(self.result, epoch, [], stop)
         return Record(epoch, objective, 0.0, 1.0, slack / self.oracle.sentences, active, False, now)
 
-    def result(self, epochs: int, later: list[NDArray[np.int32]], stop: Stop) -> Fit:
-        """The last w, and both bounds computed from scratch."""
+    def result(self, epochs: int, outputs: list[NDArray[np.int32]], stop: Stop) -> Fit:
+        """Return the last w, and both bounds computed from scratch."""
         oracle, C = self.oracle, self.c * self.oracle.sentences
         objective = self.omega() + self.c * oracle.hinge(oracle.score(self.u, self.scale)).total
-        dual = self._dual(later)
+        dual = self._dual(outputs)
         converged = stop.reached(objective, dual, C)
         return Fit.bounded(self.u, self.scale, self._mu(), (objective, dual), C, epochs, converged)
 
-    def _dual(self, later: list[NDArray[np.int32]]) -> float:
-        """The dual at the mean of these outputs, shrunk towards gold as far as helps; 0 without any."""
-        if not later:
+    def _dual(self, outputs: list[NDArray[np.int32]]) -> float:
+        """Return the dual at the mean of these outputs, scaled towards gold; 0 without any."""
+        if not outputs:
             return 0.0
         oracle = self.oracle
         counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
         loss = 0.0
-        for outputs in later:
-            loss += oracle.loss(outputs) / len(later)
-            for some, table in zip(oracle.indicator(outputs), counts, strict=True):
-                some.add_to(table, self.c / len(later))
+        for cut in outputs:
+            loss += oracle.loss(cut) / len(outputs)
+            for triplets, table in zip(oracle.indicator(cut), counts, strict=True):
+                triplets.add_to(table, self.c / len(outputs))
         v = oracle.zeros()
         oracle.count(counts, v)
         norms = np.sqrt(oracle.squared_norms(v))
         return max(0.0, self.regularizer.lower_bound(self.c * loss, norms))
 
-    def _own(self) -> NDArray[np.float64]:
-        return self.scale * np.sqrt(np.maximum(self.N, 0.0))
+    def _norms(self) -> NDArray[np.float64]:
+        return self.scale * np.sqrt(np.maximum(self.squares, 0.0))
 
     def _mu(self) -> NDArray[np.float64]:
-        own = self._own()
-        return self.regularizer.weights(own) if own.any() else self.regularizer.start(len(own))
+        norms = self._norms()
+        return self.regularizer.weights(norms) if norms.any() else self.regularizer.start(len(norms))

@@ -76,7 +76,7 @@ function weightsChart(rows, learned, width) {
 }
 
 function templateLines(row) {
-  if (!row.kept) return [row.text, `rank ${row.rank} · dropped${row.reason ? `: ${row.reason}` : ''}`];
+  if (!row.kept) return [row.text, `rank ${row.rank} · dropped`];
   return [row.text, `rank ${row.rank} · relative ${figure(row.relative)} · μ ${figure(row.mu)}`, `norm ${figure(row.norm)} · ${whole(row.features)} features`];
 }
 

@@ -34,7 +34,7 @@ function certificate({facts}) {
 function mainScore() {
   if (!data.assessment) return null;
   const s = data.assessment.scores;
-  const name = known(s.uas) ? 'uas' : data.alone || s.scored_as === 'classes' || !(s.f1 > 0) ? 'accuracy' : 'f1';
+  const name = known(s.uas) ? 'uas' : data.alone || s.scheme === 'classes' || !(s.f1 > 0) ? 'accuracy' : 'f1';
   return tile(name.length > 3 ? name : name.toUpperCase(), percent(s[name]), `on ${data.assessment.source}`);
 }
 
@@ -74,7 +74,7 @@ function templates(stage) {
     {title: 'rank', value: row => row.rank, number: true, ascending: true},
     {title: 'template', value: row => row.text, className: 'mono'},
     {title: learned ? 'relative weight' : 'norm', value, number: true,
-      show: row => row.kept ? meter(column(value(row)), value(row) / most) : row.reason || 'dropped'},
+      show: row => row.kept ? meter(column(value(row)), value(row) / most) : 'dropped'},
     {title: 'μ', value: row => row.mu, number: true, less: true, show: row => dash(row, column(row.mu))},
     ...(learned ? [{title: '‖w‖', value: row => row.norm, number: true, less: true, show: row => dash(row, column(row.norm))}] : []),
     {title: 'features', value: row => row.features, number: true, show: row => dash(row, whole(row.features))},
@@ -85,7 +85,7 @@ function templates(stage) {
     : 'Norm of the weights of each template, on a log scale, largest first: this method weighs all templates alike.';
   return stageCard(stage, 'templates', 'Templates', 'What the templates are worth', note,
     drawn(width => weightsChart(rows, learned, width), 'Templates by rank'), legend(stage),
-    el('p', {class: 'soft small screen'}, 'Click a row for its most telling features.'),
+    el('p', {class: 'soft small screen'}, 'Click a row for its features of largest weight.'),
     dataTable(columns, rows, {search: row => `${row.name} ${row.text}`, open, gone: row => !row.kept, limit: 15, sort: [0, false], label: 'templates'}));
 }
 
@@ -177,15 +177,15 @@ function mistakes({names, cells, rows}) {
 }
 
 function calibration() {
-  const trust = data.assessment && data.assessment.trust;
-  if (!trust) return null;
+  const calibration = data.assessment && data.assessment.calibration;
+  if (!calibration) return null;
   const noun = data.trees ? 'head' : 'label';
   return card('calibration', 'Calibration', 'What the probabilities are worth',
     `Of the ${noun}s that the model gives a probability, how many are right; on the line both agree. ` +
-    (trust.calibrated !== false ? '' : 'This model is not calibrated: it was trained for a margin, and its probabilities are not reliable. Fit its temperature on held-out data: mtlstruct calibrate MODEL HELDOUT.'),
-    el('div', {class: 'two-up'}, drawn(width => reliabilityChart(trust.bins, noun, width), 'Reliability'),
-      el('dl', {class: 'tiles few'}, tile(trust.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${percent(trust.ece)}%`), tile('−ln p a sentence', figure(trust.nll)),
-        tile('−ln p a token', figure(trust.token_nll)), tile('temperature', figure(trust.temperature)))));
+    (calibration.calibrated !== false ? '' : 'This model is not calibrated: it was trained for a margin, and its probabilities are not reliable. Fit its temperature on held-out data: mtlstruct calibrate MODEL HELDOUT.'),
+    el('div', {class: 'two-up'}, drawn(width => reliabilityChart(calibration.bins, noun, width), 'Reliability'),
+      el('dl', {class: 'tiles few'}, tile(calibration.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${percent(calibration.ece)}%`), tile('−ln p a sentence', figure(calibration.nll)),
+        tile('−ln p a token', figure(calibration.token_nll)), tile('temperature', figure(calibration.temperature)))));
 }
 
 // Features -----------------------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ function features(stage) {
   }
   show();
   const some = kept.length > lists.length ? ` Listed are those of the ${lists.length} heaviest templates.` : '';
-  return stageCard(stage, 'features', 'Features', 'Most telling features', `The largest weights, for (blue) and against (red): what a template sees, and the label it speaks of.${some}`,
+  return stageCard(stage, 'features', 'Features', 'Features of largest weight', `Positive (blue) and negative (red) weights: what a template sees, and the label.${some}`,
     el('div', {class: 'row screen'}, template, labels.length > 1 && label), box);
 }
 

@@ -1,4 +1,4 @@
-// The page of a served model: text in, labels or trees out, and for each token the templates that spoke for it.
+// The page of a served model: text in, labels or trees out, and for each token the contributions of the templates.
 
 const VOICES = 8;
 const WAIT = 350;
@@ -92,7 +92,7 @@ function whyPanel() {
   const panel = el('aside', {class: 'card why', 'aria-live': 'polite'}, el('h2', null, 'Why'), box);
   let marked = null;
   const say = (...children) => box.replaceChildren(...children.flat());
-  say(el('p', {class: 'soft small'}, 'Point at a token to see which templates spoke for it.'));
+  say(el('p', {class: 'soft small'}, 'Point at a token to see the contributions of the templates.'));
   return {panel, show(element, entry, word) {
     if (marked) marked.classList.remove('chosen');
     marked = element;
@@ -100,7 +100,7 @@ function whyPanel() {
     const found = entry.explanation;
     if (!found) say(el('h3', null, word), el('p', {class: 'soft small'}, 'The text is too long to explain every token; try one sentence.'));
     else say(el('h3', null, word), verdicts(entry, found));
-  }, clear() { marked = null; say(el('p', {class: 'soft small'}, 'Point at a token to see which templates spoke for it.')); }};
+  }, clear() { marked = null; say(el('p', {class: 'soft small'}, 'Point at a token to see the contributions of the templates.')); }};
 }
 
 function verdicts(entry, found) {

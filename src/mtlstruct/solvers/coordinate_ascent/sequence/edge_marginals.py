@@ -1,8 +1,9 @@
 """The flow of a sequence's dual: the edges that carry mass, in a short list a token.
 
-Most tokens keep all their mass on one edge, few have more than ten, however many labels there are. So a token has
-`count` entries, each an edge from label `tail` to label `head` with its mass; the first token of a sentence is
-entered from label 0. All tokens have room for the same number of entries, which grows when somebody needs it.
+Most tokens keep all their mass on one edge, few have more than ten, however many labels there are.
+So a token has `count` entries, each an edge from label `tail` to label `head` with its mass; the
+first token of a sentence is entered from label 0. All tokens have room for the same number of
+entries, which grows when somebody needs it.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct._system import threads
 
-TINY = np.float32(1e-6)
+LEAST_MASS = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
 
 DUST = np.float32(1e-7)
-"""Mass below this is swept away when the flow is made exact; else entries that nothing can move would pile up."""
+"""Marginals below this are set to zero when the flow is made exact, to free entries."""
 
-ROOM = 8
+EDGE_CAPACITY = 8
 """Entries a token to begin with."""
 
 
 def flow_bytes(tokens: int) -> int:
     """Memory of a flow, before some token needs more room."""
-    return tokens * (4 + ROOM * 8)
+    return tokens * (4 + EDGE_CAPACITY * 8)
 
 
 class FlowArrays(NamedTuple):
@@ -42,7 +43,7 @@ class FlowArrays(NamedTuple):
 
 @dataclass
 class Flow:
-    """count int32[T], tail and head int16[T, room], mass float32[T, room]; entries past the count mean nothing."""
+    """count int32[T]; tail, head int16[T, capacity]; mass float32[T, capacity], up to count."""
 
     count: NDArray[np.int32]
     tail: NDArray[np.int16]
@@ -53,10 +54,13 @@ class Flow:
     def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Flow:
         """All mass on the gold labels of sentences `ptr`."""
         tokens = len(gold)
-        tail = np.zeros((tokens, ROOM), np.int16)
+        tail = np.zeros((tokens, EDGE_CAPACITY), np.int16)
         tail[1:, 0] = gold[:-1]
         tail[ptr[:-1], 0] = 0
-        head, mass = np.zeros((tokens, ROOM), np.int16), np.zeros((tokens, ROOM), np.float32)
+        head, mass = (
+            np.zeros((tokens, EDGE_CAPACITY), np.int16),
+            np.zeros((tokens, EDGE_CAPACITY), np.float32),
+        )
         head[:, 0], mass[:, 0] = gold, 1
         return cls(np.ones(tokens, np.int32), tail, head, mass)
 
@@ -77,7 +81,7 @@ class Flow:
         wanted = int(self.count.max(initial=0)) + entries
         if wanted <= self.mass.shape[1]:
             return
-        more = ((0, 0), (0, wanted + ROOM // 2 - self.mass.shape[1]))
+        more = ((0, 0), (0, wanted + EDGE_CAPACITY // 2 - self.mass.shape[1]))
         self.tail = np.pad(self.tail, more)  # one after the other: each is let go before the next is made
         self.head = np.pad(self.head, more)
         self.mass = np.pad(self.mass, more)
@@ -88,7 +92,7 @@ class Flow:
         _loose(self.count, self.head, self.mass, gold, found)
         return found
 
-    def marginals(
+    def counts(
         self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """(flow − gold) by token float32[T, L], and by edge row float32[rows, L·L]."""
@@ -97,8 +101,12 @@ class Flow:
         _marginals(*self.arrays, gold, edge_row, node, edge)
         return node, edge.astype(np.float32)
 
+    def total_entropy(self) -> float:
+        """Return 0: losses that keep a list of edges have no entropy."""
+        return 0.0
+
     def repair(self, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> None:
-        """Makes the flow exact again: rounding leaks are closed by pushing mass forward from the first token."""
+        """Remove rounding errors of the flow by pushing mass forward from the first token."""
 
         def work(first: int, last: int) -> None:
             _repair(first, last, ptr, *self.arrays, gold, np.zeros(labels), np.zeros(labels))
@@ -110,18 +118,18 @@ class Flow:
 
 
 @kernel
-def _loose(count, head, mass, gold, out):  # type: ignore[no-untyped-def]
+def _loose(count, head, mass, gold, out):
     for t in range(len(count)):
         off = np.float32(0)
         for k in range(count[t]):
             if head[t, k] != gold[t]:
                 off += mass[t, k]
-        out[t] = off > TINY
+        out[t] = off > LEAST_MASS
 
 
 @kernel
-def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ignore[no-untyped-def]
-    """What has left gold is missing there: the mass that gold has kept, near 1, is too coarse for a large c."""
+def _marginals(count, tail, head, mass, gold, edge_row, node, edge):
+    """Add marginals less gold, summed off gold: 1 − (mass on gold) is too coarse for a large c."""
     L = node.shape[1]
     for t in range(len(gold)):
         row = edge_row[t]
@@ -137,8 +145,8 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):  # type: ig
 
 
 @kernel
-def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # type: ignore[no-untyped-def]
-    """Mass that arrives at a label leaves it, in the shares it has now; where none leaves, it goes to gold.
+def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):
+    """Pass on mass that arrives at a label in present shares, or to gold if none leaves.
 
     Loops clear arrays: `arrived[:] = 0` would be more to compile.
     """
@@ -176,8 +184,8 @@ def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):  # 
 
 
 @inner_kernel
-def find(flow, t, z, y):  # type: ignore[no-untyped-def]
-    """The entry of edge z to y at token t, or -1; z below 0 stands for label 0, from which a sentence is entered."""
+def find(flow, t, z, y):
+    """Return the entry of edge z to y at token t, or -1; a first token has z below 0."""
     count, tail, head, _ = flow
     for k in range(count[t]):
         if head[t, k] == y and tail[t, k] == max(z, 0):
@@ -186,8 +194,8 @@ def find(flow, t, z, y):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def add_mass(flow, t, z, y, step):  # type: ignore[no-untyped-def]
-    """Adds mass to edge z to y at token t, for which there must be room; an edge without mass is forgotten."""
+def add_mass(flow, t, z, y, step):
+    """Add mass to edge z to y at token t within its capacity; remove an edge without mass."""
     count, tail, head, mass = flow
     k = find(flow, t, z, y)
     if k < 0:

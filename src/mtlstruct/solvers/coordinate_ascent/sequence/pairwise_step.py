@@ -1,9 +1,10 @@
 """Pairwise Frank–Wolfe steps on the edge marginals of a span, with exact line search.
 
-Mass moves from the worst path that carries flow to the best one. The two are cut where they agree, and each maximal
-segment where they differ gets its own exact step: moving mass θ gains θ·df − ½cθ²·quad, most at θ = df/(c·quad),
-clipped at the segment's bottleneck. `quad`, and what the step does to the scores of the span, come from the Gram
-matrix K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which only the rows of tokens that move are computed.
+Mass moves from the worst path that carries flow to the best one. The two are cut where they agree,
+and each maximal segment where they differ gets its own exact step: moving mass θ gains θ·df −
+½cθ²·quad, most at θ = df/(c·quad), clipped at the segment's bottleneck. `quad`, and what the step
+does to the scores of the span, come from the Gram matrix K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which
+only the rows of tokens that move are computed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
 from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
-    FAR,
+    INFINITE_SCORE,
     best_path,
     expected,
     held_label,
@@ -28,7 +29,7 @@ DEAD = 1e-8
 
 
 class Labels(NamedTuple):
-    """Where sentences start (bool[T + 1]), the gold labels, and the cost of each label in place of each."""
+    """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
 
     starts: NDArray[np.bool_]
     gold: NDArray[np.int32]
@@ -57,7 +58,7 @@ class FeatureLists(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Edge features: the row of each token, −1 where a sentence starts, the fields of their Design, and V."""
+    """Edge features: row of each token (−1 at sentence starts), the fields of Design, and V."""
 
     row: NDArray[np.int32]
     ids: NDArray[Any]
@@ -76,12 +77,13 @@ class Templates(NamedTuple):
 
 
 class Step(NamedTuple):
-    """c; steps at most; when to stop: the gap of the span, or its part of the gap before."""
+    """c; most steps; the gap, or share of the gap before, to stop at; temperature of the loss."""
 
     c: float
     rounds: int
     tolerance: float
     enough: float
+    temperature: float
 
 
 class Paths(NamedTuple):
@@ -89,7 +91,7 @@ class Paths(NamedTuple):
 
     em          float32[n, ≥L]: node scores with the cost added
     delta       float32[n, ≥L]: the change of the token marginals
-    er, local   which of the distinct edge rows of the span each position uses; their rows in the Design
+    er, local   the distinct edge row that each position uses; their rows in the Design
     high, low   the best path, and the worst that carries flow
     back, now, best, arg   of the Viterbi recursion
     """
@@ -110,8 +112,8 @@ class Gram(NamedTuple):
     """Workspace of inner products.
 
     K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
-    tr, most        edge scores on the distinct edge rows of the span, and the largest into each label
-    edge_delta      the change of the edge marginals; `touched` lists its (row, pair) that are not zero
+    tr, most        scores of the distinct edge rows, and the largest into each label
+    edge_delta      the change of the edge marginals; `touched` lists its nonzero (row, pair)
     edge_K          the Gram matrix of edge rows
     moved           (row, pair, sign) of the edges that a segment changes
     turned, turned_values   ids and values of the span slot by slot
@@ -140,10 +142,8 @@ class Workspace(NamedTuple):
 
 
 @inner_kernel
-def improve(  # type: ignore[no-untyped-def]
-    start, n, labels, flow, node, values, support, edges, templates, step, work, mark
-):
-    """Take steps on a span; delta becomes the change of V. Return the gap before and the change of the loss."""
+def improve(start, n, labels, flow, node, values, support, edges, templates, step, work, mark):
+    """Take steps on a span; delta becomes the change of V. Return gap before, change of loss."""
     paths, gram = work
     em, _, er, local, high, low, back, now, best, arg = paths
     tr, most, moved = gram.tr, gram.most, gram.moved
@@ -169,7 +169,7 @@ def improve(  # type: ignore[no-untyped-def]
         if g < max(tolerance, step.enough * gap) and (left < 0 or entered > 0.999):
             break
         bottom = worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, low)
-        if bottom >= FAR or top - bottom < tolerance:
+        if bottom >= INFINITE_SCORE or top - bottom < tolerance:
             break
         moves = 0
         e = -1
@@ -216,8 +216,8 @@ def improve(  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work):  # type: ignore[no-untyped-def]
-    """Compute the rows of the Gram matrix of a segment's tokens that are not known. Return how many are now."""
+def _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work):
+    """Compute missing Gram rows of a segment's tokens. Return how many are known."""
     (_, _, _, _, high, low, _, _, _, _), gram = work
     for t in range(a, e + 1):
         for y in (high[t], low[t]):
@@ -235,8 +235,8 @@ def _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work): 
 
 
 @inner_kernel
-def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  # type: ignore[no-untyped-def]
-    """Segment a..e: what mass would gain on it, its bottleneck flow, and the edges it changes (row, pair, sign)."""
+def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):
+    """Return gain, bottleneck and changed edges (row, pair, sign) of segment a..e."""
     mass = flow.mass
     L = tr.shape[1]
     df = 0.0
@@ -265,7 +265,7 @@ def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):  #
 
 
 @inner_kernel
-def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ignore[no-untyped-def]
+def _shift_flow(a, e, before, after, high, low, flow, start, theta):
     """Moves mass theta from the low path to the high one."""
     up = before
     down = before
@@ -282,10 +282,11 @@ def _shift_flow(a, e, before, after, high, low, flow, start, theta):  # type: ig
 
 
 @inner_kernel
-def _shift_scores(a, e, n, rows, count, theta, push, work, many):  # type: ignore[no-untyped-def]
+def _shift_scores(a, e, n, rows, count, theta, push, work, many):
     """Update the scores of the span after a step, and the marginals that will be added to V.
 
-    touched lists (edge row, pair) of edge_delta, the first `many` of it; returns how many there are now.
+    touched lists (edge row, pair) of edge_delta, the first `many` of it; returns how many there are
+    now.
     """
     (em, delta, _, _, high, low, _, _, _, _), gram = work
     K, place, tr, most, edge_delta, edge_K, touched, moved, _, _ = gram
@@ -313,7 +314,7 @@ def _shift_scores(a, e, n, rows, count, theta, push, work, many):  # type: ignor
 
 
 @inner_kernel
-def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
+def _settle(start, n, c, gold, cost, delta):
     """delta becomes what V changes by. Returns the change of the loss."""
     loss = 0.0
     for t in range(n):
@@ -328,8 +329,8 @@ def _settle(start, n, c, gold, cost, delta):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
-    """Add d to V for one pair of an edge row, and update N; edge weights are few and heavy, so they are doubles."""
+def add_edge(row, pair, d, edges, N):
+    """Add d to V (double: edge weights are few and large) for a pair of an edge row; update N."""
     _, ids, ptr, blocks, _, null, V = edges
     start, stop = ptr[row], ptr[row + 1]
     for k in range(stop - start):
@@ -340,7 +341,7 @@ def add_edge(row, pair, d, edges, N):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
+def edge_scores(row, edges, mu, tr, most):
     """tr[z, y] of an edge row, and most[y], the largest of each column."""
     _, ids, ptr, blocks, _, null, V = edges
     L = tr.shape[0]
@@ -362,10 +363,11 @@ def edge_scores(row, edges, mu, tr, most):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: ignore[no-untyped-def]
-    """tr on the distinct edge rows of the span; er says which one each position uses. Returns how many.
+def load_edges(start, n, left, right, edges, mu, er, local, tr, most):
+    """Score the distinct edge rows of the span into tr; er maps positions. Return the count.
 
-    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as they change V.
+    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as
+    they change V.
     """
     if len(edges.ptr) == 2:
         for t in range(n + 1):
@@ -390,8 +392,8 @@ def load_edges(start, n, left, right, edges, mu, er, local, tr, most):  # type: 
 
 
 @inner_kernel
-def edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
-    """K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows: templates on which they agree, or pairs of equal entries."""
+def edge_kernels(rows, local, edges, mu, K):
+    """Compute K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows by comparing their ids."""
     _, ids, ptr, blocks, slotwise, null, _ = edges
     slots = len(blocks)
     for k in range(rows):
@@ -409,8 +411,8 @@ def edge_kernels(rows, local, edges, mu, K):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
-    """Ids or values of the span slot by slot: one token is compared with all others in one run through memory."""
+def transpose(ids, start, slots, n, out):
+    """Transpose ids or values of the span, so that comparing tokens reads memory in order."""
     for t in range(n):
         row = ids[start + t * slots : start + t * slots + slots]
         for k in range(slots):
@@ -418,7 +420,7 @@ def transpose(ids, start, slots, n, out):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def kernel_row(n, t, label, node, values, support, gram, out):  # type: ignore[no-untyped-def]
+def kernel_row(n, t, label, node, values, support, gram, out):
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, over features with one label."""
     scales, null, turned = node.scales, node.null, gram.turned
     for u in range(n):
@@ -440,7 +442,7 @@ def kernel_row(n, t, label, node, values, support, gram, out):  # type: ignore[n
 
 
 @inner_kernel
-def ragged_row(start, n, t, label, node, values, support, mark, out):  # type: ignore[no-untyped-def]
+def ragged_row(start, n, t, label, node, values, support, mark, out):
     """kernel_row where an attribute may stand anywhere in a row, and more than once.
 
     mark [attributes + 1] is zero before and after: in between it holds mu·x of token t.
@@ -464,7 +466,7 @@ def ragged_row(start, n, t, label, node, values, support, mark, out):  # type: i
 
 
 @inner_kernel
-def has(support, a, y):  # type: ignore[no-untyped-def]
+def has(support, a, y):
     """Whether attribute a has a feature with label y; its labels rise."""
     if support is None:
         return True
@@ -479,13 +481,13 @@ def has(support, a, y):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def place_of(place, t, y):  # type: ignore[no-untyped-def]
-    """Where token t with label y has its number in `place`; one serves all labels where attributes have all."""
+def place_of(place, t, y):
+    """Return the index of (t, y) in `place`; labels share one if attributes have all labels."""
     return t, min(y, place.shape[1] - 1)
 
 
 @inner_kernel
-def curvature(a, e, high, low, gram, count):  # type: ignore[no-untyped-def]
+def curvature(a, e, high, low, gram, count):
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
     K, place, edge_K, moved = gram.K, gram.place, gram.edge_K, gram.moved
     quad = 0.0

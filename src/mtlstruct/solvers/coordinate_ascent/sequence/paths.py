@@ -1,19 +1,19 @@
-"""Kernels of a visit to a span of a sequence: the best path, the worst one that carries flow, and what flows."""
+"""Kernels on a span of a sequence: the best path, and the worst path with mass."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from mtlstruct._numba.decorators import inner_kernel
-from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import TINY
-from mtlstruct.structures.sequence import CROWD
+from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import LEAST_MASS
+from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE
 
-FAR = np.float32(1e30)
+INFINITE_SCORE = np.float32(1e30)
 """Further than any score."""
 
 
 @inner_kernel
-def held_label(flow, t, now):  # type: ignore[no-untyped-def]
+def held_label(flow, t, now):
     """The label that carries most mass at token t."""
     count, _, head, mass = flow
     for y in range(len(now)):
@@ -28,8 +28,8 @@ def held_label(flow, t, now):  # type: ignore[no-untyped-def]
 
 
 @inner_kernel
-def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):  # type: ignore[no-untyped-def]
-    """The best path and its score. With many labels, those are passed over from which no edge can be the best."""
+def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
+    """Return the best path and its score; skip labels from which no edge can be best."""
     W = em.shape[1]
     for y in range(W):
         now[y] = em[0, y]
@@ -38,11 +38,11 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path): 
     for t in range(1, n):
         e = tr[er[t]]
         first = 0
-        limit = -FAR
-        if L >= CROWD:
+        limit = -INFINITE_SCORE
+        if L >= MIN_LABELS_TO_PRUNE:
             for z in range(1, L):
                 first = z if now[z] > now[first] else first
-            limit = FAR
+            limit = INFINITE_SCORE
             for y in range(L):
                 limit = min(limit, now[first] + e[first, y] - most[er[t], y])
         for y in range(W):
@@ -61,7 +61,7 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path): 
             back[t, y] = arg[y]
             now[y] = best[y] + em[t, y]
     k = 0
-    top = -FAR
+    top = -INFINITE_SCORE
     for y in range(L):
         v = now[y]
         if right >= 0:
@@ -77,14 +77,14 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path): 
 
 
 @inner_kernel
-def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):  # type: ignore[no-untyped-def]
-    """The lowest-scoring path whose edges all carry flow; FAR if there is none."""
+def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):
+    """The lowest-scoring path whose edges all carry flow; INFINITE_SCORE if there is none."""
     count, tail, head, mass = flow
     enter = max(left, 0)
     for y in range(L):
-        now[y] = FAR
+        now[y] = INFINITE_SCORE
     for k in range(count[start]):
-        if mass[start, k] > TINY and tail[start, k] == enter:
+        if mass[start, k] > LEAST_MASS and tail[start, k] == enter:
             y = head[start, k]
             now[y] = em[0, y]
             if left >= 0:
@@ -92,18 +92,18 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
     for t in range(1, n):
         e = tr[er[t]]
         for y in range(L):
-            best[y] = FAR
+            best[y] = INFINITE_SCORE
         for k in range(count[start + t]):
             z, y = tail[start + t, k], head[start + t, k]
-            if mass[start + t, k] > TINY and now[z] < FAR:
+            if mass[start + t, k] > LEAST_MASS and now[z] < INFINITE_SCORE:
                 v = now[z] + e[z, y]
                 if v < best[y]:
                     best[y] = v
                     back[t, y] = z
         for y in range(L):
-            now[y] = best[y] + em[t, y] if best[y] < FAR else FAR
+            now[y] = best[y] + em[t, y] if best[y] < INFINITE_SCORE else INFINITE_SCORE
     last = -1
-    low = FAR
+    low = INFINITE_SCORE
     if right < 0:
         for y in range(L):
             if now[y] < low:
@@ -112,13 +112,13 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
     else:
         for k in range(count[start + n]):
             y = tail[start + n, k]
-            if head[start + n, k] == right and mass[start + n, k] > TINY and now[y] < FAR:
+            if head[start + n, k] == right and mass[start + n, k] > LEAST_MASS and now[y] < INFINITE_SCORE:
                 v = now[y] + tr[er[n], y, right]
                 if v < low:
                     low = v
                     last = y
     if last < 0:
-        return FAR
+        return INFINITE_SCORE
     for t in range(n - 1, -1, -1):
         path[t] = last
         if t > 0:
@@ -127,7 +127,7 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
 
 
 @inner_kernel
-def expected(em, tr, er, flow, start, n, left, right):  # type: ignore[no-untyped-def]
+def expected(em, tr, er, flow, start, n, left, right):
     """The score of the flow inside the span, and the mass that enters it."""
     count, tail, head, mass = flow
     total = 0.0

@@ -1,0 +1,1 @@
+"""Quality assurance beyond the test suite: fuzzing and soak tests."""

@@ -1,0 +1,1 @@
+"""Fuzzing of readers, parsers, loaders and the server (docs/explanation/reliability.md)."""

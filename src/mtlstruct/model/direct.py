@@ -1,0 +1,151 @@
+"""Best labels and part scores of single sentences, without a corpus (see `features.direct`).
+
+Labels and scores are those of `Model.lattice`: the same kernels sum the same weights in the same
+order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
+from mtlstruct.features.direct import DirectEncoder, Entries, first_attributes
+from mtlstruct.features.index import FeatureIndex
+from mtlstruct.features.vocabulary import ABSENT
+from mtlstruct.linear.design import PREFETCH_DISTANCE
+from mtlstruct.linear.label_support import support_arrays
+from mtlstruct.linear.products import score_rows, score_supported_rows
+from mtlstruct.model.lattice import Lattice
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE, ViterbiWorkspace, viterbi
+
+MAX_SENTENCES = 16
+"""The largest number of sentences that take this path: more are faster together, on all threads."""
+
+
+class DirectScorer:
+    """Scorer of single sentences for one label-sequence model."""
+
+    def __init__(
+        self,
+        structure: SequenceStructure,
+        index: FeatureIndex,
+        weights: Sequence[NDArray[np.float32]],
+        encoder: DirectEncoder,
+    ) -> None:
+        self._structure, self._encoder = structure, encoder
+        L = structure.labels
+        some = index.support
+        self._support = (None, None) if some is None else tuple(_fixed(a) for a in support_arrays(some))
+        self._node, self._edge = map(_fixed, weights)
+        edges = np.zeros((1, L, L), np.float32)
+        first = first_attributes(index)
+        for use, map_, j in zip(index.plan.uses, index.maps, index.plan.template_of, strict=True):
+            if index.templates[j].kind == "B" and use.node == ABSENT and map_[0] != ABSENT:
+                edges += weights[1][first[j] + map_[0]].reshape(L, L)
+        prune = L >= MIN_LABELS_TO_PRUNE
+        self._edges, self._largest = edges, edges[0].max(axis=0) if prune else np.zeros(0, np.float32)
+
+    def best(self, sentence: Any) -> list[int]:
+        """Return the labels of the best path through a sentence."""
+        if not len(sentence):
+            return []
+        found = self._encoder.encode(sentence)
+        edges, rows, largest = self._edge_scores(found)
+        outputs = np.empty(len(found.sizes), np.int32)
+        _best(found.ids, found.sizes, found.values, self._node, *self._support, edges, rows, largest, outputs)
+        return outputs.tolist()
+
+    def lattice(self, sentence: Any) -> Lattice:
+        """Return the part scores of a sentence that is not empty."""
+        found = self._encoder.encode(sentence)
+        edges, rows, _ = self._edge_scores(found)
+        n, L = len(found.sizes), self._structure.labels
+        nodes = np.empty((n, L), np.float32)
+        _node_scores(found.ids, found.sizes, found.values, self._node, *self._support, nodes)
+        parts = nodes, edges.reshape(-1, L * L)
+        return Lattice(self._structure, parts, (None, rows), np.array([0, n], np.int64))
+
+    def marginals(self, sentence: Any, temperature: float) -> list[list[float]]:
+        """Return the probability of each label of each token."""
+        return self.lattice(sentence).marginals(temperature).node.tolist() if len(sentence) else []
+
+    def _edge_scores(
+        self, found: Entries
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:
+        """Return the scores of edges, the row of each edge, and the largest score into a label."""
+        edges, n = found.edges, len(found.sizes) - 1
+        if edges is None:
+            return self._edges, np.zeros(n, np.int32), self._largest
+        L = self._structure.labels
+        scores = np.empty((n, L * L), np.float32)
+        sizes = np.full(n, edges.shape[1], np.int32)
+        _node_scores(edges.ravel(), sizes, found.values, self._edge, None, None, scores)
+        return scores.reshape(n, L, L), np.arange(n, dtype=np.int32), self._largest[:0]
+
+
+def _fixed(weights: NDArray[Any]) -> NDArray[Any]:
+    """Return a read-only view, so that kernels are compiled for one type of array."""
+    view = np.ascontiguousarray(weights).view()
+    view.flags.writeable = False
+    return view
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@inner_kernel
+def _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
+    """Write the sum of weights of each token, in the order of attributes as in a design matrix."""
+    tokens, total = len(sizes), 0
+    for t in range(tokens):
+        total += sizes[t]
+    null = np.int32(len(weights) - 1)
+    if support_ptr is not None:
+        null = np.int32(len(support_ptr) - 2)
+    entry = np.full(total + PREFETCH_DISTANCE, null, np.int32)
+    value = values.copy()
+    ptr = np.zeros(tokens + 1, np.int64)
+    for t in range(tokens):
+        start = ptr[t]
+        ptr[t + 1] = start + sizes[t]
+        for k in range(start, ptr[t + 1]):
+            a = ids[k] if ids[k] >= 0 else null
+            at = k
+            while at > start and entry[at - 1] > a:
+                entry[at] = entry[at - 1]
+                if len(value) > 0:
+                    value[at] = value[at - 1]
+                at -= 1
+            entry[at] = a
+            if len(value) > 0:
+                value[at] = values[k]
+    scales = np.empty(0, np.float32)
+    if support_ptr is None:
+        work = np.empty(weights.shape[1], np.float32)
+        score_rows(0, tokens, entry, ptr, True, value, scales, weights, work, out)
+    else:
+        score_supported_rows(
+            0, tokens, entry, ptr, True, value, scales, support_ptr, support_labels, weights, out
+        )
+
+
+@fast_kernel
+def _node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
+    _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, out)
+
+
+@fast_kernel
+def _best(ids, sizes, values, weights, support_ptr, support_labels, edges, edge_row, largest_edge, outputs):
+    tokens, L = len(sizes), edges.shape[1]
+    nodes = np.empty((tokens, L), np.float32)
+    _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, nodes)
+    back, arg = np.empty((tokens, L), np.int32), np.empty(L, np.int32)
+    work = ViterbiWorkspace(largest_edge, back, np.empty(L, np.float32), np.empty(L, np.float32), arg)
+    ptr = np.array([0, tokens], np.int64)
+    gold, cost, total = np.empty(0, np.int32), np.zeros((1, L), np.float32), np.empty(1, np.float64)
+    viterbi(0, 1, ptr, nodes, edges, edge_row, np.float32(1), gold, cost, work, outputs, total)

@@ -1,0 +1,393 @@
+"""Dual coordinate ascent for smooth losses: block updates on the edge marginals of a sentence.
+
+With temperature T > 0 the loss of a sentence is T·log Σ_y exp((w·Φ(y) + cost(y)) / T) − w·Φ(gold):
+the log loss (T = 1, no cost) or a softmax-margin. Its dual adds the entropy T·H(α_i). A block
+update
+
+1. computes the distribution β ∝ exp(score / T) by forward-backward;
+2. moves the dual variables towards it, α ← α + γ·(β − α), with γ by an exact line search: the dual
+   along γ is a quadratic, whose curvature comes from the Gram matrix, plus the entropy of the mixed
+   edge marginals;
+3. returns the block's duality gap, T·KL(α ‖ β).
+
+For a chain H(α) = Σ_t H(edge t) − H(node t − 1). The curvature of k·CURVATURE_TOKENS tokens is
+bounded by k times the sum over k pieces, so that its cost is linear in the length of a sentence.
+
+References
+----------
+Le Priol, Piché, Lacoste-Julien: Adaptive stochastic dual coordinate ascent for conditional random
+fields, UAI 2018. Gimpel, Smith: Softmax-margin CRFs, NAACL 2010.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtlstruct._numba.decorators import inner_kernel
+from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import (
+    Gram,
+    add_edge,
+    edge_kernels,
+    kernel_row,
+    load_edges,
+    ragged_row,
+    transpose,
+)
+
+MIN_MASS = np.float32(1e-9)
+"""Probabilities below this have no share in an entropy."""
+
+MIN_CHANGE = np.float32(1e-7)
+"""Changes of a probability below this have no share in a slope or a curvature."""
+
+MIN_POTENTIAL = 1e-100
+"""The least potential of an edge relative to the largest, so that no message vanishes."""
+
+NEWTON_STEPS = 8
+"""Newton steps of a line search, at most."""
+
+CURVATURE_TOKENS = 400
+"""Tokens, or distinct edge rows, among which all inner products are computed."""
+
+
+class Messages(NamedTuple):
+    """Workspace of forward-backward, and of the direction β − α.
+
+    scores             float32[n, ≥L]: node scores with the cost added
+    delta              float32[n, ≥L]: the change of the node marginals
+    er, local          the distinct edge row that each position uses; their rows in the Design
+    emit, forward      float64[n, L]: exp of node scores, and scaled messages
+    norm               float64[n]: the inverse sum of each message before scaling
+    weight             float64[rows, L, L]: exp of edge scores, at most 1
+    peak               float64[rows]: the largest edge score
+    alpha              float32[n, L]: node marginals of α
+    direction          float32[n, L, L]: β − α of the edges into each token
+    beta, behind       float64[L]: messages backward
+    edge_sum           float64[rows, L·L]: the direction summed over edges that share a row
+    """
+
+    scores: NDArray[np.float32]
+    delta: NDArray[np.float32]
+    er: NDArray[np.int64]
+    local: NDArray[np.int64]
+    emit: NDArray[np.float64]
+    forward: NDArray[np.float64]
+    norm: NDArray[np.float64]
+    weight: NDArray[np.float64]
+    peak: NDArray[np.float64]
+    alpha: NDArray[np.float32]
+    direction: NDArray[np.float32]
+    beta: NDArray[np.float64]
+    behind: NDArray[np.float64]
+    edge_sum: NDArray[np.float64]
+
+
+class SmoothWork(NamedTuple):
+    """Arrays that kernels work in."""
+
+    messages: Messages
+    gram: Gram
+
+
+class Dense(NamedTuple):
+    """Marginals float32[T, L, L] (previous, current; first tokens: row 0), entropy by token.
+
+    entropy   float64[T]: H(edge t) − H(node t − 1), the entropy of a label given the one before
+    """
+
+    mass: NDArray[np.float32]
+    entropy: NDArray[np.float64]
+
+
+# ---------------------------------------------------------------- kernels
+
+
+@inner_kernel
+def ascend(start, n, labels, dual, node, values, support, edges, templates, step, work, mark):
+    """Update a sentence; delta becomes the change of V. Return gap before, change of the loss."""
+    messages, gram = work
+    T, c = step.temperature, step.c
+    none = np.int64(-1)
+    rows = load_edges(
+        start, n, none, none, edges, templates.mu, messages.er, messages.local, gram.tr, gram.most
+    )
+    if n == 1:
+        rows = 0  # a single token has no edges
+    _node_marginals(start, n, dual.mass, messages.alpha)
+    log_z = _forward(n, T, rows, gram.tr, messages)
+    current, slope = _backward(start, n, dual.mass, gram.tr, messages)
+    gap = T * log_z - current
+    for t in range(n):
+        gap -= T * dual.entropy[start + t]
+    gap = max(0.0, gap)
+    gamma = 0.0
+    change = 0.0
+    if gap > step.tolerance:
+        quad = c * _curvature(start, n, rows, node, values, support, edges, templates.mu, work, mark)
+        gamma = _line_search(start, n, T, slope, quad, gap, dual.mass, messages)
+        change = _move(start, n, gamma, T, labels, dual, messages)
+        _add_edges(rows, c * gamma, gram, messages, edges, templates)
+    for t in range(n):
+        for y in range(messages.delta.shape[1]):
+            messages.delta[t, y] *= np.float32(c * gamma)
+    return gap, change
+
+
+@inner_kernel
+def _node_marginals(start, n, mass, alpha):
+    for t in range(n):
+        for y in range(mass.shape[2]):
+            alpha[t, y] = 0
+        for z in range(mass.shape[1]):
+            for y in range(mass.shape[2]):
+                alpha[t, y] += mass[start + t, z, y]
+
+
+@inner_kernel
+def _forward(n, T, rows, tr, messages):
+    """Scaled messages forward. Return log Z."""
+    scores, emit, forward, weight = messages.scores, messages.emit, messages.forward, messages.weight
+    L = emit.shape[1]
+    for k in range(rows):
+        peak = tr[k, 0, 0]
+        for z in range(L):
+            for y in range(L):
+                peak = max(peak, tr[k, z, y])
+        messages.peak[k] = peak / T
+        for z in range(L):
+            for y in range(L):
+                weight[k, z, y] = max(np.exp((tr[k, z, y] - peak) / T), MIN_POTENTIAL)
+    log_z = 0.0
+    for t in range(n):
+        now = forward[t]
+        top = scores[t, 0]
+        for y in range(1, L):
+            top = max(top, scores[t, y])
+        for y in range(L):
+            emit[t, y] = np.exp((scores[t, y] - top) / T)
+        log_z += top / T
+        if t > 0:
+            k = messages.er[t]
+            log_z += messages.peak[k]
+            for y in range(L):
+                now[y] = 0.0
+            for z in range(L):
+                before = forward[t - 1, z]
+                for y in range(L):
+                    now[y] += before * weight[k, z, y]
+        else:
+            for y in range(L):
+                now[y] = 1.0
+        total = 0.0
+        for y in range(L):
+            now[y] *= emit[t, y]
+            total += now[y]
+        messages.norm[t] = 1.0 / total
+        for y in range(L):
+            now[y] *= messages.norm[t]
+        log_z += np.log(total)
+    return log_z
+
+
+@inner_kernel
+def _backward(start, n, mass, tr, messages):
+    """Compute β − α on edges and nodes. Return the expected score of α, and the slope to β."""
+    scores, delta, er, norm = messages.scores, messages.delta, messages.er, messages.norm
+    emit, forward, weight = messages.emit, messages.forward, messages.weight
+    direction, beta, behind = messages.direction, messages.beta, messages.behind
+    L = emit.shape[1]
+    current = 0.0
+    slope = 0.0
+    for y in range(L):
+        beta[y] = 1.0
+    for t in range(n - 1, -1, -1):
+        for y in range(L):
+            behind[y] = emit[t, y] * beta[y] * norm[t]
+            delta[t, y] = 0
+        k = er[t]
+        for z in range(direction.shape[1]):
+            first = t == 0 and z == 0  # a first token is entered from label 0, without an edge
+            before = forward[t - 1, z] if t > 0 else np.float64(first)
+            total = 0.0
+            for y in range(L):
+                ahead = weight[k, z, y] * behind[y] if t > 0 else behind[y]
+                total += ahead
+                edge = tr[k, z, y] if t > 0 else np.float32(0)
+                now = mass[start + t, z, y]
+                change = np.float32(before * ahead - now)
+                direction[t, z, y] = change
+                delta[t, y] += change
+                current += now * (scores[t, y] + edge)
+                slope += change * edge
+            beta[z] = total
+        for y in range(L):
+            slope += delta[t, y] * scores[t, y]
+    return current, slope
+
+
+@inner_kernel
+def _curvature(start, n, rows, node, values, support, edges, mu, work, mark):
+    """Return a bound of ‖Σ_j √mu_j (features of β − features of α)‖², exact for short sentences."""
+    nodes = 0.0
+    for first in range(0, n, CURVATURE_TOKENS):
+        size = min(CURVATURE_TOKENS, n - first)
+        nodes += _node_curvature(start, first, size, node, values, support, work, mark)
+    messages, gram = work
+    L = messages.emit.shape[1]
+    edge_sum, er = messages.edge_sum, messages.er
+    for k in range(rows):
+        for q in range(L * L):
+            edge_sum[k, q] = 0
+    for t in range(1, n):
+        for z in range(L):
+            for y in range(L):
+                edge_sum[er[t], z * L + y] += messages.direction[t, z, y]
+    pairs = 0.0
+    for first in range(0, rows, CURVATURE_TOKENS):
+        size = min(CURVATURE_TOKENS, rows - first)
+        edge_kernels(size, messages.local[first:], edges, mu, gram.edge_K)
+        for k in range(size):
+            for q in range(size):
+                if gram.edge_K[k, q] != 0:
+                    dot = 0.0
+                    for i in range(L * L):
+                        dot += edge_sum[first + k, i] * edge_sum[first + q, i]
+                    pairs += gram.edge_K[k, q] * dot
+    return nodes * -(-n // CURVATURE_TOKENS) + pairs * -(-rows // CURVATURE_TOKENS)
+
+
+@inner_kernel
+def _node_curvature(start, first, n, node, values, support, work, mark):
+    """Return the squared norm of node features for n tokens of a sentence from `first` on."""
+    messages, gram = work
+    delta = messages.delta[first:]
+    L = messages.emit.shape[1]
+    if mark is None:
+        transpose(node.ids, node.ptr[start + first], len(gram.turned), n, gram.turned)
+        if values is not None:
+            transpose(values, node.ptr[start + first], len(gram.turned), n, gram.turned_values)
+    quad = 0.0
+    K = gram.K[0]
+    for t in range(n):
+        for label in range(1 if support is None else L):
+            most = np.float32(0)
+            for y in range(label if support is not None else 0, label + 1 if support is not None else L):
+                most = max(most, abs(delta[t, y]))
+            if most < MIN_CHANGE:
+                continue
+            if mark is None:
+                kernel_row(t + 1, t, label, node, values, support, gram, K)
+            else:
+                ragged_row(start + first, t + 1, t, label, node, values, support, mark, K)
+            for u in range(t + 1):
+                if K[u] == 0:
+                    continue
+                dot = np.float32(0)
+                if support is None:
+                    for y in range(L):
+                        dot += delta[t, y] * delta[u, y]
+                else:
+                    dot = delta[t, label] * delta[u, label]
+                quad += np.float64(K[u] * dot) * (1.0 if u == t else 2.0)
+    return quad
+
+
+@inner_kernel
+def _line_search(start, n, T, slope, quad, gap, mass, messages):
+    """Return the γ in (0, 1] that maximises γ·slope − ½γ²·quad + T·H(α + γ·direction).
+
+    Newton steps within an interval that contains γ, from 2·gap / (2·gap + quad), which is exact
+    near the optimum.
+    """
+    low, high = 0.0, 1.0
+    gamma = 2 * gap / (2 * gap + quad)
+    for _ in range(NEWTON_STEPS):
+        first, second = _entropy_slopes(start, n, gamma, mass, messages)
+        first = slope - gamma * quad + T * first
+        second = T * second - quad
+        if first > 0:
+            low = gamma
+        else:
+            high = gamma
+        step = -first / second if second < 0 else 0.0
+        if abs(step) < 0.02 * gamma or (gamma == 1.0 and first > 0):
+            break
+        gamma += step
+        if not low < gamma < high:
+            gamma = 0.5 * (low + high) if high < 1.0 or gamma <= low else 1.0
+    return gamma
+
+
+@inner_kernel
+def _entropy_slopes(start, n, gamma, mass, messages):
+    """Return the first and second derivative of H(α + γ·direction) in γ."""
+    alpha, delta, direction = messages.alpha, messages.delta, messages.direction
+    L = messages.emit.shape[1]
+    x = np.float32(gamma)
+    first = 0.0
+    second = 0.0
+    for t in range(n):
+        for z in range(mass.shape[1]):
+            for y in range(L):
+                d = direction[t, z, y]
+                if abs(d) > MIN_CHANGE:
+                    p = mass[start + t, z, y] + x * d
+                    if p > MIN_MASS:
+                        first -= d * np.log(p)
+                        second -= d * d / p
+    for t in range(n - 1):
+        for y in range(L):
+            d = delta[t, y]
+            if abs(d) > MIN_CHANGE:
+                p = alpha[t, y] + x * d
+                if p > MIN_MASS:
+                    first += d * np.log(p)
+                    second += d * d / p
+    return first, second
+
+
+@inner_kernel
+def _move(start, n, gamma, T, labels, dual, messages):
+    """Move α along the direction. Return the change of expected cost and of entropy, times T."""
+    alpha, delta, direction = messages.alpha, messages.delta, messages.direction
+    mass, entropy = dual.mass, dual.entropy
+    L = messages.emit.shape[1]
+    x = np.float32(gamma)
+    change = 0.0
+    for t in range(n):
+        for y in range(L):
+            alpha[t, y] = max(alpha[t, y] + x * delta[t, y], np.float32(0))
+            change += np.float64(x * delta[t, y]) * labels.cost[labels.gold[start + t], y]
+    for t in range(n):
+        total = 0.0
+        for z in range(mass.shape[1]):
+            for y in range(L):
+                p = max(mass[start + t, z, y] + x * direction[t, z, y], np.float32(0))
+                mass[start + t, z, y] = p
+                if p > MIN_MASS:
+                    total -= p * np.log(p)
+        if t > 0:
+            for y in range(L):
+                p = alpha[t - 1, y]
+                if p > MIN_MASS:
+                    total += p * np.log(p)
+        change += T * (total - entropy[start + t])
+        entropy[start + t] = total
+    return change
+
+
+@inner_kernel
+def _add_edges(rows, size, gram, messages, edges, templates):
+    """Add the step to edge weights, and to the scores if there is one edge row."""
+    edge_sum, tr = messages.edge_sum, gram.tr
+    L = tr.shape[1]
+    for k in range(rows):
+        for pair in range(L * L):
+            if edge_sum[k, pair] != 0:
+                d = size * edge_sum[k, pair]
+                add_edge(messages.local[k], pair, d, edges, templates.N)
+                if len(edges.ptr) == 2:
+                    tr[0, pair // L, pair % L] -= np.float32(d * gram.edge_K[0, 0])

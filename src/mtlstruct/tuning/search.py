@@ -1,0 +1,245 @@
+"""Search over settings: the grid of `--method auto`, its rounds, and the rule of choice.
+
+The grid crosses the losses with p = 1, 1.5 and 2 and a few values of c. The first round trains all
+settings for one pass, the next ones train the best of them further (successive halving; Jamieson
+and Talwalkar, AISTATS 2016). Among the settings whose score is within one standard error of the
+best, the one with the fewest templates is chosen, then the one with the fewest features, then the
+one with the smallest c.
+
+The standard error is that of the difference to the best score, by the method of batch means: the
+held-out sentences are divided into batches of consecutive sentences, and both settings are scored
+on each. Nothing depends on time, so the same data and seed give the same choice on any number of
+threads, unless a time limit ends the search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.errors import IncompatibleError
+from mtlstruct.templates import TemplateSet
+from mtlstruct.training.methods import solver_name
+from mtlstruct.training.options import Loss, Method, Options
+from mtlstruct.training.train import without_label_pairs
+from mtlstruct.tuning.result_store import Store
+from mtlstruct.tuning.study import VALID, Finding, Study, Trial, best, finding, folds, held_out, varied
+
+HELD_OUT = 0.2
+"""The share of the sentences that is held out by default."""
+
+LADDERS: dict[Loss, dict[float, tuple[float, ...]]] = {
+    "log": {1.0: (2, 5, 20, 50), 1.5: (0.5, 2, 5, 20), 2.0: (0.1, 0.5, 2, 5)},
+    "hinge": {1.0: (0.3, 1, 3, 10), 1.5: (0.03, 0.1, 0.3, 1), 2.0: (0.01, 0.03, 0.1, 0.3)},
+}
+"""The values of c to try for each loss and p. The larger p, the closer the same c fits."""
+
+METHODS: dict[tuple[Loss, float], Method] = {("log", 2.0): "crf-l2", ("hinge", 2.0): "svm"}
+"""The methods that are p = 2; p = 1 is mtl, others are pmtl."""
+
+SIZES = ("active_templates", "features")
+"""Figures of the size of a model; the smaller one is preferred, by the first that differs."""
+
+SCORES = {"sequences": "sequence_accuracy"}
+"""Names of scores on the command line that differ from those in results."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """One round of a search: how long its trainings are, and how many settings it keeps.
+
+    passes, gap   each training ends after so many passes, or at this gap
+    """
+
+    passes: int
+    gap: float
+    keep: int
+
+
+ROUNDS = (Round(1, 0.05, 8), Round(2, 0.02, 4), Round(6, 0.01, 4))
+"""The rounds of `auto`."""
+
+
+def auto_settings(options: Options) -> list[Options]:
+    """Return the settings that `auto` tries. A loss, p or c that is given is not varied.
+
+    Settings that the task or another option excludes are left out, and so are losses that the
+    coordinate solver does not support, unless the loss or a solver is given.
+    """
+    found, problem = [], None
+    for loss in LADDERS if options.loss is None else [options.loss]:
+        ladders = LADDERS["hinge" if loss == "hinge" else "log"]
+        for p in ladders if options.p is None else [options.p]:
+            method: Method = "mtl" if p == 1 else METHODS.get((loss, p), "pmtl")
+            ladder = ladders[min(ladders, key=lambda known: abs(known - p))]
+            for c in ladder if options.c is None else [options.c]:
+                try:
+                    given = replace(options, method=method, loss=loss, p=p if method == "pmtl" else None, c=c)
+                    found.append(given.checked())
+                except IncompatibleError as error:
+                    problem = error
+    chosen = options.loss is not None or options.solver is not None
+    found = [one for one in found if chosen or solver_name(one) == "coordinate"]
+    if not found:
+        raise problem or IncompatibleError("--method auto: no setting fits the other options")
+    return found
+
+
+def fitting(settings: Sequence[Options], corpus: Corpus, templates: TemplateSet) -> list[Options]:
+    """Return the settings whose dual variables fit into memory, or all with other solvers."""
+    able = [without_label_pairs(options, corpus, templates) for options in settings]
+    return [one for one, given in zip(able, settings, strict=True) if one is given] or able
+
+
+class Search:
+    """Settings of a study that are trained in rounds, and the choice among them.
+
+    Without rounds all settings are trained once, as their options say.
+    """
+
+    def __init__(self, study: Study, store: Store, task: Any, rounds: Sequence[Round] = ()) -> None:
+        self.study, self.store, self.task, self.rounds = study, store, task, rounds
+        self.left: Sequence[Options] = study.settings
+        self.found: dict[Options, Finding] = {}
+        if isinstance(study.score, str) and study.score not in (*task.scores, *SCORES):
+            known = ", ".join((*task.scores, *SCORES))
+            raise IncompatibleError(
+                f"--score {study.score} is not for the task {task.name}: expected one of {known}"
+            )
+
+    def __iter__(self) -> Iterator[list[Trial]]:
+        """Yield the trials of each round, to be run before the next round is asked for."""
+        for number, plan in enumerate(self.rounds or (None,)):
+            kept = self.left if number == 0 else self._best(self.rounds[number - 1].keep)
+            self.left = kept
+            trials = {options: self._trials(options, plan) for options in kept}
+            yield sorted((t for some in trials.values() for t in some), key=lambda t: -t.options.c_value)
+            for options, some in trials.items():
+                one = finding(options, some, self.store)
+                if one.complete or options not in self.found:
+                    self.found[options] = one
+
+    @property
+    def total(self) -> int:
+        """The number of trials of all rounds."""
+        settings = [len(self.study.settings)]
+        for plan in self.rounds[:-1]:
+            settings.append(min(plan.keep, settings[-1]))
+        return sum(settings) * len(self.study.splits)
+
+    def _trials(self, options: Options, plan: Round | None) -> list[Trial]:
+        if plan is not None:
+            stop = options.stop()
+            passes, gap = min(stop.max_passes, plan.passes), max(stop.gap, plan.gap)
+            options = replace(options, max_iter=passes, gap=gap)
+        return [self.study.trial(options, split) for split in self.study.splits]
+
+    def _best(self, count: int) -> list[Options]:
+        """Return the best settings of the last round, in their order."""
+        able = [options for options in self.left if self.found[options].complete]
+        ranked = sorted(able, key=lambda options: -self.found[options].mean(self.score))
+        return [options for options in able if options in ranked[:count]]
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The newest results of each setting that has some."""
+        return [one for options in self.study.settings if (one := self.found.get(options)) and one.results]
+
+    @property
+    def score(self) -> str:
+        """The name of the score that is compared, as in results."""
+        given = self.study.score
+        if given is None:
+            name: str = self.task.chosen_score([result for one in self.findings for result in one.results])
+            return name
+        return "score" if callable(given) else SCORES.get(given, given)
+
+    @cached_property
+    def best(self) -> Finding:
+        """The setting with the best score among those of the last round."""
+        return best([one for one in self.findings if one.options in self.left], self.score)
+
+    @cached_property
+    def near(self) -> list[Finding]:
+        """The settings within one standard error of the best, smallest model first."""
+        able = [one for one in self.findings if one.options in self.left and one.complete]
+        found = [one for one in able if self.behind(one) <= self.error(one)]
+        return sorted(found, key=lambda one: [one.mean(name) for name in SIZES] + [one.options.c_value])
+
+    @property
+    def chosen(self) -> Finding:
+        """The chosen setting: the smallest within one standard error of the best."""
+        return self.near[0]
+
+    def behind(self, one: Finding) -> float:
+        """Return how far the score of a setting is below the best."""
+        return self.best.mean(self.score) - one.mean(self.score)
+
+    def error(self, one: Finding) -> float:
+        """Return the standard error of the difference of a score to the best, by batch means."""
+        difference = self.best.batches(self.score) - one.batches(self.score)
+        return float(np.std(difference, ddof=1) / np.sqrt(len(difference))) if len(difference) > 1 else 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why the chosen setting was chosen, in words."""
+        top = f"best {self.score} {self.best.mean(self.score):.2f} on {self.study.scored_on}"
+        if len(self.near) == 1:
+            return f"{top}, and no other setting is within one standard error of it"
+        others = f"{len(self.near)} settings are within one standard error of the {top}"
+        return f"{others}; this one has the smallest model"
+
+    def facts(self) -> dict[str, Any]:
+        """Return what was tried and why the choice was made, for the model and `--json`."""
+        return {
+            "score": self.score,
+            "scored_on": self.study.scored_on,
+            "reason": self.reason,
+            "tried": [
+                {
+                    **varied(one.options),
+                    "score": one.mean(self.score),
+                    "error": self.error(one),
+                    **{name: one.mean(name) for name in (*SIZES, "gap", "passes")},
+                    "chosen": one is self.chosen,
+                }
+                for one in self.findings
+                if one.complete
+            ],
+        }
+
+
+def study_of(
+    corpus: Corpus,
+    templates: TemplateSet,
+    settings: Sequence[Options],
+    task: Any,
+    *,
+    valid: Corpus | None = None,
+    parts: int | None = None,
+    share: float = HELD_OUT,
+    score: str | Callable[..., float] | None = None,
+) -> Study:
+    """Return a study that scores on `valid`, on `parts` folds, or on a held-out share.
+
+    Encoded trees cannot be divided: the study then has the other sentences only.
+    """
+    chosen, seed = tuple(fitting(settings, corpus, templates)), settings[0].seed
+    if valid is not None:
+        return Study(corpus, templates, chosen, (VALID,), valid, score=score)
+    if parts is not None:
+        if not task.divisible:
+            raise IncompatibleError(f"--folds does not support the task {task.name}: expected --valid")
+        return Study(corpus, templates, chosen, tuple(folds(len(corpus), parts, seed)), score=score)
+    split = held_out(len(corpus), share, seed)
+    if task.divisible:
+        return Study(corpus, templates, chosen, (split,), score=score)
+    assert split.train is not None
+    assert split.test is not None
+    part, rest = corpus.take(split.train), corpus.take(split.test)
+    return Study(part, templates, chosen, (replace(VALID, facts=split.facts),), rest, score=score)

@@ -1,0 +1,329 @@
+"""`train --checkpoint DIR --resume`: interrupts, kills and full disks cost no more than the time since the last."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.commands import OLDER_MODEL, TRAIN, Run, sigint_ignored
+from support.trees import ARC_TEMPLATES, LABELLED_TREES
+
+from mtlstruct.model.model import Model
+from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
+
+TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]/%x[1,1]\nB\n"
+CALL = ("train", "a.tpl", "train.txt", "m.mtl", "--gap", "1e-9", "--max-iter", 9)
+KEPT = (*CALL, "--checkpoint", "state", "--checkpoint-every", 0)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data."""
+    (tmp_path / "a.tpl").write_text(TEMPLATES)
+    (tmp_path / "train.txt").write_text(TRAIN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # nobody waits for the disk
+    return tmp_path
+
+
+@pytest.fixture
+def at_pass(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """Has something done in the course of a pass of the next training."""
+
+    def later(number: int, act: Callable[[], None]) -> None:
+        add = RunLog.add
+
+        def patched(self: RunLog, event: str, values: Mapping[str, object]) -> None:
+            add(self, event, values)
+            if event == PASS and values["passes"] == number:
+                act()
+
+        monkeypatch.setattr(RunLog, "add", patched)
+
+    return later
+
+
+def passes(log: Path) -> list[dict[str, object]]:
+    """The records of passes, without what time they were."""
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    kept = [line for line in lines if line["event"] in ("pass", "label-pass")]
+    return [{k: v for k, v in line.items() if "seconds" not in k and k != "peak_rss_mb"} for line in kept]
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"),
+])  # fmt: skip
+def test_a_signal_ends_a_run_with_a_checkpoint(
+    run: Run,
+    place: Path,
+    at_pass: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    code: int,
+    word: str,
+) -> None:
+    run(*CALL, "-q").ok()
+    whole, log = Path("m.mtl").read_bytes(), passes(Path("m.mtl.log.jsonl"))
+    Path("m.mtl").write_bytes(OLDER_MODEL)
+    with monkeypatch.context():
+        at_pass(4, lambda: signal.raise_signal(number))
+        got = run(*CALL, "--checkpoint", "state")
+    last = got.err.splitlines()[-1]
+    assert (got.code, got.out) == (code, "")
+    assert last == f"mtlstruct: {word}; existing files are unchanged, --resume continues from state"
+    assert Path("m.mtl").read_bytes() == OLDER_MODEL
+    monkeypatch.undo()
+    os.chdir(place)
+    got = run(*CALL, "--checkpoint", "state", "--resume").ok()
+    assert "resuming from state/training.checkpoint, after pass 4\n" in got.err
+    assert "pass 5  " in got.err
+    assert "pass 4  " not in got.err
+    assert Path("m.mtl").read_bytes() == whole
+    assert passes(Path("m.mtl.log.jsonl")) == log
+    assert not list(Path("state").glob("*.checkpoint"))
+    events = [json.loads(line) for line in Path("m.mtl.log.jsonl").read_text().splitlines()]
+    (resumed,) = [event for event in events if event["event"] == "resumed"]
+    assert resumed["passes"] == 4
+    assert [event["seconds"] for event in events if "seconds" in event] == sorted(
+        event["seconds"] for event in events if "seconds" in event
+    )
+
+
+def test_a_second_signal_ends_it_at_once(run: Run, place: Path, at_pass: Callable[..., None]) -> None:
+    def twice() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+
+    at_pass(2, twice)
+    got = run(*CALL, "--checkpoint", "state")
+    assert (got.code, got.err.splitlines()[-1]) == (
+        130, "mtlstruct: interrupted; existing files are unchanged",
+    )  # fmt: skip
+    assert not list(Path("state").glob("*.checkpoint"))
+    assert not Path("m.mtl").exists()
+
+
+@pytest.mark.parametrize("where", ["encode", "build_model"])
+def test_a_signal_outside_learning_does_not_wait(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    from mtlstruct.training import train
+
+    usual = getattr(train, where)
+
+    def noisy(*arguments: object) -> object:
+        signal.raise_signal(signal.SIGINT)
+        return usual(*arguments)
+
+    monkeypatch.setattr(train, where, noisy)
+    before = signal.getsignal(signal.SIGINT)
+    got = run(*KEPT, "-q")
+    assert got.code == 130
+    assert not Path("m.mtl").exists()
+    assert bool(list(Path("state").glob("*.checkpoint"))) == (where == "build_model")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def interrupt() -> None:
+    """Ctrl-C."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_a_run_that_was_started_with_sigint_ignored_goes_on(
+    run: Run, place: Path, at_pass: Callable[..., None]
+) -> None:
+    at_pass(2, interrupt)
+    with sigint_ignored():
+        got = run(*KEPT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    assert got.code == 0, got.err
+    assert "stopping after" not in got.err
+    assert Path("m.mtl").exists()
+
+
+def test_resume_rejects_other_data_templates_and_options(
+    run: Run, place: Path, at_pass: Callable[..., None]
+) -> None:
+    at_pass(2, interrupt)
+    assert run(*KEPT, "-q").code == 130
+    kept = Path("state/training.checkpoint").read_bytes()
+    where = "mtlstruct: state/training.checkpoint: this is the checkpoint of another training: "
+    for change, said in ((("-c", 2), "c was 20.0, is 2.0"), (("--seed", 1), "seed was 0, is 1")):
+        got = run(*KEPT, "-q", "--resume", *change)
+        assert (got.code, got.err.startswith(f"{where}{said}; go on")) == (2, True)
+    (place / "train.txt").write_text(TRAIN.replace("Quito", "Cali"))
+    assert run(*KEPT, "-q", "--resume").err.startswith(f"{where}other data; go on")
+    (place / "train.txt").write_text(TRAIN)
+    (place / "a.tpl").write_text("U9:%x[2,0]\n" + TEMPLATES)
+    assert run(*KEPT, "-q", "--resume").err.startswith(f"{where}other templates; go on")
+    (place / "a.tpl").write_text(TEMPLATES)
+    got = run(*KEPT, "-q")
+    assert got.code == 2
+    assert got.err == (
+        "mtlstruct: state: has the checkpoint of a training that has not ended: continue it with --resume, "
+        "or remove it to start over\n"
+    )
+    assert Path("state/training.checkpoint").read_bytes() == kept
+
+
+def test_options_that_belong_together(run: Run, place: Path) -> None:
+    got = run(*CALL, "--resume")
+    assert (got.code, got.err) == (2, "mtlstruct: --resume is for --checkpoint DIR\n")
+    assert run(*CALL, "--checkpoint", "a.tpl").code == 2
+    got = run(*KEPT, "--resume").ok()
+    assert "state has no checkpoint: training starts from the beginning\n" in got.err
+
+
+def test_trees_and_their_labels_are_kept(run: Run, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "a.tpl").write_text(ARC_TEMPLATES)
+    (place / "train.txt").write_text(LABELLED_TREES)
+    call = (*KEPT, "--task", "dependency", "--labels")
+    run(*call, "-q").ok()
+    whole, log = Path("m.mtl").read_bytes(), passes(Path("m.mtl.log.jsonl"))
+    add = RunLog.add
+
+    def noisy(self: RunLog, event: str, values: Mapping[str, object]) -> None:
+        add(self, event, values)
+        if event == LABEL_PASS:
+            interrupt()
+
+    monkeypatch.setattr(RunLog, "add", noisy)
+    assert run(*call, "-q").code == 130
+    monkeypatch.undo()
+    os.chdir(place)
+    got = run(*call, "--resume")
+    assert "resuming from state/labels.checkpoint, after pass 1\n" in got.err
+    assert Path("m.mtl").read_bytes() == whole
+    assert passes(Path("m.mtl.log.jsonl")) == log
+
+
+def test_a_full_disk_does_not_end_the_training(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(*CALL, "-q").ok()
+    whole = Path("m.mtl").read_bytes()
+    sync, count = os.fsync, iter(range(1000))
+
+    def full(handle: int) -> None:
+        if "checkpoint" in os.readlink(f"/proc/self/fd/{handle}") and next(count) not in (2, 3):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Model, "save", lambda *_: interrupt())
+        got = run(*KEPT, "-q")
+    assert got.code == 130
+    assert got.err.splitlines()[0] == (
+        "mtlstruct: state/training.checkpoint: cannot write: No space left on device; what was there before is "
+        "unchanged; training continues and will try again"
+    )
+    assert [path.name for path in sorted(Path("state").iterdir())] == [".lock", "training.checkpoint"]
+    got = run(*KEPT, "-q", "--resume").ok()
+    assert Path("m.mtl").read_bytes() == whole
+
+
+def test_a_full_disk_under_the_model_leaves_the_checkpoint(
+    run: Run, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("m.mtl").write_bytes(OLDER_MODEL)
+    sync = os.fsync
+
+    def full(handle: int) -> None:
+        if "m.mtl" in os.readlink(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        got = run(*KEPT, "-q")
+    assert (got.code, got.err) == (
+        2, "mtlstruct: m.mtl: cannot write: No space left on device; what was there before is unchanged\n",
+    )  # fmt: skip
+    assert Path("m.mtl").read_bytes() == OLDER_MODEL
+    got = run(*KEPT, "--resume")
+    assert "resuming from state/training.checkpoint" in got.err
+    assert got.code == 0
+
+
+KILLS = """
+import os, random, signal, sys, time
+from pathlib import Path
+from mtlstruct import cli
+
+os.fsync = lambda handle: time.sleep(0.003)  # so that many kills come while a checkpoint is written
+call = ["train", "a.tpl", "big.txt", "m.mtl", "--gap", "1e-12", "--max-iter", "20", "--threads", "1", "--no-log"]
+kept = [*call, "--checkpoint", "state", "--checkpoint-every", "0", "--resume"]
+began = time.perf_counter()
+assert cli.run([*call, "-q"]) == 0  # now all kernels are there
+whole = Path("m.mtl").read_bytes()
+older = whole[:100]
+began = time.perf_counter()
+assert cli.run([*kept, "-q"]) == 0
+long = time.perf_counter() - began
+
+def child():
+    handle = os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    os.dup2(handle, 2)
+    os._exit(cli.run(kept))
+
+def number(line):
+    return int(line.split("pass ")[1].split()[0])
+
+random.seed(int(sys.argv[1]))
+kills, at, lost = 0, 0, []
+while True:
+    Path("m.mtl").write_bytes(older) if at == 0 else None
+    pid = os.fork()
+    if pid == 0:
+        child()
+    if kills < 20:
+        time.sleep(random.uniform(0, long))
+        os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    lines = Path("said").read_text().splitlines()
+    after = [number(line) for line in lines if line.startswith("resuming")]
+    if after:
+        lost.append(at - after[0])
+    at = max([at, *(number(line) for line in lines if line.startswith("pass "))])
+    if os.WIFSIGNALED(status):
+        kills += 1
+        assert Path("m.mtl").read_bytes() in (older, whole)  # whole if all was done but to end
+        continue
+    assert os.WEXITSTATUS(status) == 0, lines
+    assert Path("m.mtl").read_bytes() == whole, "other bits"
+    at = 0
+    if kills >= 20:
+        break
+assert not list(Path("state").glob("*.checkpoint")) and not list(Path("state").glob(".*.part"))
+print(kills, len(lost), max(lost))
+"""
+
+
+@pytest.mark.process
+def test_twenty_kills_lose_no_more_than_a_pass(place: Path) -> None:
+    """A program that has all kernels loaded forks the trainings, so that a kill costs no start."""
+    random = np.random.default_rng(0)
+    words = random.integers(0, 30, 1500)
+    labels = (words + (random.random(1500) < 0.2)) % 3
+    lines = [
+        f"w{w} p{w % 5} L{y}\n" + "\n" * (w % 6 == 0)
+        for w, y in zip(words.tolist(), labels.tolist(), strict=True)
+    ]
+    Path("big.txt").write_text("".join(lines))
+    line = [sys.executable, "-c", KILLS, "7"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, capture_output=True, timeout=300, check=False, env=environment, text=True)
+    assert done.returncode == 0, done.stderr
+    kills, resumed, lost = map(int, done.stdout.split()[-3:])
+    assert kills == 20
+    assert resumed >= 3
+    assert lost <= 1

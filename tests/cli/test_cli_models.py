@@ -1,0 +1,264 @@
+"""Commands about finished models: explain, weights, templates select, export and import."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from support.commands import TRAIN, WORDS, Ran, Run, write_files
+
+from mtlstruct import cli
+
+TEMPLATES = """\
+# words
+
+U0:%x[-1,0]
+U1:%x[0,0]
+U2:%x[1,0]
+# tags
+U3:%x[0,1]
+U4:%x[-1,1]/%x[0,1]
+
+B
+"""
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with models trained once."""
+    contents = {
+        "a.tpl": TEMPLATES,
+        "train.txt": TRAIN,
+        "c.tpl": "U0:%x[0,0]\nU1:%x[1,0]\nB\n",
+        "w.txt": WORDS,
+    }
+    folder = write_files(tmp_path_factory.mktemp("made"), contents)
+    for templates, data, model, *options in (
+        ("a.tpl", "train.txt", "m.mtl"),
+        ("a.tpl", "train.txt", "svm.mtl", "--method", "svm"),
+        ("c.tpl", "w.txt", "s.mtl", "--task", "segmentation"),
+    ):
+        files = [str(folder / name) for name in (templates, data, model)]
+        assert cli.run(["train", *files, "-q", *options]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a copy of that folder."""
+    monkeypatch.chdir(shutil.copytree(made, tmp_path / "here"))
+
+
+# explain ----------------------------------------------------------------------------------------------------
+
+
+def test_explain_sums_to_the_margin(run: Run) -> None:
+    out = run("explain m.mtl train.txt --json --top 2").ok().out
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["sentence"] for record in records] == [1, 2, 3, 4]
+    labels = [token["label"] for record in records for token in record["tokens"]]
+    assert labels == [line.split()[-1] for line in TRAIN.splitlines() if line]
+    for record in records:
+        for token in record["tokens"]:
+            voices = [voice["value"] for voice in token["templates"]]
+            assert len(voices) <= 2
+            total = sum(voices) + token["others"] + token["elsewhere"]
+            assert total == pytest.approx(token["margin"], abs=1e-9)
+            assert token["runner_up"] != token["label"]
+
+
+def test_explain_one_sentence_as_text(run: Run) -> None:
+    out = run("explain m.mtl train.txt --sentence 3").ok().out
+    assert out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
+    assert out in run("explain m.mtl train.txt").out
+    one, whole = (run("explain m.mtl train.txt --json", *more) for more in (["--sentence", "3"], []))
+    assert one.json == json.loads(whole.out.splitlines()[2])
+    assert "  1 今   B, not " in run("explain s.mtl w.txt --sentence 1").ok().out
+
+
+def test_explain_rejects_in_a_sentence(run: Run) -> None:
+    run("explain m.mtl train.txt --sentence 9").rejected("--sentence 9", "fewer sentences")
+    run("explain no.mtl train.txt").rejected("no such model file")
+    run("explain m.mtl no.txt").rejected("cannot be read")
+
+
+# templates select -------------------------------------------------------------------------------------------
+
+
+def ranked(run: Run, model: str = "m.mtl") -> list[str]:
+    return [w["text"] for w in run("weights", model, "--json").json if w["features"]]
+
+
+def test_select_writes_the_heaviest_lines_in_their_order(run: Run) -> None:
+    heavy = ranked(run)[:2]
+    got = run("templates select m.mtl --top 2")
+    assert got.out.splitlines() == [line for line in TEMPLATES.splitlines() if line in heavy]
+    assert re.fullmatch(r"mtlstruct: kept 2 of 6 templates, \d+ of \d+ features\n", got.err)
+
+
+def test_select_keeps_the_users_comments(run: Run) -> None:
+    heavy = ranked(run)[:2]
+    got = run("templates select m.mtl --top 2 --templates a.tpl -o b.tpl")
+    assert (got.code, got.out) == (0, "")
+    expected = [line for line in TEMPLATES.splitlines() if line in heavy or line[:1] in ("", "#")]
+    assert Path("b.tpl").read_text().rstrip().splitlines() == "\n".join(expected).rstrip().splitlines()
+    Path("c.tpl").write_text(TEMPLATES.replace("U0:", "U7:"))
+    got = run("templates select m.mtl --top 2 --templates c.tpl")
+    got.rejected("c.tpl", "not the templates")
+
+
+def test_select_writes_other_languages(run: Run) -> None:
+    ours = run("templates select m.mtl --top 3").out
+    assert run("templates select m.mtl --top 3 --format crfpp").out == ours
+    got = run("templates select m.mtl --top 3 --format wapiti")
+    assert got.out.splitlines() == [line[0].lower() + line[1:] for line in ours.splitlines()]
+    Path("a.wap").write_text("".join(line[:1].lower() + line[1:] + "\n" for line in TEMPLATES.splitlines()))
+    names = ["--templates", "a.wap", "--dialect", "wapiti"]
+    got = run("templates select m.mtl --top 3", *names, "--format", "wapiti")
+    assert "# words" in got.ok().out
+
+
+def test_select_above(run: Run) -> None:
+    weights = run("weights m.mtl --json").json
+    least = weights[2]["mu"]
+    got = run("templates select m.mtl --above", least)
+    assert set(got.out.splitlines()) == {w["text"] for w in weights if w["mu"] > least}
+
+
+def test_select_rejects_in_a_sentence(run: Run) -> None:
+    run("templates select m.mtl").rejected("one of --top and --above")
+    run("templates select m.mtl --top 2 --above 0.1").rejected("one of")
+    run("templates select m.mtl --above 5").rejected("the heaviest has")
+    run("templates select m.mtl --top 2 -o m.mtl").rejected("uses the file")
+
+
+# export and import ------------------------------------------------------------------------------------------
+
+
+def test_export_and_import_predict_the_same(run: Run) -> None:
+    got = run("export m.mtl m.txt --format crfpp-text")
+    assert (got.code, got.out) == (0, "")
+    assert got.err.startswith("wrote m.txt: 4 labels")
+    run("import m.txt back.mtl").ok()
+    assert run("predict back.mtl train.txt").out == run("predict m.mtl train.txt").out
+    assert len(run("weights back.mtl --json").json) == len(ranked(run))
+    run("explain back.mtl train.txt").ok()
+
+
+def test_import_for_segmentation(run: Run) -> None:
+    run("export s.mtl s.txt").ok()
+    run("import s.txt back.mtl --task segmentation").ok()
+    assert run("predict back.mtl w.txt").out == run("predict s.mtl w.txt").out
+    run("export m.mtl m.txt")
+    run("import m.txt b.mtl --task segmentation").rejected("--tags bie", "'B-LOC'")
+
+
+def test_wapiti_formats_predict_the_same(run: Run) -> None:
+    same = run("predict m.mtl train.txt").out
+    got = run("export m.mtl m.txt --format wapiti-text")
+    assert (got.code, got.out) == (0, "")
+    assert got.err.startswith("wrote m.txt: 4 labels")
+    run("import m.txt back.mtl --format wapiti-text").ok()
+    assert run("predict back.mtl train.txt").out == same
+    run("export m.mtl m.dump --format wapiti-dump").ok()
+    run("templates convert a.tpl --to wapiti -o a.pat").ok()
+    got = run("import m.dump back.mtl --format wapiti-dump --templates a.pat")
+    assert (got.code, got.err.count("warning")) == (0, 0)
+    assert run("predict back.mtl train.txt").out == same
+    run("import m.dump b.mtl --format wapiti-dump").rejected("--templates")
+    run("import m.txt b.mtl --format wapiti-text --templates a.pat").rejected("no other")
+
+
+def test_wapiti_formats_warn_of_lower_case_functions(run: Run) -> None:
+    Path("l.tpl").write_text("U0:%lower[0,0]\nB\n")
+    run("train l.tpl train.txt l.mtl").ok()
+    got = run("export l.mtl l.txt --format wapiti-text").ok()
+    assert "warning: the model's templates, line 1: Wapiti's %X sees bytes" in got.err
+    got = run("import l.txt b.mtl --format wapiti-text")
+    assert "warning: l.txt, line 1: Wapiti's %X sees bytes" in got.err
+
+
+def test_exchange_rejects_in_a_sentence(run: Run) -> None:
+    run("export m.mtl m.mtl").rejected("uses the file")
+    run("export m.mtl no/m.txt").rejected("does not exist")
+    run("import a.tpl b.mtl").rejected("a.tpl, line 1", "header")
+    run("import no.txt b.mtl").rejected("cannot be read")
+    assert not Path("b.mtl").exists()
+
+
+def test_lines_that_expand_alike_share_parameters(run: Run) -> None:
+    Path("bag.tpl").write_text("# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\nB\n")
+    got = run("train bag.tpl train.txt bag.mtl --loss hinge --share-identical --json")
+    assert json.loads(got.out)["templates"] == 3
+    texts = [row["text"] for row in run("weights bag.mtl --json").json]
+    assert "U:%x[-1,0] + U:%x[1,0]" in texts
+    run("explain bag.mtl train.txt").ok()
+    kept = run("templates select bag.mtl --top 2 --templates bag.tpl").out
+    assert kept == "# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\n"  # B has no weight here
+    run("export bag.mtl bag.txt").ok()
+    run("import bag.txt back.mtl").ok()
+    assert run("predict back.mtl train.txt").out == run("predict bag.mtl train.txt").out
+
+
+# weights ----------------------------------------------------------------------------------------------------
+
+KEYS = ["rank", "index", "name", "text", "mu", "relative", "norm", "features", "dropped"]
+
+
+def test_weights_as_table_json_and_csv(run: Run) -> None:
+    listed = run("weights m.mtl --json").json
+    assert [list(weight) for weight in listed] == [KEYS] * 6
+    assert [weight["rank"] for weight in listed] == list(range(1, 7))
+    assert all(weight["relative"] == pytest.approx(6 * weight["mu"], rel=1e-3) for weight in listed)
+    assert sum(weight["mu"] for weight in listed) == pytest.approx(1, abs=1e-4)
+    rows = list(csv.DictReader(io.StringIO(run("weights m.mtl --csv").out)))
+    assert [(row["text"], float(row["mu"])) for row in rows] == [(w["text"], w["mu"]) for w in listed]
+    lines = run("weights m.mtl").out.splitlines()
+    assert lines[0].split() == ["rank", "name", "text", "mu", "relative", "norm", "features", "dropped"]
+    assert [line.split()[0] for line in lines[1:-1]] == [str(rank) for rank in range(1, 7)]
+    assert len(run("weights m.mtl --json --top 2").json) == 2
+    assert run("weights m.mtl --top 2").out.splitlines()[-1].startswith("4 more not shown; ")
+    run("weights m.mtl --top 0").rejected("--top")
+    run("weights m.mtl --json --csv").rejected("expected one of them")
+
+
+@pytest.mark.parametrize("name", ["w.png", "w.svg", "w.pdf"])
+def test_weights_plot(run: Run, name: str) -> None:
+    assert run("weights m.mtl --plot", name) == Ran(0, run("weights m.mtl").out, f"drew {name}\n")
+    assert Path(name).stat().st_size > 1000
+    run("weights m.mtl --plot w.bmp").rejected("expected a picture file ending in .png, .svg, .pdf")
+
+
+def test_user_text_is_no_markup(run: Run) -> None:
+    Path("b.tpl").write_text("U[red]:%x[0,0]\nU[/bold]:smile:%x[1,0]\nB\n")
+    run("train b.tpl train.txt b.mtl -q").ok()
+    out = run("weights b.mtl").out
+    assert "U[red]:%x[0,0]" in out
+    assert "U[/bold]:smile:%x[1,0]" in out
+
+
+def test_weights_count_features_without_weight(run: Run) -> None:
+    rows = run("weights svm.mtl --json").json
+    seen = {row["text"]: row["features"] + row["dropped"] for row in rows}
+    assert seen["B"] == 4 * 4
+    assert seen["U3:%x[0,1]"] == 3 * 4
+    run("export svm.mtl m.txt")
+    run("import m.txt back.mtl")
+    assert all(row["dropped"] is None for row in run("weights back.mtl --json").json)
+    assert "dropped" not in run("weights back.mtl").out.splitlines()[0]
+
+
+def test_weights_on_data_give_shares(run: Run) -> None:
+    rows = run("weights m.mtl --json --data train.txt").json
+    assert [list(row) for row in rows] == [[*KEYS, "share", "cost", "loss"]] * 6
+    assert sum(row["share"] for row in rows) == pytest.approx(1)
+    assert all(row["loss"] == row["cost"] == 0 for row in rows if not row["features"])
+    Path("words.txt").write_text("the D\n")
+    assert list(run("weights m.mtl --json --data words.txt").json[0]) == [*KEYS, "share"]
+    assert "share" in run("weights m.mtl --data train.txt").out.splitlines()[0]
+    run("weights m.mtl --data no.txt").rejected("no.txt", "cannot be read")

@@ -1,0 +1,307 @@
+"""No command overwrites a file of another kind than it writes, for all commands and all output arguments."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import typer
+from support.commands import TRAIN, WORDS, Run, write_files
+
+import reproduction.__main__ as reproduction
+from mtlstruct import cli
+from mtlstruct.cli.command import load_target
+from mtlstruct.cli.outputs import HEAD, Kind, kind_of
+from mtlstruct.errors import MtlError
+
+pytest.importorskip("matplotlib")
+
+TEMPLATES = "# words\nU0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nB\n"
+
+OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
+    ("train", "MODEL"): ("train a.tpl train.txt out -q --no-log", Kind.MODEL),
+    ("train", "--log"): ("train a.tpl train.txt new.mtl -q --log out", Kind.LOG),
+    ("tune", "--model"): ("tune a.tpl train.txt --out new -q -o out", Kind.MODEL),
+    ("predict", "--out"): ("predict m.mtl train.txt -o out", Kind.TABLE),
+    ("evaluate", "--plot"): ("evaluate m.mtl train.txt --plot out.svg", Kind.SVG),
+    ("calibrate", "--out"): ("calibrate m.mtl train.txt -o out", Kind.MODEL),
+    ("weights", "--plot"): ("weights m.mtl --plot out.pdf", Kind.PDF),
+    ("explain", "--html"): ("explain m.mtl train.txt --html out", Kind.PAGE),
+    ("report", "OUT.html"): ("report m.mtl out", Kind.PAGE),
+    ("export", "OUT"): ("export m.mtl out", Kind.CRFPP),
+    ("import", "OUT"): ("import m.crfpp out", Kind.MODEL),
+    ("templates generate", "--out"): ("templates generate -o out", Kind.TEMPLATES),
+    ("templates convert", "--out"): ("templates convert a.tpl --to crfpp -o out", Kind.TEMPLATES),
+    ("templates select", "--out"): ("templates select m.mtl --top 1 -o out", Kind.TEMPLATES),
+}
+"""A call for each file that a command writes, and what it writes."""
+
+FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
+"""Folders that commands write to; each has a test below or in the file of its command."""
+
+INPUTS = {
+    ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
+    ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
+    ("predict", "MODEL"), ("predict", "INPUT"), ("evaluate", "MODEL"),
+    ("evaluate", "GOLD"), ("evaluate", "--words"), ("score", "GOLD"),
+    ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
+    ("weights", "MODEL"), ("weights", "--data"), ("explain", "MODEL"),
+    ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),
+    ("serve", "--token-file"), ("serve", "--examples"), ("export", "MODEL"), ("import", "FILE"),
+    ("import", "--templates"), ("templates convert", "TEMPLATES"),
+    ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
+    ("templates select", "--templates"), ("bench", "TEMPLATES"), ("bench", "DATA"),
+}  # fmt: skip
+"""Files and folders that commands only read."""
+
+
+def commands(app: typer.Typer = cli.app, before: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:
+    """All commands of the program by name, as functions."""
+    for command in app.registered_commands:
+        found: Any = command.callback
+        if hasattr(command.cls, "origin"):
+            found = load_target(command.cls.origin)
+        name = before + (command.name or found.__name__)
+        if isinstance(found, typer.Typer):
+            yield from commands(found, f"{name} ")
+        else:
+            assert (command.help or found.__doc__).splitlines()[0] == found.__doc__.splitlines()[0]
+            yield name, found
+
+
+def path_arguments() -> list[tuple[str, str]]:
+    """The arguments and options of all commands that are paths."""
+    return [
+        (name, _spelled(parameter, hint.__metadata__[0]))
+        for name, command in commands()
+        for parameter, hint in get_type_hints(command, include_extras=True).items()
+        if hasattr(hint, "__metadata__") and Path in (hint.__origin__, *get_args(hint.__origin__))
+    ]
+
+
+def _spelled(parameter: str, declared: Any) -> str:
+    """Return the long name of an option, or the metavar of an argument."""
+    if isinstance(declared, typer.models.ArgumentInfo):
+        return str(declared.metavar).strip("[]")
+    words = (declared.default, *(declared.param_decls or ()))  # typer takes the first name for a default
+    names = [word for word in words if str(word).startswith("--")]
+    return names[0] if names else f"--{parameter.replace('_', '-')}"
+
+
+def test_every_path_of_every_command_is_known_as_input_or_output() -> None:
+    """A new output option belongs into OUTPUTS, where the tests below see whether it is guarded."""
+    assert sorted(path_arguments()) == sorted([*OUTPUTS, *FOLDERS, *INPUTS])
+
+
+def test_every_command_that_writes_can_be_forced() -> None:
+    forced = {name for name, command in commands() if "force" in get_type_hints(command)}
+    assert forced == {name for name, _ in OUTPUTS.keys() | FOLDERS}
+
+
+def test_no_option_is_an_enum() -> None:
+    hints = [hint for _, command in commands() for hint in get_type_hints(command).values()]
+    kinds = {one for hint in hints for one in (hint, *get_args(hint)) if isinstance(one, type)}
+    assert not [one for one in kinds if issubclass(one, Enum)], "a Literal prints as its text"
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, bytes]:
+    """A file of each kind, those of ours as the commands write them."""
+    place = tmp_path_factory.mktemp("samples")
+    (place / "a.tpl").write_text(TEMPLATES)
+    (place / "train.txt").write_text(TRAIN)
+    m = place / "m.mtl"
+
+    def made(*arguments: object) -> bytes:
+        assert cli.run([str(argument) for argument in arguments]) == 0
+        return (place / "out").read_bytes()
+
+    assert cli.run(["train", *(str(place / name) for name in ("a.tpl", "train.txt", "m.mtl")), "-q"]) == 0
+    found = {
+        Kind.MODEL: m.read_bytes(),
+        Kind.LOG: (place / "m.mtl.log.jsonl").read_bytes(),
+        Kind.TABLE: made("predict", m, place / "train.txt", "-o", place / "out", "--force"),
+        Kind.PAGE: made("report", m, place / "out", "--force"),
+        Kind.CRFPP: made("export", m, place / "out", "--force"),
+        Kind.WAPITI: made("export", m, place / "out", "--format", "wapiti-text", "--rename", "--force"),
+        Kind.DUMP: made("export", m, place / "out", "--format", "wapiti-dump", "--rename", "--force"),
+        Kind.TEMPLATES: TEMPLATES.encode(),
+        Kind.COLUMNS: TRAIN.encode(),
+        Kind.TEXT: b"Notes on the data\n\nThere are two files, of which the first is larger.\n",
+        Kind.OTHER: bytes(range(256)),
+    }
+    for kind, ending in ((Kind.PNG, "png"), (Kind.SVG, "svg"), (Kind.PDF, "pdf")):
+        assert cli.run(["weights", str(m), "--plot", str(place / f"out.{ending}")]) == 0
+        found[kind] = (place / f"out.{ending}").read_bytes()
+    return found | {Kind.CHECKPOINT: _checkpoint(place / "state.checkpoint")}
+
+
+def _checkpoint(path: Path) -> bytes:
+    from mtlstruct.training.checkpoints import write
+
+    write(path, {"options": {}}, None, {"x": 1})
+    return path.read_bytes()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, samples: dict[Kind, bytes]) -> Path:
+    """A folder with what the calls of OUTPUTS read."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.tpl").write_text("U0:%x[0,0]\nB\n")
+    Path("train.txt").write_text(TRAIN)
+    Path("m.mtl").write_bytes(samples[Kind.MODEL])
+    Path("m.mtl.log.jsonl").write_bytes(samples[Kind.LOG])
+    Path("m.crfpp").write_bytes(samples[Kind.CRFPP])
+    return tmp_path
+
+
+def target(call: str) -> Path:
+    """The output of a call."""
+    return Path(next(word for word in call.split() if word.startswith("out")))
+
+
+def test_samples_are_of_their_kind(samples: dict[Kind, bytes]) -> None:
+    assert samples.keys() == set(Kind)
+    assert {kind: kind_of(content[:HEAD]) for kind, content in samples.items()} == {
+        kind: kind for kind in Kind
+    }
+
+
+@pytest.mark.parametrize(("call", "kind"), OUTPUTS.values(), ids=map(" ".join, OUTPUTS))
+def test_a_file_of_another_kind_is_not_overwritten(
+    run: Run, place: Path, samples: dict[Kind, bytes], call: str, kind: Kind
+) -> None:
+    before = sorted(place.iterdir())
+    for other, content in samples.items():
+        if other is kind:
+            continue
+        target(call).write_bytes(content)
+        got = run(*call.split())
+        assert (got.code, got.out) == (2, ""), other
+        assert got.err == (
+            f"mtlstruct: {target(call)}: expected a new file or one that holds {kind.value}, got one that holds "
+            f"{other.value}; --force overwrites it\n"
+        )
+        assert target(call).read_bytes() == content
+        target(call).unlink()
+    assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.parametrize(("call", "kind"), OUTPUTS.values(), ids=map(" ".join, OUTPUTS))
+@pytest.mark.parametrize("old", ["forced", "same kind", "empty"])
+def test_a_file_is_overwritten_with_force_or_if_it_is_of_the_same_kind_or_empty(
+    run: Run, place: Path, samples: dict[Kind, bytes], call: str, kind: Kind, old: str, monkeypatch: Any
+) -> None:
+    def reached(*_: object, **__: object) -> None:
+        raise MtlError("the trainings would begin")
+
+    monkeypatch.setattr("mtlstruct.cli.tuning_run.Trials.run", reached)  # they take long
+    content = {"forced": samples[Kind.OTHER], "same kind": samples[kind], "empty": b""}[old]
+    target(call).write_bytes(content)
+    got = run(*call.split(), *(["--force"] if old == "forced" else []))
+    if call.startswith("tune"):
+        assert got.err == "mtlstruct: the trainings would begin\n"
+    else:
+        assert got.code == 0, got.err
+        assert kind_of(target(call).read_bytes()[:HEAD]) is kind
+
+
+SAME_FILE = "cannot write there: this command uses the file for something else"
+GUARDED: dict[str, tuple[dict[str, str], str]] = {
+    "train a.tpl train.txt a.tpl --force": ({}, f"a.tpl: {SAME_FILE}"),
+    "train a.tpl train.txt train.txt --force": ({}, f"train.txt: {SAME_FILE}"),
+    "train a.tpl train.txt out --log out": ({}, f"out: {SAME_FILE}"),
+    "tune a.tpl train.txt --out t": (
+        {"t/tune.png": "notes\n"},
+        "t/tune.png: expected a new file or one that holds",
+    ),
+    "tune a.tpl train.txt --out u": (
+        {"u/results.jsonl": "notes\n"},
+        "u/results.jsonl: expected a new file or results",
+    ),
+    "demo --out mine": ({"mine/notes": "notes\n"}, "mine: expected a new folder or that of an earlier demo"),
+    "demo": (
+        {"demo/ingredients.tpl": TEMPLATES, "demo/report.html": "notes\n"},
+        "demo/report.html: expected a new file or one that holds an HTML page",
+    ),
+}
+
+
+def contents(place: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in place.rglob("[!.]*") if path.is_file()}
+
+
+@pytest.mark.parametrize("command", GUARDED)
+def test_inputs_and_other_files_are_not_overwritten(run: Run, place: Path, command: str) -> None:
+    files, problem = GUARDED[command]
+    for name in files:
+        Path(name).parent.mkdir(exist_ok=True)
+    before = contents(write_files(place, files))
+    run(command).rejected(f"mtlstruct: {problem}")
+    assert contents(place) == before
+
+
+def test_words_are_not_written_over_columns(run: Run, place: Path) -> None:
+    Path("words.txt").write_text(WORDS)
+    Path("c.tpl").write_text("U0:%x[0,0]\nB\n")
+    run("train c.tpl words.txt s.mtl --task segmentation -q").ok()
+    before = Path("train.txt").read_bytes()
+    run("predict s.mtl words.txt -o train.txt").rejected(
+        "expected a new file or one that holds text, got one that holds columns"
+    )
+    assert Path("train.txt").read_bytes() == before
+    for _ in range(2):  # the second time over its own
+        run("predict s.mtl words.txt -o found.txt").ok()
+
+
+def test_the_reproduction_writes_to_no_folder_with_other_files(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("mine").mkdir()
+    Path("mine/reproduction.md").write_text("notes\n")
+    assert reproduction.run(["parsing", "--data", ".", "--out", "mine"]) == 2
+    assert "mine: expected a new folder or that of an earlier" in capsys.readouterr().err
+    assert [path.read_text() for path in Path("mine").iterdir()] == ["notes\n"]
+
+
+def test_checkpoints_of_other_programs_are_left_alone(run: Run, place: Path) -> None:
+    Path("state").mkdir()
+    Path("state/other.checkpoint").write_text("of another program\n")
+    run("train a.tpl train.txt new.mtl --checkpoint state -q").ok()
+    run("train a.tpl train.txt new.mtl --checkpoint state --resume -q").ok()
+    assert Path("state/other.checkpoint").read_text() == "of another program\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (b"PK\x03\x04 cut off", Kind.OTHER),
+        ("Español está aquí\n".encode("latin-1"), Kind.TEXT),
+        ("U0:%x[0,0]\r\n\r\nB\r\n".encode("utf-8-sig"), Kind.TEMPLATES),
+        (b"u:%t[0,0,'\\u']\n*\nb\n", Kind.TEMPLATES),
+        (b"# only a comment\n", Kind.TEXT),
+        (b"Ulla N O\nBo N O\nAnn N O\n\nUwe N O\nBob N O\n", Kind.COLUMNS),
+        (b"a b\nc d\n", Kind.TEXT),
+        (b"one\ntwo\nthree\nfour\nfive\n", Kind.TEXT),
+        (b"# 0 0.5\na\tN\tO\n\n# 1 0.2\na\tN\tB\n", Kind.TABLE),
+        (b"a b\tO\nc\td\tO\n", Kind.TEXT),
+        (b"<?xml version='1.0'?><data/>", Kind.TEXT),
+        (b"a\tb\tc\n" * 30_000, Kind.TABLE),
+    ],
+)
+def test_kinds_of_files(content: bytes, kind: Kind) -> None:
+    assert kind_of(content[:HEAD]) is kind
+
+
+def test_another_archive_is_no_model(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("letter.txt", "model.json")
+    assert kind_of((tmp_path / "a.zip").read_bytes()) is Kind.OTHER
+
+
+def test_a_damaged_model_may_be_replaced(samples: dict[Kind, bytes]) -> None:
+    assert kind_of(samples[Kind.MODEL][:100]) is Kind.MODEL

@@ -1,0 +1,232 @@
+"""The command line as a process of its own: pipes, signals, full disks, and what is imported."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.commands import sigint_ignored
+
+pytestmark = pytest.mark.process
+
+COMMAND = [sys.executable, "-m", "mtlstruct"]
+TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nB\n"
+TRAIN = "a X\nb Y\n\nb Y\na X\nc X\n"
+
+
+def call(*arguments: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+    line = [*COMMAND, *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data and a model."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "a.tpl").write_text(TEMPLATES)
+    (folder / "train.txt").write_text(TRAIN)
+    done = call("train", folder / "a.tpl", folder / "train.txt", folder / "m.mtl")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_module_runs(place: Path) -> None:
+    done = call("predict", place / "m.mtl", input=b"a\nb\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"a\tX\nb\tY\n\n", b"")
+
+
+def test_exit_waits_for_threads_and_calls_exit_handlers() -> None:
+    script = (
+        "import atexit, sys, threading, time\n"
+        "from mtlstruct import cli\n"
+        "atexit.register(print, 'goodbye', end='')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()\n"
+        "sys.argv[1:] = ['nothing']\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.split()) == (2, [b"done", b"goodbye"])
+
+
+def test_help_is_quick_and_predict_loads_no_learner(place: Path) -> None:
+    watch = "import sys; from mtlstruct import cli; cli.run(sys.argv[1:]); print(*sys.modules)"
+
+    def modules(*arguments: str) -> set[str]:
+        line = [sys.executable, "-c", watch, *arguments]
+        done = subprocess.run(line, capture_output=True, timeout=60, check=True, text=True)
+        return set(done.stdout.splitlines()[-1].split())
+
+    heavy = {
+        "numpy",
+        "numba",
+        "scipy",
+        "rich.live",
+        "matplotlib",
+        "mtlstruct.model.model",
+        "mtlstruct.training.train",
+    }
+    assert not modules("--help") & heavy
+    loaded = modules("predict", str(place / "m.mtl"), str(place / "train.txt"))
+    assert "mtlstruct.model.model" in loaded
+    # numba itself looks for scipy.linalg's BLAS; nothing else of scipy has any business here.
+    unwanted = ("scipy.sparse", "scipy.optimize", "sklearn", "matplotlib", "rich.live")
+    ours = (
+        "mtlstruct.solvers",
+        "mtlstruct.solvers.cutting_plane",
+        "mtlstruct.training.train",
+        "mtlstruct.training.methods",
+    )
+    assert not [name for name in loaded if name.startswith(unwanted + ours)]
+
+
+def test_a_closed_pipe_is_no_error(place: Path) -> None:
+    many = place / "many.txt"
+    many.write_text("a\n\n" * 200_000)
+    command = [*COMMAND, "predict", str(place / "m.mtl"), str(many)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"a\tX\n"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(60) == 0
+
+
+def test_answers_come_while_the_input_is_still_open(place: Path) -> None:
+    command = [*COMMAND, "predict", str(place / "m.mtl")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for word, label in ((b"a", b"X"), (b"b", b"Y")):
+            process.stdin.write(word + b"\n\n")
+            process.stdin.flush()
+            assert process.stdout.readline() + process.stdout.readline() == word + b"\t" + label + b"\n\n"
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def test_memory_does_not_grow_with_the_input(place: Path) -> None:
+    def most_memory(sentences: int) -> int:
+        measure = (
+            "import sys, resource; from mtlstruct import cli; cli.run(sys.argv[1:]);"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        )
+        line = [sys.executable, "-c", measure, "predict", str(place / "m.mtl"), "-", "-o", "/dev/null"]
+        text = b"a\nb\nc\n\n" * sentences
+        return int(subprocess.run(line, input=text, capture_output=True, timeout=120, check=True).stderr)
+
+    assert most_memory(400_000) < most_memory(40_000) * 1.15
+
+
+@pytest.mark.parametrize(("number", "code", "word"), [
+    (signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated"),
+])  # fmt: skip
+def test_an_interrupt_in_the_middle_of_training(place: Path, number: int, code: int, word: str) -> None:
+    old = (place / "m.mtl").read_bytes(), (place / "m.mtl.log.jsonl").read_bytes()
+    big = place / "big.txt"
+    big.write_text(
+        "".join(f"w{i % 997} {'XY'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(60_000))
+    )
+    arguments = ["train", str(place / "a.tpl"), str(big), str(place / "m.mtl"), "--gap", "1e-12", "-c", "100"]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        while not process.stderr.readline().startswith(b"pass "):
+            assert process.poll() is None
+        process.send_signal(number)
+        rest = process.stderr.read().splitlines()
+        assert process.wait(60) == code
+    assert rest[-1] == f"mtlstruct: {word}; existing files are unchanged".encode()
+    assert b"Traceback" not in b"".join(rest)
+    assert ((place / "m.mtl").read_bytes(), (place / "m.mtl.log.jsonl").read_bytes()) == old
+    assert not list(place.glob(".*.part"))
+
+
+def test_children_of_the_suite_can_be_interrupted() -> None:
+    waiting = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)"]
+    with subprocess.Popen(waiting, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == -signal.SIGINT
+
+
+def test_children_can_be_interrupted_if_the_suite_was_started_with_sigint_ignored() -> None:
+    test = f"{__file__}::{test_children_of_the_suite_can_be_interrupted.__name__}"
+    with sigint_ignored():
+        line = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", test]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("how", ["-o", "stdout", "json"])
+def test_a_full_disk_is_a_sentence(place: Path, how: str) -> None:
+    arguments = (
+        ["weights", place / "m.mtl", "--json"]
+        if how == "json"
+        else ["predict", place / "m.mtl", place / "train.txt"]
+    )
+    if how == "-o":
+        done = call(*arguments, "-o", "/dev/full")
+    else:
+        with open("/dev/full", "wb") as full:
+            line = [*COMMAND, *map(str, arguments)]
+            done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        b"mtlstruct: /dev/full: cannot" if how == "-o" else b"mtlstruct: standard output: "
+    )
+    assert done.stderr.count(b"\n") == 1
+    assert Path("/dev/full").is_char_device()
+
+
+def test_a_full_disk_leaves_an_older_model(place: Path) -> None:
+    old = (place / "m.mtl").read_bytes()
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+
+    # Only to be had in a child that writes no kernel caches: those are in place since the model was trained.
+    done = call("train", place / "a.tpl", place / "train.txt", place / "m.mtl", "-q", preexec_fn=small_files)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"mtlstruct: {place / 'm.mtl'}: cannot write: File too large".encode())
+    assert (place / "m.mtl").read_bytes() == old
+    assert not list(place.glob(".*.part"))
+
+
+def test_training_goes_on_when_nobody_reads_its_progress(place: Path) -> None:
+    target = place / "unread.mtl"
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [*COMMAND, "train", str(place / "a.tpl"), str(place / "train.txt"), str(target)]
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=writer, timeout=120, check=False)
+    os.close(writer)
+    assert done.returncode == 0
+    assert target.exists()
+
+
+@pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])
+def test_a_terminal_shows_progress_without_escapes_on_stdout(place: Path, terminal: str) -> None:
+    import pty
+
+    main, end = pty.openpty()
+    line = [*COMMAND, "train", str(place / "a.tpl"), str(place / "train.txt"), str(place / "tty.mtl")]
+    environment = os.environ | {"TERM": terminal}
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=end, env=environment, timeout=120, check=False)
+    os.close(end)
+    shown = b""
+    try:
+        while chunk := os.read(main, 65536):
+            shown += chunk
+    except OSError:  # the other end is closed
+        pass
+    os.close(main)
+    assert done.returncode == 0
+    assert b"\x1b" not in done.stdout
+    assert b"read 2 sentences" in shown
+    assert b"pass " in shown

@@ -1,0 +1,208 @@
+"""`templates generate | check | convert` and `train --dialect`, as people call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from support.commands import Ran, Run
+
+from mtlstruct.cli.options import Dialect
+from mtlstruct.templates import DIALECTS, preset
+
+DATA = "Ann NNP B-PER\nlives VBZ O\nin IN O\nOslo NNP B-LOC\n\nBob NNP B-PER\nsleeps VBZ O\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in a folder with data to train on."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.txt").write_text(DATA)
+
+
+def check(run: Run, templates: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+    """Check these templates; give the exit code and the report, with (line, code) of each finding."""
+    Path("a.tpl").write_text(templates)
+    got = run("templates check a.tpl", *arguments, "--json")
+    assert got.err == ""
+    return got.code, got.json | {"found": [(f["line"], f["code"]) for f in got.json["findings"]]}
+
+
+def test_dialects_of_the_options_are_those_of_the_table() -> None:
+    assert set(get_args(Dialect)) == set(DIALECTS)
+
+
+# --- check
+
+
+@pytest.mark.parametrize(
+    ("templates", "code", "lines"),
+    [
+        ("U1:%x[0,0]\nU2:%x[0,1]\nB\n", 0, ["a.tpl: no errors, no warnings"]),
+        (
+            "U1:%x[0,0]\nU2:%x[0,0]\nB\n",
+            0,
+            [
+                "a.tpl, line 2: warning: looks at the same cells as line 1: leave one of them out (U2:%x[0,0])",
+                "a.tpl: no errors, 1 warning",
+            ],
+        ),
+        (
+            "U1:%x[0,0]\nU2:%x[0,1]\n",
+            0,
+            [
+                "a.tpl, line 2: warning: there is no B line, so each label is predicted independently of its "
+                "neighbours: add the line B (in Wapiti: b or *) (U2:%x[0,1])",
+                "a.tpl: no errors, 1 warning",
+            ],
+        ),
+        ("x\nU1:%x[0,0]\nU2:%y[0,0]\nB\n", 1, ["a.tpl, line 1: ", "a.tpl, line 3: ", "a.tpl: 2 errors"]),
+    ],
+)
+def test_all_lines_are_reported_and_only_errors_fail(
+    run: Run, templates: str, code: int, lines: list[str]
+) -> None:
+    Path("a.tpl").write_text(templates)
+    got = run("templates check a.tpl")
+    assert (got.code, got.err) == (code, "")
+    for line, start in zip(got.out.splitlines(), lines, strict=True):
+        assert line.startswith(start) if code else line == start
+
+
+def test_data_is_counted(run: Run) -> None:
+    templates = "U1:%x[0,1]\nU2:%x[0,0]\nU3:%digits[0,0]\nU4:%x[9,0]\nB\nB1:%x[0,1]\n"
+    code, found = check(run, templates, "--data", "train.txt")
+    assert (code, found["found"]) == (0, [(2, "memorises"), (3, "constant"), (4, "outside")])
+    assert (found["errors"], found["warnings"], found["path"]) == (0, 3, "a.tpl")
+    Path("short.txt").write_text("a x A\n\nb x B\n\na x A\n")
+    code, found = check(run, "U1:%x[0,0]\nB1:%x[0,0]\n", "--data", "short.txt")
+    assert (code, found["found"]) == (0, [(2, "never")])
+
+
+def test_data_is_counted_for_the_lines_that_can_be_read(run: Run) -> None:
+    templates = "U1:%x[0,1]\nU2:%x[0,7]\nU3:%q[0,0]\nU4:%x[9,0]\nB\n"
+    code, found = check(run, templates, "--data", "train.txt")
+    assert (code, found["found"]) == (1, [(2, "column"), (3, "syntax"), (4, "outside")])
+    assert found["findings"][0]["problem"] == "names column 7, but the data has 2 observation columns (0..1)"
+    assert check(run, "U3:%q[0,0]\n", "--data", "train.txt")[1]["errors"] == 1
+
+
+def test_segmented_data_and_dialects(run: Run) -> None:
+    Path("words.txt").write_text("ab c ab\nc ab\n")
+    options = ["--data", "words.txt", "--task", "segmentation", "--dialect", "wapiti"]
+    assert check(run, "u:%X[0,0] # c\n*\n", *options)[0] == 0
+    assert check(run, "x\nB\n")[0] == 1
+    assert check(run, "x\nB\n", "--dialect", "crfpp")[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [("no.tpl",), ("a.tpl", "--data", "no.txt")])
+def test_bad_usage_is_not_a_finding(run: Run, arguments: tuple[str, ...]) -> None:
+    Path("a.tpl").write_text("B\n")
+    run("templates check", *arguments).rejected("mtlstruct: ")
+
+
+# --- generate
+
+
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        (
+            ["--window", "0:1", "--functions", "case[0] suffix[0,2-3]", "--observed", "1"],
+            "U000:%x[0,0] U001:%x[1,0] U002:%case[0,0] U003:%case[1,0] U004:%suffix[0,0,2] "
+            "U005:%suffix[1,0,2] U006:%suffix[0,0,3] U007:%suffix[1,0,3] B000:%x[0,1] B",
+        ),
+        (
+            ["--window", "0:2", "--columns", "0,1", "--ngrams", "2,3", "--gap", "1"],
+            "U000:%x[0,0]/%x[1,0] U001:%x[1,0]/%x[2,0] U002:%x[0,1]/%x[1,1] U003:%x[1,1]/%x[2,1] "
+            "U004:%x[0,0]/%x[1,0]/%x[2,0] U005:%x[0,1]/%x[1,1]/%x[2,1] B",
+        ),
+    ],
+)
+def test_generate_with_functions_transitions_orders_and_gap(run: Run, options: list[str], lines: str) -> None:
+    assert run("templates generate", *options).out.splitlines() == lines.split()
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (["--unigrams"], []),
+        (["--bigrams"], ["--ngrams", "1,2"]),
+        (["--unigrams", "--bigrams", "--trigrams", "0"], ["--ngrams", "1,2,3"]),
+        (["--ngrams", "3", "--bigrams"], ["--ngrams", "3,2,1"]),
+    ],
+)
+def test_short_options_of_generate_add_to_the_orders(run: Run, short: list[str], long: list[str]) -> None:
+    assert run("templates generate", *short) == run("templates generate", *long)
+
+
+def test_rich_presets_come_with_headings(run: Run) -> None:
+    assert run("templates generate --preset ner") == Ran(0, preset("ner").source, "")
+    assert preset("ner").source.startswith("# words\nU000:")
+
+
+def test_generate_sets_of_the_paper(run: Run) -> None:
+    paper = run("templates generate --preset ner-134").ok()
+    assert len(paper.out.splitlines()) == 134
+    assert run("templates generate --columns 0,1 --bigrams --trigrams 1 --cross") == paper
+    assert run("templates generate --preset cws-tp1 -o t.tpl") == Ran(0, "", "")
+    assert len(Path("t.tpl").read_text().splitlines()) == 11
+    less = run("templates generate --ngrams 2 --no-transitions --window 0:1")
+    assert less.out == "U000:%x[0,0]/%x[1,0]\n"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--window 3", "--window 2:1", "--columns 0,x", "--trigrams -1", "--columns 0,", "--preset x",
+        "--preset ner-134 --bigrams", "--reach 3",
+    ],
+)  # fmt: skip
+def test_generate_rejects_in_a_sentence(run: Run, options: str) -> None:
+    run(f"templates generate {options}").rejected()
+
+
+# --- convert
+
+
+def test_convert(run: Run) -> None:
+    Path("w.tpl").write_text("# c\n*:%X[0,0]\n")
+    got = run("templates convert w.tpl --dialect wapiti --to mtlstruct")
+    assert got == Ran(0, "# c\nU:%lower[0,0]\nB:%lower[0,0]\n", "")
+    run("templates convert w.tpl --dialect wapiti --to crfpp").rejected(
+        "w.tpl, line 2: CRF++ cannot express %lower[0,0]"
+    )
+    assert run("templates convert w.tpl --to wapiti -o w.tpl").code == 2
+    Path("c.tpl").write_text("U1:%x[0,0]\nB\n")
+    run("templates convert c.tpl --to wapiti -o d.tpl").ok()
+    assert Path("d.tpl").read_text() == "u1:%x[0,0]\nb\n"
+
+
+# --- train
+
+
+def test_train_reads_dialects(run: Run) -> None:
+    Path("w.tpl").write_text("*:%X[0,0] # c\nu:%x[@1,0]\n")
+    got = run("train w.tpl train.txt w.mtl -q --dialect wapiti")
+    assert (got.code, got.err) == (0, "")
+    Path("o.tpl").write_text("U:%lower[0,0]\nB:%lower[0,0]\nU:%x[@1,0]\n")
+    run("train o.tpl train.txt o.mtl -q").ok()
+    assert Path("w.mtl").read_bytes() == Path("o.mtl").read_bytes()
+    run("predict w.mtl train.txt").ok()
+
+
+def test_train_warns_of_lines_that_crfpp_drops(run: Run) -> None:
+    Path("c.tpl").write_text("U:%x[0,0]\nx:%x[0,0]\nB\n")
+    assert run("train c.tpl train.txt c.mtl -q").code == 2
+    got = run("train c.tpl train.txt c.mtl -q --dialect crfpp").ok()
+    assert got.err == "mtlstruct: c.tpl, line 2: CRF++ drops this line, and so do we in 'x:%x[0,0]'\n"
+
+
+def test_lists_are_stored_in_the_model(run: Run) -> None:
+    Path("towns.txt").write_text("Oslo\nParis\n")
+    Path("a.tpl").write_text('U:%in[0,0,"towns.txt"]\nU:%x[0,1]\nB\n')
+    run("train a.tpl train.txt a.mtl -q").ok()
+    Path("towns.txt").unlink()
+    Path("new.txt").write_text("Paris NNP\n")
+    assert run("predict a.mtl new.txt").out.split() == ["Paris", "NNP", "B-LOC"]

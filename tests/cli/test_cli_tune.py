@@ -1,0 +1,413 @@
+"""`tune` and `weights --path`: grids that go on where they were, choose, draw, and end with the best model."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.commands import TRAIN, WORDS, Run, write_files
+from support.trees import ARC_TEMPLATES, SENTENCES, conll
+
+from mtlstruct.errors import MtlError
+from mtlstruct.model.model import Model
+from mtlstruct.tuning.runner import Runner
+from mtlstruct.tuning.study import Trial
+
+TEMPLATES = "U0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\nB\n"
+VALID = """\
+en P O
+Lima N B-LOC
+vive V O
+Ana N B-PER
+Sol N I-PER
+
+Rio N B-LOC
+canta V O
+"""
+GRID = "tune a.tpl train.txt --valid valid.txt --method mtl,svm -c 0.1,1 --out t"
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with small data, which is the current one."""
+    files = {"a.tpl": TEMPLATES, "train.txt": TRAIN, "valid.txt": VALID, "w.txt": WORDS}
+    write_files(tmp_path, files)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@dataclass
+class Inline:
+    """Trials run one after the other; some may be made to fail."""
+
+    ran: list[tuple[str, float, str]]
+    failing: Callable[[tuple[str, float, str]], bool]
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
+    found, run_trial = Inline([], lambda name: False), Runner.run_trial
+
+    def run(self: Runner, trial: Trial, *more: Any) -> Any:
+        name = (trial.options.method, trial.options.c, trial.split.name)
+        found.ran.append(name)
+        if found.failing(name):
+            raise MtlError("it fell over")
+        return run_trial(self, trial, *more)
+
+    monkeypatch.setattr(Runner, "run_trial", run)
+    monkeypatch.setattr(Runner, "fitting", lambda self, jobs: 1)
+    return found
+
+
+def results(folder: str = "t") -> list[dict[str, Any]]:
+    """Return the lines that a run has kept."""
+    return [json.loads(line) for line in (Path(folder) / "results.jsonl").read_text().splitlines()]
+
+
+def equal_but_for_the_search(tuned: str, trained: str) -> bool:
+    """Return whether a model of `tune` is that of `train`, apart from its fact `search`."""
+    model = Model.load(tuned)
+    facts = {name: value for name, value in model.facts.items() if name != "search"}
+    assert len(facts) == len(model.facts) - 1
+    replace(model, facts=facts).save("same.mtl")
+    return Path("same.mtl").read_bytes() == Path(trained).read_bytes()
+
+
+def test_a_grid_on_threads_and_the_model_that_train_would_have_made(run: Run, place: Path) -> None:
+    got = run(f"{GRID} --json -o best.mtl --jobs 2").ok()
+    found = got.json
+    assert found["score"] == "f1"
+    assert [(s["method"], s["c"]) for s in found["settings"]] == [
+        ("mtl", 0.1), ("mtl", 1.0), ("svm", 0.1), ("svm", 1.0),
+    ]  # fmt: skip
+    assert found["best"]["scores"]["f1"] == max(s["scores"]["f1"] for s in found["settings"])
+    assert not found["failed"]
+    assert {trial["key"] for trial in found["trials"]} == {line["key"] for line in results()}
+    assert sorted(p.name for p in Path("t").iterdir()) == [".lock", "results.jsonl", "tune.png"]
+    best = found["best"]
+    options = f"--method {best['method']} -c {best['c']} --valid valid.txt --json"
+    alone = run(f"train a.tpl train.txt alone.mtl {options}").json
+    assert equal_but_for_the_search("best.mtl", "alone.mtl")
+    assert alone["valid"] == found["model"]["valid"]
+    assert alone["valid"]["f1"] == best["scores"]["f1"]
+    assert json.loads(Path("best.mtl.log.jsonl").read_text().splitlines()[0])["command"][1] == "tune"
+    assert "encoded" in got.err
+    assert "4 of 4 done  " in got.err
+
+
+def test_finished_trainings_are_not_repeated(run: Run, place: Path, inline: Inline) -> None:
+    run(GRID)
+    assert inline.ran == [
+        ("mtl", 1.0, "valid"),
+        ("svm", 1.0, "valid"),
+        ("mtl", 0.1, "valid"),
+        ("svm", 0.1, "valid"),
+    ]
+    inline.ran.clear()
+    again = run(GRID)
+    assert not inline.ran
+    assert "4 of 4 trainings are in t/results.jsonl already" in again.err
+    assert "encoded" not in again.err
+    run(GRID.replace("0.1,1", "1,5"))
+    assert inline.ran == [("mtl", 5.0, "valid"), ("svm", 5.0, "valid")]
+    inline.ran.clear()
+    Path("valid.txt").write_text(VALID + "\nLima N B-LOC\n")
+    run(GRID)
+    assert len(inline.ran) == 4
+
+
+def test_the_table(run: Run, place: Path, inline: Inline) -> None:
+    got = run(f"{GRID} --quiet").ok()
+    header, *rows, closing = got.out.splitlines()
+    titles = ["method", "loss", "c", "precision", "recall", "f1", "accuracy"]
+    assert header.split() == [*titles, "±", "gap", "passes", "templates", "seconds"]
+    assert len(rows) == 4
+    assert sum(row.startswith("*") for row in rows) == 1
+    assert closing.startswith("chosen: method ")
+    assert " on the validation data" in closing
+    assert closing.endswith("; results in t/results.jsonl")
+    assert got.err == ""
+    assert Path("t/tune.png").exists()
+
+
+def test_folds(run: Run, place: Path, inline: Inline) -> None:
+    got = run("tune a.tpl train.txt --folds 2 -c 1,10 --json -q").ok()
+    rows = got.json["trials"]
+    assert [(row["c"], row["split"]) for row in rows] == [
+        (10.0, "fold 1 of 2"), (10.0, "fold 2 of 2"), (1.0, "fold 1 of 2"), (1.0, "fold 2 of 2"),
+    ]  # fmt: skip
+    assert {"method", "p", "scores", "gap", "seconds", "key"} <= set(rows[0])
+    table = run("tune a.tpl train.txt --folds 2 -c 1,10").out
+    assert "±" in table.splitlines()[0]
+    assert "on 2 folds" in table
+
+
+def test_a_part_is_held_out_if_nothing_else_is_said(run: Run, place: Path, inline: Inline) -> None:
+    got = run("tune a.tpl train.txt -c 1").ok()
+    assert "on 1 sentences held out" in got.out
+    assert inline.ran == [("mtl", 1.0, "held out")]
+    assert not Path("tune/tune.png").exists()  # one point is no picture
+
+
+def test_a_grid_over_p(run: Run, place: Path, inline: Inline) -> None:
+    grid = "tune a.tpl train.txt --valid valid.txt --method svm,pmtl --loss hinge -c 1 -p 1,4/3,4 --out t"
+    got = run(f"{grid} --json -q").ok()
+    found = [(s["method"], s["p"]) for s in got.json["settings"]]
+    assert found == [("svm", None), ("mtl", None), ("pmtl", 4 / 3), ("pmtl", 4.0)]
+    table = run(f"{grid} -q").out.splitlines()
+    assert table[0].split()[:4] == ["method", "loss", "p", "c"]
+    rows = run("weights --path t --json --plot p.svg").json
+    assert {(row["method"], row["c"]) for row in rows} == {("pmtl", 1.0)}
+    assert sorted({row["p"] for row in rows}) == [1.0, 4 / 3, 2.0, 4.0]
+    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
+
+
+def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inline) -> None:
+    Path("s.tpl").write_text("U:%x[0,0]\nU:%x[-1,0]\nU3:%x[0,1]\nB\n")
+    options = "--share-identical --loss-weights B-PER=3 --seed 5 --gap 0.02 --solver cutting-plane"
+    got = run(f"tune s.tpl train.txt --valid valid.txt -c 1,2 -o m.mtl --json -q {options}").ok()
+    best = got.json["best"]
+    alone = f"--method {best['method']} -c {best['c']} --valid valid.txt -q"
+    run(f"train s.tpl train.txt n.mtl {options} {alone}").ok()
+    assert equal_but_for_the_search("m.mtl", "n.mtl")
+    rows = run("weights --path tune --json").json
+    assert "U:%x[0,0] + U:%x[-1,0]" in [row["text"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("task", "templates", "data", "score"),
+    [
+        ("multiclass", "U0:%x[0,0]\nU1:%x[0,1]\n", "w0 x A\nw1 x B\nw2 x C\n" * 9, "accuracy"),
+        ("segmentation", "U0:%x[0,0]\nU1:%x[1,0]\nB\n", WORDS, "f1"),
+    ],
+)  # fmt: skip
+def test_other_tasks(
+    run: Run, place: Path, inline: Inline, task: str, templates: str, data: str, score: str
+) -> None:
+    write_files(place, {"t.tpl": templates, "data.txt": data})
+    found = run(f"tune t.tpl data.txt --task {task} --folds 2 -c 0.1,1 --json -q").ok().json
+    assert found["score"] == score
+    assert found["best"]["scores"][score] > 0
+
+
+def test_a_failed_training_does_not_cost_the_others(run: Run, place: Path, inline: Inline) -> None:
+    inline.failing = lambda name: name[:2] == ("svm", 1.0)
+    got = run(f"{GRID} -o best.mtl")
+    assert got.code == 1
+    assert len(got.out.splitlines()) > 4
+    assert Path("best.mtl").exists()
+    assert "method svm, loss hinge, c 1: failed: it fell over" in got.err
+    last = "mtlstruct: 1 of 4 trainings failed; it, with method svm, loss hinge, c 1: it fell over"
+    assert got.err.splitlines()[-1] == last
+    inline.failing = lambda name: False
+    inline.ran.clear()
+    assert run(f"{GRID} --json").json["failed"] == []
+    assert inline.ran == [("svm", 1.0, "valid")]
+
+
+def test_a_grid_of_failures_is_an_error(run: Run, place: Path, inline: Inline) -> None:
+    inline.failing = lambda name: True
+    got = run(f"{GRID} -o best.mtl -q")
+    got.rejected("4 of 4 trainings failed; the first of them, with method mtl, loss log, c 1: it fell over")
+    assert not Path("best.mtl").exists()
+
+
+BAD_OPTIONS = {
+    "-c 1,,2": "-c: expected values separated by commas, got '1,,2'",
+    "-c 1,x": "-c: expected numbers separated by commas, got '1,x'",
+    "-c 0": "-c must be a positive number, got 0",
+    "-c 1/0": "-c: expected numbers",
+    "--method pmtl -p 0.5": "p must be",
+    "--method mtl,fly": "unknown method 'fly': expected one of mtl, ",
+    "--folds 2 --valid valid.txt": "--valid, --folds, --hold-out: expected one of them",
+    "--folds 5": "--folds must be between 2 and the number of sentences, 4, got 5",
+    "--hold-out 0.01": "--hold-out must leave sentences on both sides",
+    "--line-search": "--line-search is for --solver cutting-plane",
+    "-o train.txt": "train.txt: cannot write there",
+    "-o no/m.mtl": "the folder",
+    "--out train.txt": "train.txt: cannot write",
+    "--valid missing.txt": "missing.txt",
+}
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS)
+def test_bad_options_are_rejected_before_any_work(
+    run: Run, place: Path, inline: Inline, options: str
+) -> None:
+    before = sorted(place.iterdir())
+    run(f"tune a.tpl train.txt {options}").rejected(BAD_OPTIONS[options])
+    assert not inline.ran
+    assert sorted(place.iterdir()) == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.process
+def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> None:
+    text = "".join(f"w{i % 97} x{i % 7} {'AB'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(2000))
+    Path("big.txt").write_text(text)
+    line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "2"]
+    first = [*line, "-c", "1,2,3,4", "--gap", "1e-13", "--max-iter", "25"]
+    with subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+        end = time.monotonic() + 120
+        while not (Path("t/results.jsonl").exists() and results()):
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        process.send_signal(how)
+        assert process.stderr is not None
+        said = process.stderr.read().decode()
+        assert process.wait(60) == (130 if how == signal.SIGINT else -how)
+    kept = Path("t/results.jsonl").read_text()
+    assert 1 <= len(results()) < 4
+    if how == signal.SIGINT:
+        assert "finished trainings are in t/results.jsonl: the same command continues from there" in said
+        assert said.splitlines()[-1] == "mtlstruct: interrupted; existing files are unchanged"
+        assert "Traceback" not in said
+        assert "Warning" not in said
+    done = subprocess.run(first, capture_output=True, text=True, timeout=120, check=True)
+    assert f"{kept.count(chr(10))} of 4 trainings are in t/results.jsonl already" in done.stderr
+    assert len(results()) == 4
+    assert Path("t/results.jsonl").read_text().startswith(kept)
+
+
+# weights --path ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tuned(run: Run, place: Path, inline: Inline) -> Path:
+    """A folder of results."""
+    run(f"{GRID} -q").ok()
+    return Path("t")
+
+
+def test_path_of_the_results_of_tune(run: Run, tuned: Path) -> None:
+    got = run("weights --path", tuned, "--json", "--plot", "p.png").ok()
+    rows = got.json
+    assert {row["method"] for row in rows} == {"mtl"}  # all templates weigh the same for svm
+    assert {row["text"] for row in rows} == set(TEMPLATES.split())
+    for c in (0.1, 1.0):
+        assert sum(row["relative"] for row in rows if row["c"] == c) == pytest.approx(6)
+    assert Path("p.png").stat().st_size > 1000
+
+
+def test_path_of_models_equals_that_of_tune(run: Run, tuned: Path) -> None:
+    for c in ("0.1", "1"):
+        run("train a.tpl train.txt", f"{c}.mtl", "-c", c, "-q").ok()
+    rows = [run("weights --path", *sources, "--csv").out for sources in ([tuned], ["1.mtl", "0.1.mtl"])]
+    assert rows[0] == rows[1]
+    assert rows[0].splitlines()[0] == "method,loss,c,index,text,relative"
+    assert len(rows[0].splitlines()) == 1 + 2 * 6
+
+
+def test_the_table_of_a_path(run: Run, tuned: Path) -> None:
+    lines = run("weights --path", tuned, "--top", 2).out.splitlines()
+    assert lines[0] == "method mtl, loss log: relative weights along c"
+    assert lines[1].split() == ["text", "0.1", "1"]
+    assert len(lines) == 5
+    assert lines[-1] == "4 more not shown"
+
+
+def test_folds_become_their_mean(run: Run, place: Path, inline: Inline) -> None:
+    run("tune a.tpl train.txt --folds 2 -c 0.1,1 -q --out f")
+    rows = run("weights --path f --json").json
+    one = [line["result"]["mu"][0] for line in results("f") if line["facts"]["options"]["c"] == 0.1]
+    (row,) = [row for row in rows if row["index"] == 0 and row["c"] == 0.1]
+    assert row["relative"] == pytest.approx(6 * sum(one) / 2)
+
+
+def test_bad_paths_are_rejected(run: Run, tuned: Path) -> None:
+    Path("b.tpl").write_text(TEMPLATES[:-2])
+    for name, templates, options in (
+        ("m.mtl", "a.tpl", ["-c", "1"]),
+        ("other.mtl", "b.tpl", ["-c", "2"]),
+        ("s1.mtl", "a.tpl", ["--method", "svm"]),
+        ("s2.mtl", "a.tpl", ["--method", "svm", "-c", "2"]),
+    ):
+        run("train", templates, "train.txt", name, *options, "-q").ok()
+    run("weights m.mtl other.mtl").rejected("expected one model")
+    run("weights m.mtl --along c").rejected("expected one model")
+    run("weights --path m.mtl other.mtl").rejected("other.mtl has other templates than m.mtl")
+    run("weights --path m.mtl").rejected("differ in p alone, got none among 1")
+    run("weights --path s1.mtl s2.mtl").rejected("differ in c alone, got none among 2")
+    run("weights --path m.mtl --data train.txt").rejected("--path cannot be combined with")
+    Path("empty").mkdir()
+    run("weights --path empty").rejected("empty: expected the results of one `mtlstruct tune`, got none")
+    run(f"{GRID} --gap 0.05 -q").ok()
+    run("weights --path t").rejected("t: expected the results of one `mtlstruct tune`, got 2")
+
+
+def test_a_path_along_p_has_one_loss(run: Run, place: Path, inline: Inline) -> None:
+    """mtl is p = 1, and svm and crf-l2 are p = 2."""
+    grid = "tune a.tpl train.txt --valid valid.txt -c 0.1,1 --out t -q"
+    run(f"{grid} --method mtl,crf-l2 --loss log").ok()
+    run(f"{grid} --method mtl,svm --loss hinge").ok()
+    rows = run("weights --path t --along p --json").json
+    found = {(row["method"], row["loss"], row["c"], row["p"]) for row in rows}
+    assert found == set(product(["pmtl"], ["log", "hinge"], [0.1, 1.0], [1.0, 2.0]))
+    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
+    firsts = [row["relative"] for row in rows if (row["p"], row["index"]) == (1.0, 0)]
+    assert len(set(firsts)) == 4
+
+
+def test_trees_are_tuned_without_folds(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.conll").write_text(conll(SENTENCES))
+    Path("arcs.tpl").write_text(ARC_TEMPLATES)
+    grid = "tune arcs.tpl train.conll --task dependency -c 0.001,10 --out t --jobs 1"
+    run(f"{grid} --folds 2").rejected("--folds does not support the task dependency: expected --valid")
+    got = run(f"{grid} --valid train.conll --projective -o best.mtl --json -q").ok()
+    assert got.json["score"] == "uas"
+    assert [setting["c"] for setting in got.json["settings"]] == [0.001, 10]
+    assert got.json["best"]["scores"]["uas"] == 100
+    assert Path("best.mtl").exists()
+
+
+# train --method auto ----------------------------------------------------------------------------------------
+
+
+def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: Path) -> None:
+    auto = "train a.tpl train.txt {} --method auto --valid valid.txt --json -q --threads {}"
+    first, second = (run(auto.format(f"{n}.mtl", n)).ok().json for n in (1, 2))
+    assert Path("1.mtl").read_bytes() == Path("2.mtl").read_bytes()
+    assert first["search"] == second["search"] == Model.load("1.mtl").facts["search"]
+    tried = first["search"]["tried"]
+    assert len(tried) == 24
+    assert {(row["loss"], row["method"]) for row in tried} == {
+        *(("log", name) for name in ("mtl", "pmtl", "crf-l2")),
+        *(("hinge", name) for name in ("mtl", "pmtl", "svm")),
+    }
+    (chosen,) = [row for row in tried if row["chosen"]]
+    assert {name: chosen[name] for name in ("method", "loss", "c")} == {
+        name: Model.load("1.mtl").facts[name] for name in ("method", "loss", "c")
+    }
+    stored = len(results("1.mtl.auto"))
+    assert stored == 24 + 8 + 4
+    run(auto.format("1.mtl", 2)).ok()
+    assert len(results("1.mtl.auto")) == stored
+    few = run("train a.tpl train.txt f.mtl --method auto --loss hinge -p 1 --folds 2 --json -q").ok().json
+    assert [row["c"] for row in few["search"]["tried"]] == [0.3, 1, 3, 10]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--method auto --shards 2", "--method auto does not support --shards"),
+        ("--method auto --context", "--method auto does not support --context"),
+        ("--method auto --folds 2 --valid valid.txt", "--valid, --folds: expected one of them"),
+        ("--method auto --score uas", "--score uas is not for the task sequence"),
+        ("--folds 2", "--folds is for --method auto"),
+    ],
+)
+def test_bad_options_of_auto_are_rejected(run: Run, place: Path, options: str, message: str) -> None:
+    run(f"train a.tpl train.txt m.mtl {options}").rejected(message)
+    assert not Path("m.mtl").exists()

@@ -1,0 +1,511 @@
+"""Estimators: conventions of scikit-learn, forms of X and y, the model, early stopping."""
+
+import doctest
+import inspect
+import pickle
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from support.naive import random_corpus
+
+import mtlstruct
+from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError
+from mtlstruct.estimators import folds, sequence_labeler
+from mtlstruct.evaluation.chunks import chunk_scores
+from mtlstruct.formats import columns
+from mtlstruct.samples import recipes as demo
+from mtlstruct.training.train import Options, train
+
+LINES = demo.split(demo.bundled())[0][:120]
+WORDS = [list(line.tokens) for line in LINES]
+Y = [list(line.labels) for line in LINES]
+
+
+def features(words, t):
+    word = words[t]
+    found = {
+        "bias": 1.0,
+        "word": word.lower(),
+        "suffix": word[-2:],
+        "digit": word.isdigit(),
+        "length": len(word),
+    }
+    found["is"] = [name for name, test in (("title", word.istitle()), ("alpha", word.isalpha())) if test]
+    found["before"] = {"word": words[t - 1].lower()} if t else {"start": True}
+    return found
+
+
+X = [[features(words, t) for t in range(len(words))] for words in WORDS]
+ROWS = [[(word, word[-2:]) for word in words] for words in WORDS]
+TEMPLATES = ["U0:%x[0,0]", "U1:%x[-1,0]/%x[0,0]", "U2:%x[0,1]", "B"]
+PARSED = [[("a", "a", "N", "N", "_"), ("b", "b", "V", "V", "_")]]
+OTHER_ONE = type("One", (), {"__str__": lambda self: "1"})()
+ESTIMATORS = [SequenceLabeler, StructuredClassifier, DependencyParser]
+
+
+@pytest.fixture(scope="module")
+def tagger():
+    return SequenceLabeler(c=5.0).fit(X, Y)
+
+
+# conventions
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_constructors_store_parameters_and_nothing_else(make):
+    odd = object()
+    estimator = make(c=odd, templates=odd)
+    assert estimator.get_params()["c"] is odd
+    assert set(vars(estimator)) == set(estimator.get_params())
+    assert estimator.set_params(c=2.0) is estimator
+    assert clone(estimator.set_params(templates=None)).get_params() == estimator.get_params()
+    assert repr(make(c=3)) == f"{make.__name__}(c=3)"
+    assert "<div" in make()._repr_html_()
+    if hasattr(BaseEstimator, "__sklearn_tags__"):  # since scikit-learn 1.6
+        assert make().__sklearn_tags__().target_tags.required
+    assert is_classifier(make()) == (make is StructuredClassifier)
+    with pytest.raises(NotFittedError):
+        make().predict(X)
+
+
+@pytest.mark.parametrize("make", ESTIMATORS)
+def test_defaults_are_those_of_options(make):
+    known = {row.name: row.default for row in fields(Options)}
+    for name, value in make().get_params().items():
+        if name in known and name != "loss_weights":
+            assert value == known[name], name
+
+
+def test_fit_sets_attributes_and_predictions_are_lists(tagger):
+    assert tagger.fit(X, Y) is tagger
+    assert tagger.classes_ == sorted({label for labels in Y for label in labels})
+    assert tagger.gap_ <= 0.01
+    assert tagger.n_iter_ >= 1
+    assert tagger.validation_scores_ == []
+    found = tagger.predict(X[:3])
+    assert isinstance(found, list)
+    assert [len(labels) for labels in found] == [len(sentence) for sentence in X[:3]]
+    assert tagger.predict([]) == []
+    assert tagger.predict([[], X[0], []]) == [[], found[0], []]
+    assert pickle.loads(pickle.dumps(tagger)).predict(X) == tagger.predict(X)
+
+
+def accuracy(estimator, X, y):
+    pairs = zip(estimator.predict(X), y, strict=True)
+    return np.mean([a == b for found, gold in pairs for a, b in zip(found, gold, strict=True)])
+
+
+def test_scores_are_f1_of_chunks_or_accuracy(tagger):
+    assert 0.9 < tagger.score(X, Y) <= 1.0
+    assert tagger.score(X, Y) == pytest.approx(chunk_scores(Y, tagger.predict(X)).as_dict()["f1"] / 100)
+    without_prefix = [[label.rpartition("-")[2] for label in labels] for labels in Y]
+    some_with_prefix = [[label.removeprefix("I-").replace("B-", "I-") for label in labels] for labels in Y]
+    for y in (without_prefix, some_with_prefix):  # the second as GROBID's
+        other = SequenceLabeler(c=0.5, gap=0.1).fit(X[:60], y[:60])
+        assert other.score(X[60:], y[60:]) == pytest.approx(accuracy(other, X[60:], y[60:]))
+
+
+def test_grid_search_and_cross_validation():
+    grid = GridSearchCV(SequenceLabeler(gap=0.1), {"c": [0.01, 1.0], "method": ["mtl", "svm"]}, cv=2)
+    grid.fit(X[:60], Y[:60])
+    assert set(grid.best_params_) == {"c", "method"}
+    assert len(grid.predict(X[60:])) == 60
+    scores = cross_val_score(SequenceLabeler(gap=0.1), X[:60], Y[:60], cv=3)
+    assert scores.shape == (3,)
+    assert (scores > 0.3).all()
+
+
+def test_a_pipeline_makes_features():
+    def dicts(sentences):
+        return [[features(words, t) for t in range(len(words))] for words in sentences]
+
+    line = Pipeline([("features", FunctionTransformer(dicts)), ("tagger", SequenceLabeler(gap=0.1))])
+    line.fit(WORDS, Y)
+    assert line.score(WORDS, Y) > 0.8
+    assert clone(line).set_params(tagger__c=2).get_params()["tagger__c"] == 2
+
+
+# the model below
+
+
+def test_save_and_load(tagger, tmp_path):
+    tagger.save(tmp_path / "t.mtl")
+    again = SequenceLabeler.load(tmp_path / "t.mtl")
+    assert again.predict(X) == tagger.predict(X)
+    assert again.score(X, Y) == tagger.score(X, Y)
+    assert mtlstruct.load(tmp_path / "t.mtl").takes_dicts
+    with pytest.raises(IncompatibleError, match="a model for sequence, expected one for dependency"):
+        DependencyParser.load(tmp_path / "t.mtl")
+
+
+def test_the_model_is_that_of_train(tmp_path):
+    data = tmp_path / "train.txt"
+    data.write_text(
+        "".join(
+            "".join(f"{w} {s} {label}\n" for (w, s), label in zip(rows, labels, strict=True)) + "\n"
+            for rows, labels in zip(ROWS, Y, strict=True)
+        )
+    )
+    templates = TemplateSet.parse("\n".join(TEMPLATES))
+    train(columns.read(data), templates, Options(), lambda record: False).model.save(tmp_path / "a.mtl")
+    for number, (given, labels) in enumerate(
+        ((ROWS, Y), (data, None), (str(data), None), (columns.read(data), None))
+    ):
+        SequenceLabeler(templates=TEMPLATES).fit(given, labels).save(tmp_path / f"{number}.mtl")
+        assert (tmp_path / f"{number}.mtl").read_bytes() == (tmp_path / "a.mtl").read_bytes()
+    (tmp_path / "t.tpl").write_text("\n".join(TEMPLATES))
+    tagger = SequenceLabeler(templates=tmp_path / "t.tpl").fit(data)
+    assert (
+        tagger.predict(data)
+        == tagger.predict(ROWS)
+        == SequenceLabeler(templates=templates).fit(ROWS, Y).predict(ROWS)
+    )
+    assert tagger.score(data) == tagger.score(ROWS, Y)
+    assert tagger.predict([[("Flour", "ur")]]) == tagger.predict([[["Flour", "ur"]]])
+
+
+def test_the_table_of_weights(tagger):
+    table = tagger.template_weights_
+    assert [row["rank"] for row in table] == list(range(1, len(table) + 1))
+    assert {"word", "suffix", "length", "is", "before:word", "before:start", "bias", "digit", "B"} == {
+        row["name"] for row in table
+    }
+    assert list(table[0])[:2] == ["rank", "index"]
+    assert {"text", "mu", "norm", "features", "relative"} <= table[0].keys()
+    assert sum(row["mu"] for row in table) == pytest.approx(1)
+    assert np.all(np.diff([row["mu"] for row in table]) <= 0)
+
+
+def test_probabilities(tagger):
+    found = tagger.predict_marginals([*X[:2], []])
+    assert found[2] == []
+    for labels, sentence in zip(tagger.predict(X[:2]), found, strict=False):
+        for label, row in zip(labels, sentence, strict=True):
+            assert sum(row.values()) == pytest.approx(1, abs=1e-5)
+            assert set(row) == set(tagger.classes_)
+            assert row[label] > 0
+
+
+def test_groups_of_keys(tmp_path):
+    by_name = SequenceLabeler(group_by=lambda key: key.partition(":")[0]).fit(X, Y)
+    by_regex = SequenceLabeler(group_by="^[^:]+").fit(X, Y)
+    assert "before" in {row["name"] for row in by_name.template_weights_}
+    assert by_name.predict(X) == by_regex.predict(X)
+    by_name.save(tmp_path / "g.mtl")  # the function does not go into the file: the groups of the keys do
+    assert SequenceLabeler.load(tmp_path / "g.mtl").predict(X) == by_name.predict(X)
+    assert by_name.predict([[{"unheard of": "x"}]]) == by_name.predict([[{}]])
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "problem"),
+    [
+        ({"c": -1}, X, "^c must be a positive number, got -1"),
+        ({"method": "magic"}, X, "method must be one of mtl, .*, got 'magic'"),
+        ({"group_by": 3}, X, "group_by: expected a regular expression or a function, got 3"),
+        ({}, ROWS, "rows of cells need templates"),
+        ({"templates": "no/such/file.tpl"}, ROWS, "cannot read the template file"),
+        ({"templates": ["U:%x[0,9]"]}, ROWS, "names column 9"),
+        ({"templates": ["U:%x[0,pos]"], "columns": ("word", "suffix")}, ROWS, "names column pos, but"),
+        ({"structure": "cube"}, X, "structure must be one of sequence, .*, got 'cube'"),
+    ],
+)
+def test_fit_rejects_bad_parameters(options, given, problem):
+    with pytest.raises(MtlError, match=problem):
+        SequenceLabeler(**options).fit(given, Y)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "X", "y", "problem"),
+    [
+        (SequenceLabeler, X, None, "^y: expected labels, got none"),
+        (SequenceLabeler, X, [labels[:-1] for labels in Y], "^y: sentence 1: expected"),
+        (SequenceLabeler, X, [["A"] * len(labels) for labels in Y], "one label only"),
+        (StructuredClassifier, [{"a": "b"}] * 2, [1, OTHER_ONE], "expected labels that differ as text"),
+        (StructuredClassifier, [], [], "^X: expected at least one item, got none"),
+        (SequenceLabeler, [[{}], [{}]], [["A"], ["B"]], "^X: expected feature dicts with at least one feature"),
+        (SequenceLabeler, None, Y, "^X: expected a list of sentences, got None"),
+        (SequenceLabeler, 5, Y, "^X: expected a list of sentences, got 5"),
+        (SequenceLabeler, X, 5, "^y: expected labels, got 5"),
+        (DependencyParser, PARSED, 5, "^y: expected heads, got 5"),
+        (SequenceLabeler, X, [None] * len(X), "^y: expected a list of labels for sentence 1, got None"),
+        (DependencyParser, PARSED, [None], "^y: expected a list of heads for sentence 1, got None"),
+        *((one, x, x, "^X: expected at least one token, got none")
+          for one in (SequenceLabeler, DependencyParser) for x in ([], [[]], [[], []])),
+    ],
+)  # fmt: skip
+def test_fit_rejects_bad_data(estimator, X, y, problem):
+    with pytest.raises(MtlError, match=problem):
+        estimator().fit(X, y)
+
+
+WRONG = {
+    "templates": [5, [1], True],
+    "method": ["magic", 3, None, []],
+    "loss": ["magic", 3, []],
+    "solver": ["magic", 3, []],
+    "random_state": ["1", -1, 2.5, [], 10**30],
+    "normalize": ["nfd", 3, None, []],
+    "scaling": ["wild", 3, None, []],
+    "label_support": ["few", 3, None, []],
+    "transition_support": ["few", 3, None, []],
+    "l1": ["1", 0, -1, float("nan"), float("inf"), True, [], {}],
+    "l2": ["1", -1, float("nan"), float("inf"), True, [], {}],
+    "loss_weights": [3, "B", [1], {"B": -1}, {"B": "x"}, {"B": float("nan")}],
+    "group_by": ["(", 3, []],
+    "columns": [3, "word", [1]],
+    "structure": ["cube", 3, None, []],
+} | dict.fromkeys(("c", "p", "gap", "epsilon"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
+COUNTS = ("max_iter", "min_count", "patience", "threads")
+SWITCHES = ("context", "share_identical", "projective", "single_root")
+WRONG |= dict.fromkeys(COUNTS, ("1", 0, -1, 2.5, float("nan"), True, [], 10**30))
+WRONG |= dict.fromkeys(SWITCHES, ("yes", 1, None, []))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "given", "outputs"),
+    [
+        (SequenceLabeler, X, Y),
+        (StructuredClassifier, [{"w": "a"}, {"w": "b"}], ["A", "B"]),
+        (DependencyParser, PARSED, [[2, 0]]),
+    ],
+)
+def test_every_parameter_is_checked_and_named_as_in_python(estimator, given, outputs):
+    for name in inspect.signature(estimator).parameters:
+        for value in WRONG[name]:
+            chosen = {"p": {"method": "pmtl"}, "l1": {"method": "crf"}, "l2": {"method": "crf"}}.get(name, {})
+            with pytest.raises(MtlError) as caught:
+                estimator(**chosen | {name: value}).fit(given, outputs)
+            said = str(caught.value)
+            assert name in said, (name, value, said)
+            assert " -" not in f" {said}".replace("got -", ""), said
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "loss"),
+    [
+        ("line_search", True, None),
+        ("labels", True, None),
+        ("eta", 0.1, "hinge"),
+        ("loss_weights", (("O", 2.0),), None),
+    ],
+)
+def test_options_that_do_not_fit_are_named_as_their_reader_knows_them(name, value, loss):
+    options = Options(**{name: value}, loss=loss)
+    with pytest.raises(IncompatibleError, match=f"^--{name.replace('_', '-')} is for"):
+        options.checked()
+    with pytest.raises(IncompatibleError, match=f"^{name} is for [^-]"):
+        options.checked(lambda name: name)
+
+
+def test_numbers_of_numpy_and_iterators_are_accepted(tmp_path):
+    tagger = SequenceLabeler(c=np.float64(1), max_iter=np.int64(2), min_count=np.int32(1), random_state=None)
+    tagger.fit(iter(X), iter(Y)).save(tmp_path / "m.mtl")  # an iterator is enough
+    assert mtlstruct.load(tmp_path / "m.mtl").labels
+
+
+def test_templates_name_the_columns_of_dicts():
+    named = [[{"word": w, "suffix": s} for w, s in rows] for rows in ROWS]
+    lines = ["U0:%x[0,word]", "U1:%x[-1,word]/%x[0,word]", 'U2:%x[0,"suffix"]', "B"]
+    by_dict = SequenceLabeler(templates=lines).fit(named, Y)
+    by_row = SequenceLabeler(templates=lines, columns=("word", "suffix")).fit(ROWS, Y)
+    assert by_dict.predict(named) == by_row.predict(ROWS) == by_row.predict(named)
+    with pytest.raises(FormatError, match="sentence 1, token 1: expected a cell for 'suffix', got none"):
+        by_dict.predict([[{"word": "x"}]])
+
+
+# one encoding for many fits
+
+
+def test_a_grid_on_sentences_encodes_once(monkeypatch):
+    calls = []
+    encode = folds.encode
+    monkeypatch.setattr(folds, "encode", lambda *given: calls.append(1) or encode(*given))
+    whole = Sentences(X)
+    grid = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False)
+    shared = grid.fit(whole, Y).cv_results_["mean_test_score"]
+    assert len(calls) == 1
+    plain = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False).fit(X, Y)
+    np.testing.assert_allclose(shared, plain.cv_results_["mean_test_score"], atol=0.03)
+
+
+def test_parts_of_sentences():
+    whole = Sentences(X)
+    assert len(whole) == len(X)
+    assert len(whole[3]) == len(X[3])
+    assert [len(s) for s in whole[-2:]] == [len(s) for s in X[-2:]]
+    assert repr(whole).startswith(f"<{len(X)} sentences")
+    tagger = SequenceLabeler(min_count=2, gap=1e-3)
+    halves = [next(KFold(2).split(X))[k] for k in (0, 1)]
+    part = tagger.fit([whole[i] for i in halves[0]], [Y[i] for i in halves[0]])
+    ours = part.predict([whole[i] for i in halves[1]])
+    alone = clone(tagger).fit([X[i] for i in halves[0]], [Y[i] for i in halves[0]])
+    theirs = alone.predict([X[i] for i in halves[1]])
+    assert part.predict([X[i] for i in halves[1]]) == ours
+    assert np.mean(np.concatenate(ours) == np.concatenate(theirs)) > 0.98
+    assert part.objective_ == pytest.approx(alone.objective_, rel=2e-3)
+
+
+def test_parts_in_any_order_and_with_empty_sentences():
+    whole = Sentences([[], *X[:40], []])
+    y = [[], *Y[:40], []]
+    X_train, X_test, y_train, y_test = train_test_split(whole, y, random_state=1)
+    tagger = SequenceLabeler().fit(X_train, y_train)
+    assert [len(p) for p in tagger.predict(X_test)] == [len(labels) for labels in y_test]
+    again = SequenceLabeler().fit(whole, y)
+    assert again.predict(whole) == [[], *again.predict(X[:40]), []]
+    with pytest.raises(IncompatibleError, match="expected sentences of one Sentences"):
+        tagger.predict([whole[1], X[0]])
+
+
+# early stopping and callbacks
+
+
+def test_a_callback_sees_each_pass_and_may_stop():
+    seen = []
+    tagger = SequenceLabeler(gap=1e-6).fit(
+        X, Y, callback=lambda progress: seen.append(progress) or len(seen) == 2
+    )
+    assert tagger.n_iter_ == 2
+    assert [progress.record.passes for progress in seen] == [1, 2]
+    assert seen[0].score is None
+    assert 0 < seen[0].seconds <= seen[1].seconds
+    assert not tagger.model_.facts["converged"]
+    assert tagger.gap_ >= 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"loss": "hinge"},
+        {"method": "svm"},
+        {"solver": "cutting-plane"},
+        {"method": "mira", "gap": None},
+        {"method": "crf-l2", "c": 0.3},
+        {"method": "online-mkl", "gap": None},
+    ],
+)
+def test_early_stopping_keeps_the_best_pass(options):
+    X_val, y_val, scores = X[90:], Y[90:], []
+    tagger = SequenceLabeler(**({"gap": 1e-4} | options), max_iter=12, patience=2)
+    tagger.fit(X[:90], Y[:90], X_val, y_val, callback=lambda progress: scores.append(progress.score))
+    assert tagger.validation_scores_ == scores
+    assert tagger.score(X_val, y_val) == pytest.approx(max(scores), abs=0.02)
+    best = int(np.argmax(scores))
+    assert len(scores) <= 12
+    assert len(scores) == best + 3 or len(scores) in (10, 12) or tagger.model_.facts["converged"]
+    assert tagger.model_.facts["dual"] <= tagger.model_.facts["objective"] * (1 + 1e-9)
+    assert (tagger.model_.temperature != 1.0) == (tagger.model_.facts["loss"] == "hinge")
+
+
+def test_validation_data_need_the_same_columns():
+    tagger = SequenceLabeler(max_iter=2).fit(X[:90], Y[:90], [[{"new": 1.0, "word": "flour"}]], [["O"]])
+    assert len(tagger.validation_scores_) == tagger.n_iter_
+
+
+# classes
+
+
+def test_classes_of_any_kind():
+    items = [{"word": w.lower(), "length": len(w)} for words in WORDS for w in words]
+    classes = [int(w.isdigit()) + 2 * w.isalpha() for words in WORDS for w in words]
+    model = StructuredClassifier(c=1.0).fit(items, classes)
+    assert model.predict(items).dtype.kind == "i"
+    assert model.score(items, classes) == np.mean(model.predict(items) == classes) > 0.95
+    proba = model.predict_proba(items[:5])
+    assert proba.shape == (5, len(model.classes_))
+    np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)
+    assert model.predict([]).shape == (0,)
+
+
+def test_a_matrix_is_one_group(tmp_path):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(200, 4))
+    classes = np.where(numbers[:, 0] + numbers[:, 1] > 0, "up", "down")
+    model = StructuredClassifier(c=1.0).fit(numbers, classes)
+    assert model.score(numbers, classes) > 0.95
+    assert [row["name"] for row in model.template_weights_] == ["x"]
+    scores = cross_val_score(StructuredClassifier(gap=0.05), numbers * 1000, classes, cv=3)
+    assert scores.mean() > 0.9
+    model.save(tmp_path / "m.mtl")
+    assert (StructuredClassifier.load(tmp_path / "m.mtl").predict(numbers) == model.predict(numbers)).all()
+
+
+def test_rows_of_items_and_templates():
+    data = random_corpus(np.random.default_rng(1), 30)
+    rows = list(zip(*(column.cells() for column in data.columns), strict=True))
+    classes = [data.labels[i] for i in data.outputs]
+    model = StructuredClassifier(templates=["U0:%x[0,0]", "U1:%x[0,1]"]).fit(rows, classes)
+    assert model.score(rows, classes) > 0.6
+
+
+# trees
+
+
+SENTENCES = [
+    ([("the", "D"), ("cat", "N"), ("sees", "V"), ("a", "D"), ("dog", "N")], [2, 3, 0, 5, 3]),
+    ([("dogs", "N"), ("sleep", "V")], [2, 0]),
+    ([("a", "D"), ("dog", "N"), ("sleeps", "V")], [2, 3, 0]),
+    ([("cats", "N"), ("see", "V"), ("the", "D"), ("dog", "N")], [2, 0, 4, 2]),
+]
+TREES = [[{"form": w, "pos": p} for w, p in words] for words, _ in SENTENCES]
+HEADS = [heads for _, heads in SENTENCES]
+ARCS = [
+    "A0:%x[h,pos]/%x[m,pos]/%direction[h,m]",
+    "A1:%x[h,form]/%x[m,form]",
+    "A2:%x[h,pos]/%x[m,pos]/%distance[h,m]",
+]
+
+
+def test_trees_from_rows_and_dicts(tmp_path):
+    parser = DependencyParser(templates=ARCS, c=1.0).fit(TREES, HEADS)
+    assert parser.predict(TREES) == HEADS
+    assert parser.score(TREES, HEADS) == 1.0
+    rows = [words for words, _ in SENTENCES]
+    assert DependencyParser(templates=ARCS, columns=("form", "pos")).fit(rows, HEADS).predict(rows) == HEADS
+    parser.save(tmp_path / "p.mtl")
+    assert DependencyParser.load(tmp_path / "p.mtl").predict(TREES) == HEADS
+
+
+def test_trees_from_files_and_the_preset(tmp_path):
+    lines = []
+    for words, heads in SENTENCES:
+        for number, ((form, pos), head) in enumerate(zip(words, heads, strict=True), 1):
+            lines.append(f"{number}\t{form}\t_\t{pos}\t{pos}\t_\t{head}\tdep\t_\t_")
+        lines.append("")
+    path = tmp_path / "train.conll"
+    path.write_text("\n".join(lines) + "\n")
+    parser = DependencyParser(projective=True).fit(path)
+    assert parser.predict(path) == HEADS
+    assert parser.score(path) == 1.0
+    rows = [[(form, "_", pos, pos, "_") for form, pos in words] for words, _ in SENTENCES]
+    assert DependencyParser(projective=True).fit(rows, HEADS).predict(rows) == parser.predict(rows) == HEADS
+    assert Sentences(path, task="dependency").y == HEADS
+
+
+@pytest.mark.parametrize(
+    ("heads", "problem"),
+    [
+        (HEADS[:3], "expected heads for 4 sentences, got 3"),
+        ([[2, 3, 0, 5], *HEADS[1:]], "sentence 1: expected 5 heads, got 4"),
+        ([[2, 3, 0, 5, 9], *HEADS[1:]], "sentence 1, token 5: expected a head from 0 to 5"),
+        ([[2, 1, 0, 5, 3], *HEADS[1:]], "expected a tree, got a cycle of heads"),
+        (None, "y: expected heads, got none"),
+    ],
+)
+def test_heads_must_be_trees(heads, problem):
+    with pytest.raises(FormatError, match=problem):
+        DependencyParser(templates=ARCS).fit(TREES, heads)
+    with pytest.raises(FormatError, match="expected one token with head 0"):
+        DependencyParser(templates=ARCS, single_root=True).fit(TREES[1:2], [[0, 0]])
+
+
+def test_the_example_of_the_class():
+    assert doctest.testmod(sequence_labeler).failed == 0

@@ -1,0 +1,98 @@
+"""Some sentences of encoded data are what encoding these sentences alone gives, up to the numbers of attributes."""
+
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.naive import random_corpus
+
+from mtlstruct.corpus import entries
+from mtlstruct.features.encoded import subset
+from mtlstruct.features.index import encode_training
+from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
+from mtlstruct.linear.weight_layout import WeightLayout
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet
+
+TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nB\nB1:%x[0,1]")
+
+
+def rows_of_sites(encoded, kind):
+    """The attributes at each site, None where they are not known: [sites][slots] (block, number in the whole)."""
+    design, row_of = encoded.designs[kind], encoded.rows[kind]
+    width = len(design.blocks)
+    table = design.ids[: design.ptr[-1]].reshape(design.rows, width)
+    sites = table if row_of is None else table[row_of]
+    return [[None if a == design.layout.attributes else int(a) for a in row] for row in sites]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.data())
+def test_a_subset_is_what_its_sentences_alone_would_be(seed, min_count, data):
+    corpus = random_corpus(np.random.default_rng(seed), sentences=8, longest=4)
+    chosen = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=8, max_size=8).filter(any)))
+    structure = SequenceStructure(3)
+    sites = structure.sites(corpus.ptr)
+    encoded, _ = encode_training(corpus, TEMPLATES, sites, min_count=min_count)
+    part = subset(encoded, chosen, sites, min_count)
+    few = corpus.take(chosen)
+    alone, _ = encode_training(few, TEMPLATES, structure.sites(few.ptr), min_count=min_count)
+    assert part.ptr.tolist() == alone.ptr.tolist() == few.ptr.tolist()
+    for kind in range(2):
+        ours, theirs = rows_of_sites(part, kind), rows_of_sites(alone, kind)
+        assert [len(row) for row in ours] == [len(row) for row in theirs]
+        pairs = set(zip(*map(chain.from_iterable, (ours, theirs)), strict=True))
+        # One number here for one number there, and unknown for unknown.
+        assert len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+        assert all((a is None) == (b is None) for a, b in pairs)
+        design = part.designs[kind]
+        assert design.ids[design.ptr[-1] :].tolist() == [design.layout.attributes] * PREFETCH_DISTANCE
+
+
+def test_sentences_of_a_corpus():
+    corpus = replace(random_corpus(np.random.default_rng(2)), extra="as read", lines=np.arange(12) * 10)
+    few = corpus.take(np.array([4, 1]))
+    assert few.extra is None
+    assert few.labels == corpus.labels
+    assert few.lines.tolist() == [40, 10]
+    spans = list(corpus.sentences())
+    for column, whole in zip(few.columns, corpus.columns, strict=True):
+        assert column.cells() == whole.cells()[spans[4]] + whole.cells()[spans[1]]
+    assert few.outputs.tolist() == corpus.outputs[spans[4]].tolist() + corpus.outputs[spans[1]].tolist()
+    bare = replace(corpus, outputs=None, lines=None).take(np.array([0]))
+    assert bare.outputs is None
+    assert bare.lines is None
+
+
+def test_entries_of_rows():
+    found, starts = entries(np.array([0, 2, 2, 5]), np.array([2, 1, 0]))
+    assert found.tolist() == [2, 3, 4, 0, 1]
+    assert starts.tolist() == [0, 3, 3, 5]
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_rows_of_a_ragged_design(real):
+    ids = padded_ids(np.array([0, 3, 1, 2, 0], np.int32), 4)
+    values = np.arange(5, dtype=np.float32) if real else np.zeros(0, np.float32)
+    blocks = np.array([0, 1, 0, 1, 0], np.int32)
+    layout = WeightLayout(np.array([0, 2, 4]), np.array([0, 1], np.int32))
+    design = Design(ids, np.array([0, 2, 2, 5]), blocks, values, layout)
+    part = design.take(np.array([2, 0]))
+    assert part.ragged
+    assert part.ids.tolist() == [1, 2, 0, 0, 3] + [4] * PREFETCH_DISTANCE
+    assert part.ptr.tolist() == [0, 3, 5]
+    assert part.blocks.tolist() == [0, 1, 0, 0, 1]
+    assert part.values.tolist() == ([2, 3, 4, 0, 1] if real else [])
+
+
+def test_rows_of_a_uniform_design_with_values():
+    design = Design(
+        np.arange(6 + PREFETCH_DISTANCE, dtype=np.int32), np.array([0, 2, 4, 6]), np.array([0, 0], np.int32),
+        np.arange(6, dtype=np.float32), WeightLayout(np.array([0, 6]), np.array([0], np.int32)),
+    )  # fmt: skip
+    part = design.take(np.array([2, 0]))
+    assert part.ids[:4].tolist() == part.values.tolist() == [4, 5, 0, 1]
+    assert part.ptr.tolist() == [0, 2, 4]

@@ -1,0 +1,137 @@
+"""Encoding counts and shares exactly what the expanded lines of the template file say."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.duals import on_threads
+from support.naive import corpus, expansions, random_corpus
+
+from mtlstruct.errors import TemplateError
+from mtlstruct.features.index import encode_training
+from mtlstruct.features.plan import make_plan
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.templates import TemplateSet, preset
+
+WORDS = TemplateSet.parse(
+    "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,0]/%x[1,0]\nU3:%x[1,1]|%x[-2,0]|%x[0,1]\nU\nB"
+)
+
+
+RICH = TemplateSet.parse(
+    "U0:%suffix[0,0,1]/%x[-1,1]\nU1:%len[1,0]\nU2:%prefix[-1,0,1]/%suffix[0,0,1]/%x[@1,0]\nU3:%x[@-1,0]\n"
+    'U4:%x[@3,0]/%x[1,0]\nU5:%suffix[@-4,0,1]\nU6:%in[0,0,"l"]/%x[-2,0]\nU7:%test[1,0,"[1-3]"]\nB:%type[0,0]\nB',
+    lists={"l": ("w1", "w2")},
+)
+
+
+def encode(data, templates, **options):
+    structure = SequenceStructure(max(2, len(data.labels)))
+    return encode_training(data, templates, structure.sites(data.ptr), **options)
+
+
+def node_templates(encoded):
+    design = encoded.designs[0]
+    table = design.ids[: design.ptr[-1]].reshape(design.rows, -1)
+    return {int(j): table[:, slot] for slot, j in enumerate(design.layout.templates)}
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5), st.sampled_from([WORDS, RICH]))
+def test_ids_partition_tokens_as_the_expanded_lines_do(seed, sentences, words, templates):
+    data = random_corpus(np.random.default_rng(seed), sentences, 6, words)
+    encoded, index = encode(data, templates)
+    lines = expansions(data, templates)
+    for j, ids in node_templates(encoded).items():
+        pairs = set(zip(ids.tolist(), lines[j], strict=True))
+        assert len(pairs) == len(set(ids.tolist())) == len(set(lines[j]))
+    again = index.encode(data, SequenceStructure(max(2, len(data.labels))).sites(data.ptr))
+    for a, b in zip(encoded.designs, again.designs, strict=True):
+        assert np.array_equal(a.ids, b.ids)
+
+
+def test_attributes_are_numbered_by_falling_frequency_inside_their_block():
+    data = random_corpus(np.random.default_rng(0), 30, 8, 9)
+    encoded, _ = encode(data, WORDS)
+    design = encoded.designs[0]
+    for slot, ids in enumerate(node_templates(encoded).values()):
+        counts = np.bincount(ids)[design.layout.block_ptr[slot] : design.layout.block_ptr[slot + 1]]
+        assert counts.min() >= 1
+        assert np.all(np.diff(counts) <= 0)
+
+
+def test_templates_of_one_shape_share_their_joins():
+    plan = make_plan(preset("ner-134"))
+    assert len(plan.streams) == 2
+    assert len(plan.joins) == 6 + 6 + 12 + 15
+
+
+def test_unseen_observations_become_the_null_attribute():
+    data = corpus([[("a", "x"), ("b", "x")]], [["A", "B"]])
+    _, index = encode(data, WORDS)
+    fresh = corpus([[("b", "x"), ("zzz", "x")]], [["A", "B"]])
+    encoded = index.encode(fresh, SequenceStructure(2).sites(fresh.ptr))
+    ids, null = node_templates(encoded), encoded.designs[0].layout.attributes
+    assert ids[0][0] != null
+    assert ids[0][1] == null  # the word zzz
+    assert ids[1][0] == null  # _B-1/b was never seen: training has b after a
+    assert ids[4][1] != null  # the bias fires everywhere
+
+
+def test_min_count_drops_rare_attributes():
+    data = random_corpus(np.random.default_rng(3), 20, 6, 8)
+    _, full = encode(data, WORDS)
+    encoded, cut = encode(data, WORDS, min_count=2)
+    lines = expansions(data, WORDS)
+    for j in range(4):
+        _, counts = np.unique(lines[j], return_counts=True)
+        assert full.sizes[j] == len(counts)
+        assert cut.sizes[j] == np.count_nonzero(counts >= 2)
+    design = encoded.designs[0]
+    assert np.any(design.ids[: design.ptr[-1]] == design.layout.attributes)
+
+
+def test_edges_with_equal_observations_share_a_row_and_fire_from_the_second_token():
+    templates = TemplateSet.parse("U0:%x[0,0]\nB\nB1:%x[0,0]\nB2:%x[-1,1]/%x[0,1]")
+    data = random_corpus(np.random.default_rng(5), 10, 6, 4)
+    encoded, _ = encode(data, templates)
+    tokens = SequenceStructure(3).sites(data.ptr)[1].tokens
+    assert not set(tokens) & set(data.ptr.tolist())
+    lines = expansions(data, templates)
+    seen = [tuple(lines[j][t] for j in (1, 2, 3)) for t in tokens]
+    rows = encoded.rows[1]
+    assert len(set(zip(seen, rows.tolist(), strict=True))) == len(set(seen)) == encoded.designs[1].rows
+
+
+def test_the_bare_transition_is_one_row():
+    data = random_corpus(np.random.default_rng(6))
+    encoded, _ = encode(data, WORDS)
+    assert encoded.designs[1].rows == 1
+    assert set(encoded.rows[1].tolist()) <= {0}
+
+
+def test_a_cell_that_spells_a_boundary_is_that_boundary():
+    templates = TemplateSet.parse("U0:%x[-1,0]")
+    data = corpus([[("_B-1", "x"), ("b", "x")]], [["A", "B"]])
+    encoded, index = encode(data, templates)
+    assert index.sizes[0] == 1
+    assert len(set(node_templates(encoded)[0].tolist())) == 1
+
+
+def test_a_missing_column_is_rejected_with_its_line():
+    data = corpus([[("a",)]], [["A"]])
+    with pytest.raises(TemplateError, match="line 2"):
+        encode(data, TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,3]"))
+
+
+def test_normalisation_is_for_looking_up_only():
+    data = corpus([[("１",), ("1",)]], [["A", "B"]])
+    _encoded, index = encode(data, TemplateSet.parse("U0:%x[0,0]"), normalize="nfkc")
+    assert index.sizes[0] == 1
+    assert data.columns[0].cells() == ["１", "1"]
+
+
+def test_bits_do_not_depend_on_threads():
+    data = random_corpus(np.random.default_rng(7), 40, 8, 20)
+    results = on_threads((1, 2, 4), lambda: encode(data, WORDS)[0].designs[0].ids.tobytes())
+    assert len(set(results)) == 1

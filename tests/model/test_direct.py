@@ -1,0 +1,94 @@
+"""Single sentences without a corpus: labels and scores of the path through a corpus."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from mtlstruct import SequenceLabeler
+from mtlstruct.errors import FormatError
+from mtlstruct.formats.in_memory import from_dicts, from_rows
+from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
+
+WORDS = ["Ann", "runs", "to", "Oslo", ",", "Bo", "sits", "in", "the", "Park", "7", "Åse", "_B-1"]
+LINES = [
+    "U0:%x[0,0]",
+    "U1:%x[-1,0]/%x[0,0]",
+    "U2:%x[-2,1]/%x[0,1]/%x[1,1]",
+    "U3:%suffix[0,0,2]/%x[@1,0]",
+    "U4:%x[@-2,1]",
+    "U",
+    "B",
+    "B1:%x[0,1]",
+]
+
+
+def sentences(seed, count=60):
+    random = np.random.default_rng(seed)
+    return [random.choice(WORDS, size=random.integers(1, 9)).tolist() for _ in range(count)]
+
+
+def labels(words):
+    return ["NAME" if word[0].isupper() else "NUM" if word.isdigit() else "O" for word in words]
+
+
+def as_rows(words):
+    return [(word, word[:1].lower()) for word in words]
+
+
+def as_dicts(words):
+    return [
+        {
+            "word": word,
+            "title": word.istitle(),
+            "length": len(word),
+            "half": 0.5,
+            "parts": [word[:1], word[:2]],
+            "near": {"before": words[i - 1] if i else "", "first": i == 0},
+        }
+        for i, word in enumerate(words)
+    ]
+
+
+def fitted(form, support):
+    options = {"templates": LINES[:-1] if support == "seen" else LINES} if form is as_rows else {}
+    data = sentences(0)
+    labeler = SequenceLabeler(max_iter=5, label_support=support, **options)
+    return labeler.fit([form(words) for words in data], [labels(words) for words in data])
+
+
+@pytest.mark.parametrize("support", ["all", "seen"])
+@pytest.mark.parametrize("form", [as_rows, as_dicts])
+def test_labels_and_scores_equal_those_of_a_corpus(form, support):
+    labeler = fitted(form, support)
+    model = labeler.model_
+    for words in [*sentences(1, 40), ["Unseen", "cells"], ["Oslo"]]:
+        x = form(words)
+        corpus = from_rows([x]).corpus if form is as_rows else from_dicts([x], names=model.names).corpus
+        parts, rows = model.index.score(corpus, model.structure.sites(corpus.ptr), model.weights)
+        direct = model._directly([x], DirectScorer.lattice)[0]
+        np.testing.assert_allclose(direct.parts[0], parts[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(direct.parts[1][direct.rows[1]], parts[1][rows[1]], rtol=1e-5, atol=1e-6)
+        batch = model.predict([x] * (MAX_SENTENCES + 1))[0]
+        assert labeler.predict([x])[0] == model.predict([x])[0] == batch
+        found, expected = (model.predict_marginals([x] * n)[0] for n in (1, MAX_SENTENCES + 1))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_unusual_input_takes_the_path_through_a_corpus():
+    model = fitted(as_dicts, "all").model_
+    assert model.predict([[]]) == [[]]
+    assert model.predict([iter(as_dicts(["Ann"]))]) == model.predict([as_dicts(["Ann"])])
+    assert model._directly([[{"length": np.float64(3)}]], DirectScorer.best) is None
+    with pytest.raises(FormatError, match="sentence 1, token 1"):
+        model.predict([[{"word": object()}]])
+
+
+def test_a_copied_model_has_a_scorer_of_its_own():
+    model = fitted(as_rows, "all").model_
+    x = as_rows(["Ann", "runs"])
+    expected = model.predict([x])
+    other = copy.deepcopy(model)
+    assert "_direct" not in vars(other)
+    assert other.predict([x]) == expected

@@ -1,0 +1,130 @@
+"""Losses: their tables, how weights are written, and duals that are right where a table is not symmetric."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.naive import corpus, objective, random_corpus, random_items
+
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import Hamming, WeightedHamming, parse_weights, tabulate
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.structures import MulticlassStructure, SequenceStructure
+from mtlstruct.templates import TemplateSet
+from mtlstruct.training.train import Options, train
+
+
+def test_a_weight_is_what_missing_the_label_costs():
+    table = WeightedHamming((("B", 2.0), ("O", 0.5))).table(["A", "B", "O"])
+    assert table.tolist() == [[0, 1, 1], [2, 0, 2], [0.5, 0.5, 0]]
+    assert np.array_equal(WeightedHamming().table("abc"), Hamming().table("abc"))
+
+
+def test_weights_are_read_as_written():
+    assert parse_weights("B-PER=2,O=0.5") == (("B-PER", 2.0), ("O", 0.5))
+    assert parse_weights("") == ()
+    assert parse_weights(",=2,==1e-1,a=b=3") == ((",", 2.0), ("=", 0.1), ("a=b", 3.0))
+
+
+@given(st.dictionaries(st.text(",=aB-", min_size=1, max_size=4), st.floats(0, 1e6), max_size=4))
+def test_what_is_written_is_read_or_refused(weights):
+    """Labels made of commas and equal signs can be ambiguous; then something else is read, or nothing."""
+    text = ",".join(f"{label}={weight!r}" for label, weight in weights.items())
+    try:
+        found = parse_weights(text)
+    except MtlError:
+        return
+    assert ",".join(f"{label}={weight!r}" for label, weight in found) == text
+    if not any("," in label or "=" in label for label in weights):
+        assert dict(found) == weights
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("B", "expected LABEL=WEIGHT pairs with commas between them, got 'B'"),
+        ("A=1,B", "got 'B'"),
+        ("=1", "got '=1'"),
+        ("A=", "got 'A='"),
+        ("A=x", "expected for 'A' a weight of 0 or more, got 'x'"),
+        ("A=-1", "a weight of 0 or more, got '-1'"),
+        ("A=inf", "a weight of 0 or more, got 'inf'"),
+        ("A=1,A=2", "expected one weight for 'A', got two"),
+    ],
+)
+def test_bad_weights_are_refused_with_a_sentence(text, problem):
+    with pytest.raises(MtlError, match=problem):
+        parse_weights(text)
+
+
+def test_a_weight_for_an_unknown_label_is_refused_before_the_work():
+    data = random_corpus(np.random.default_rng(0))
+    options = Options(loss="hinge", loss_weights=(("X", 2.0),))
+    with pytest.raises(IncompatibleError, match="unknown label 'X': expected one of L0, L1, L2"):
+        train(data, TemplateSet.parse("U0:%x[0,0]"), options, lambda r: False, on_encoded=pytest.fail)
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        (np.zeros((2, 3)), r"a table of 2 × 2 choices, got shape \(2, 3\)"),
+        (np.ones((2, 2)), "zeros on its diagonal"),
+        (np.array([[0, -1], [1, 0]]), "finite and not negative"),
+        (np.array([[0, np.nan], [1, 0]]), "finite and not negative"),
+    ],
+)
+def test_a_table_that_is_no_loss_is_refused(table, problem):
+    class Odd:
+        def table(self, choices):
+            return table
+
+    with pytest.raises(IncompatibleError, match=f"expected of Odd .*{problem}"):
+        tabulate(Odd(), "ab")
+
+
+class Skewed:
+    """Nothing symmetric about it; some mistakes are free."""
+
+    def table(self, choices):
+        table = np.random.default_rng(5).integers(0, 4, (len(choices), len(choices))).astype(np.float32)
+        np.fill_diagonal(table, 0)
+        return table
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
+@pytest.mark.parametrize(
+    "loss", [WeightedHamming((("L1", 4.0), ("L2", 0.0))), Skewed()], ids=["weighted", "skewed"]
+)
+@pytest.mark.parametrize("c", [0.1, 2.0])
+@pytest.mark.parametrize("structure", [SequenceStructure, MulticlassStructure])
+def test_asymmetric_losses_are_certified_by_enumeration(structure, c, loss, regularizer):
+    rng = np.random.default_rng(1)
+    data = random_corpus(rng, 12, 4, 5) if structure is SequenceStructure else random_items(rng, 30)
+    made = structure(len(data.labels))
+    lines = "U0:%x[0,0]\nU1:%x[0,1]" + ("\nB\nB1:%x[0,1]" if structure is SequenceStructure else "")
+    encoded, _ = encode_training(data, TemplateSet.parse(lines), made.sites(data.ptr))
+    oracle = Oracle(made, encoded, data.outputs, tabulate(loss, data.labels))
+    fits = [
+        solver.fit(oracle, regularizer, c, lambda record: False)
+        for solver in (Coordinate(Stop(gap=2e-3)), CuttingPlane(Stop(gap=2e-3), line_search=True))
+    ]
+    for fit in fits:
+        assert fit.converged
+        true = objective(oracle, fit.weights, fit.scale, regularizer, c)
+        assert fit.objective == pytest.approx(true, rel=1e-4, abs=1e-6)
+    assert max(f.dual for f in fits) <= min(f.objective for f in fits) * (1 + 1e-6)
+
+
+def test_a_costly_label_has_the_larger_margin_and_wins_between_two():
+    data = corpus([[("a", "x")]] * 3 + [[("y", "b")]] * 3, [["L0"]] * 3 + [["L1"]] * 3)
+    between = corpus([[("a", "b")]], [["L0"]])
+    found = []
+    for weight in (0.05, 20.0):
+        options = Options(task="multiclass", method="svm", loss_weights=(("L0", weight),), c=100.0)
+        model = train(data, TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]"), options).model
+        assert model.facts["loss_weights"] == {"L0": weight}
+        found += [model.labels[y] for y in model.predict(between)]
+    assert found == ["L1", "L0"]

@@ -1,0 +1,204 @@
+"""Benchmarks: stored rows, limits of time, files for other programs, fits."""
+
+import json
+import signal
+import sys
+
+import pytest
+
+from benchmarks import ablation, growth, measure, predict, tables_scale
+from benchmarks.book import Ask, Book
+from benchmarks.peers.cases import laid_out
+from benchmarks.peers.parsers import with_heads
+from benchmarks.places import Missing, head
+from benchmarks.programs import ablation as switches
+from benchmarks.programs import attribute_file, columns, peer_score
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    monkeypatch.setenv("MTLSTRUCT_BENCH_WORK", str(tmp_path / "work"))
+    return tmp_path
+
+
+def book(path, **asked):
+    return Book("some", path / "some.json", Ask(**asked))
+
+
+def rows_of(path):
+    return json.loads((path / "some.json").read_text())["rows"]
+
+
+def never():
+    raise AssertionError("measured again")
+
+
+def test_rows_are_stored_and_measured_again_if_needed(tmp_path):
+    def row(cpu, stamp="code", **asked):
+        return book(tmp_path, **asked).row({"program": "a"}, stamp, lambda: {"cpu": cpu})["cpu"]
+
+    assert row(1.0) == row(2.0) == 1.0
+    assert [stored["cpu"] for stored in rows_of(tmp_path)] == [1.0]
+    assert row(3.0, stamp="other code") == 3.0
+    assert row(4.0, stamp="other code", again=True) == 4.0
+
+
+def test_stopped_missing_and_failed_rows_are_measured_again(tmp_path):
+    def missing():
+        raise Missing("not run: no such program")
+
+    def fails():
+        return {"run": measure.run([sys.executable, "-c", "raise SystemExit(3)"])}
+
+    key = {"program": "a"}
+    book(tmp_path, limit=10).row(key, "code", lambda: {"stopped": True})
+    book(tmp_path, limit=10).row(key, "code", never)
+    assert book(tmp_path, limit=20).row(key, "code", lambda: {"stopped": False})["limit"] == 20
+    assert book(tmp_path).row(key, "", missing)["missing"] == "not run: no such program"
+    assert "code 3" in book(tmp_path).row(key, "", fails)["missing"]
+    assert book(tmp_path).row(key, "", lambda: {"cpu": 1.0})["cpu"] == 1.0
+
+
+def test_only_chosen_rows_are_measured_and_obsolete_ones_are_removed(tmp_path):
+    first = book(tmp_path)
+    for name in ("a", "b", "gone"):
+        first.row({"program": name}, "code", lambda: {"cpu": 1.0})
+    second = book(tmp_path, only=("b",))
+    second.row({"program": "b"}, "new", lambda: {"cpu": 2.0})
+    second.row({"program": "a"}, "new", never)
+    assert second.row({"program": "c"}, "new", never) is None
+    second.close()
+    assert [(row["program"], row["cpu"]) for row in rows_of(tmp_path)] == [("b", 2.0), ("a", 1.0)]
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("stop", "printed"), [(signal.SIGKILL, "begun\n"), (signal.SIGINT, "begun\nsaved\n")]
+)
+def test_runs_that_take_too_long_are_stopped(stop, printed):
+    code = "import time\nprint('begun', flush=True)\n"
+    code += "try:\n time.sleep(60)\nexcept KeyboardInterrupt:\n print('saved')"
+    run = measure.run([sys.executable, "-c", code], limit=3.0, stop=stop)
+    assert run.stopped
+    assert run.stdout == printed
+    assert run.wall < 30
+
+
+def test_head_takes_sentences_of_columns_and_lines_of_text(work):
+    for name, text in (("a.conll", "x A\ny B\n\nz A\n\n"), ("b.txt", "one two\nthree\nfour\n")):
+        (work / name).write_text(text)
+    assert head(work / "a.conll", 1).read_text() == "x A\ny B\n\n"
+    assert head(work / "b.txt", 2).read_text() == "one two\nthree\n"
+
+
+def test_a_text_is_laid_end_to_end_with_one_blank_line_between_sentences(work):
+    (work / "test").write_text("a A\n\nb B\n\n\n")
+    assert laid_out(work / "test", 2).read_text() == "a A\n\nb B\n\n" * 2
+
+
+def test_segmented_text_becomes_characters_with_labels(tmp_path):
+    source, target = tmp_path / "train.txt", tmp_path / "train.columns"
+    source.write_text("ab  c\n\ndef\n", "utf-8")
+    columns.main("segmented", source, target)
+    assert target.read_text("utf-8") == "a\tB\nb\tE\nc\tB\n\nd\tB\ne\tI\nf\tE\n\n"
+
+
+def test_hand_made_columns(tmp_path):
+    source, target = tmp_path / "train.conll", tmp_path / "train.columns"
+    source.write_text("Oslo-3 NP B-LOC\nis V O\n", "utf-8")
+    columns.main("hand", source, target)
+    first, second = target.read_text("utf-8").split("\n")[:2]
+    assert first.split("\t") == ["Oslo-3", "NP", "oslo-3", "Osl", "o-3", "Aa-0", "B-LOC"]
+    assert second.split("\t") == ["is", "V", "is", "is", "is", "a", "O"]
+
+
+def test_attributes_for_crfsuite_are_escaped(tmp_path):
+    templates, data, target = tmp_path / "t.tpl", tmp_path / "d.conll", tmp_path / "d.attributes"
+    templates.write_text("U0:%x[0,0]\nU1:%x[1,0]\nB\n")
+    data.write_text(":\tO\n\\\tB-X\n\n")
+    attribute_file.main(str(templates), str(data), str(target))
+    assert target.read_text() == "O\tU0\\:\\:\tU1\\:\\\\\nB-X\tU0\\:\\\\\tU1\\:_B+1\n\n"
+
+
+@pytest.mark.parametrize(("found", "f1"), [("B E B", 100.0), ("B B B", 40.0)])
+def test_labels_of_any_program_are_scored_as_words(tmp_path, found, f1):
+    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
+    gold.write_text("a\tB\nb\tE\nc\tB\n\n")
+    tagged.write_text("".join(f"{label}\n" for label in found.split()) + "\n\n")
+    assert peer_score.main("segmentation", gold, tagged) == pytest.approx(f1)
+
+
+def test_labels_of_any_program_are_scored_as_chunks(tmp_path):
+    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
+    gold.write_text("a B-X\nb O\n\nc B-X\n\n")
+    tagged.write_text("a B-X B-X\nb O O\n\nc B-X O\n\n")
+    assert peer_score.main("sequence", gold, tagged) == pytest.approx(200 / 3)
+
+
+def test_heads_of_a_parser_that_changes_words():
+    text = "1\t100\t_\tN\tN\t_\t2\tnum\t_\t_\n2\tkr\t_\tN\tN\t_\t0\tROOT\t_\t_\n\n"
+    parsed = "1\t<num>\t_\tN\tN\t_\t0\tROOT\n2\tkr\t_\tN\tN\t_\t1\tobj\n\n"
+    assert with_heads(text, parsed).split("\n")[:2] == [
+        "1\t100\t_\tN\tN\t_\t0\tROOT\t_\t_",
+        "2\tkr\t_\tN\tN\t_\t1\tobj\t_\t_",
+    ]
+
+
+def test_the_rare_labels_become_one(tmp_path):
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_text("w\tA\nw\tA\nw\tB\n\nw\tB\nw\tC\nw\tD\n\n")
+    assert growth.fewer_labels(source, target, 1) == 4
+    assert target.read_text() == source.read_text()
+    assert growth.fewer_labels(source, target, 2) == 2
+    assert target.read_text() == "w\tA\nw\tA\nw\tother\n\nw\tother\nw\tother\nw\tother\n\n"
+
+
+def test_a_power_is_found_and_how_far_points_are_from_it():
+    xs = [1.0, 2.0, 4.0, 8.0]
+    assert growth.slope(xs, [3 * x**1.5 for x in xs]) == pytest.approx((1.5, 1.0))
+    b, off = growth.slope(xs, [1.0, 2.0, 4.0, 16.0])
+    assert b > 1
+    assert off > 1.1
+
+
+def test_growth_is_that_of_the_data_without_the_program_itself():
+    rows = [{"axis": "program", "data": "ESP ner-134", "memory": 100.0, "count": 20}]
+    rows += [
+        {"axis": "sentences", "data": "ESP ner-134", "memory": 100.0 + 2 * n, "learning": n * n, "count": n}
+        for n in (10, 20, 40)
+    ]
+    exponents = {(axis, figure): b for axis, _, figure, b, _ in growth.fits(rows)}
+    assert exponents == pytest.approx({("sentences", "memory"): 1.0, ("sentences", "learning"): 2.0})
+
+
+def test_ours_beside_other_taggers():
+    rows = [
+        {"program": "mtlstruct", "without": 10.0, "with": 6.0},
+        {"program": "python-crfsuite, averaged perceptron", "without": 2.0, "with": 1.0},
+        {"program": predict.COMMAND, "tokens_per_second": 100.0},
+        {"program": "Wapiti", "tokens_per_second": 25.0},
+        {"program": "CRF++", "missing": "not run"},
+    ]
+    assert predict.beside(rows) == {
+        "python-crfsuite without": 5.0,
+        "python-crfsuite with": 6.0,
+        "Wapiti": 4.0,
+    }
+
+
+def test_every_mechanism_has_a_switch():
+    assert tuple(switches.OFF) == ablation.MECHANISMS
+
+
+def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():
+    key = {"case": "Spanish ner", "c": "c = 1", "off": "gap-sampled passes"}
+    assert Ask(case=("Spanish",), off=("gap",), only=("c = 1",)).chosen(key)
+    assert not Ask(case=("Dutch",)).chosen(key)
+    assert not Ask(case=("Spanish",), off=("shrinking",)).chosen(key)
+
+
+def test_ablation_is_a_table_of_both_sides():
+    figures = {"clock": 2.0, "cpu": 1.0, "passes": 4, "gap": 0.0078, "memory": 617.2}
+    row = {"key": {"case": "Spanish ner"}, "full": figures, "without": figures | {"cpu": 1.5, "passes": 6}}
+    *_, line = tables_scale.ablation([row]).splitlines()
+    assert line.split(" | ")[4:9] == ["1.0 s", "1.5 s", "1.50", "4", "6"]

@@ -1,0 +1,284 @@
+"""Scores on the corpora of the paper; scripts/test --all runs them where the corpora are found."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from support.corpora import danish, found, head, ner, pku
+
+from mtlstruct._system import threads
+from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.evaluation import chunks, words
+from mtlstruct.evaluation.classification import class_scores
+from mtlstruct.evaluation.scores import headline
+from mtlstruct.features.arcs import encode_trees
+from mtlstruct.features.index import encode_training
+from mtlstruct.formats import conll, segmented
+from mtlstruct.model.model import Model
+from mtlstruct.objective.losses import Hamming
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.objective.regularizers import L2, BlockL1Squared
+from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers.base import active_templates
+from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
+from mtlstruct.solvers.coordinate_ascent.duals import DUAL_STATES
+from mtlstruct.structures import SequenceStructure
+from mtlstruct.tasks import TASKS, task_of
+from mtlstruct.templates import TemplateSet, generate, preset
+from mtlstruct.training.arc_labels import train_labels
+from mtlstruct.training.train import Options, encode, train
+from mtlstruct.tuning import study as studies
+from mtlstruct.tuning.runner import Runner
+
+pytestmark = pytest.mark.realdata
+
+
+def chunk_f1(model, gold):
+    predicted = [model.labels[i] for i in model.predict(gold)]
+    right = [gold.labels[i] for i in gold.outputs]
+    sentences = list(gold.sentences())
+    return chunks.chunk_scores([right[s] for s in sentences], [predicted[s] for s in sentences]).chunks.f1
+
+
+def word_scores(model):
+    gold = list(segmented.words(found("cws", "pku", "test.txt")))
+    with open(found("cws", "pku", "test.txt"), "rb") as file:
+        lines = []
+        for batch in segmented.stream(file, raw=False, source="test.txt"):
+            labels = [model.labels[i] for i in model.predict(batch)]
+            text = "".join(batch.columns[0].cells())
+            lines += [segmented.cut(text[s], labels[s]) for s in batch.sentences()]
+    vocabulary = segmented.vocabulary(found("cws", "pku", "training_words.txt"))
+    return words.word_scores([line for line in gold if line], lines, vocabulary)
+
+
+@pytest.mark.parametrize(
+    ("read", "templates", "attributes"),
+    [
+        (lambda: ner("esp", "train"), "ner-134", 5_926_794),
+        (lambda: ner("ned", "train"), "ner-134", 4_710_250),
+        (pku, "cws-tp1", 3_201_801),
+        (pku, "cws-tp2", 6_238_298),
+    ],
+    ids=["esp", "ned", "pku-tp1", "pku-tp2"],
+)
+def test_attributes_are_counted_exactly(read, templates, attributes):
+    corpus = read()
+    structure = SequenceStructure(len(corpus.labels))
+    _, index = encode_training(corpus, preset(templates), structure.sites(corpus.ptr))
+    assert sum(n for t, n in zip(index.templates, index.sizes, strict=True) if t.terms) == attributes
+
+
+@pytest.mark.parametrize(
+    ("language", "options", "dev", "test"),
+    [
+        ("esp", Options(), 71.2, 76.2),
+        ("ned", Options(), 61.8, 68.0),
+        ("esp", Options(c=1.0, loss="hinge"), 70.0, 74.0),
+        ("ned", Options(c=1.0, loss="hinge"), 60.3, 67.4),
+        ("esp", Options(c=0.01, method="svm"), 63.3, 66.8),
+    ],
+    ids=["esp-log", "ned-log", "esp-hinge", "ned-hinge", "esp-svm"],
+)
+def test_named_entities_reach_the_papers_scores(language, options, dev, test, tmp_path):
+    training = train(ner(language, "train"), preset("ner-134"), options)
+    assert training.fit.converged
+    assert training.fit.gap <= 0.01
+    training.model.save(tmp_path / "m.mtl")
+    model = Model.load(tmp_path / "m.mtl")
+    scores = chunk_f1(model, ner(language, "dev")), chunk_f1(model, ner(language, "test"))
+    print(f"\n{language} {options.method} c={options.c_value}: F1 {scores[0]:.2f} dev, {scores[1]:.2f} test")
+    assert scores[0] >= dev
+    assert scores[1] >= test
+
+
+@pytest.mark.parametrize(("language", "test"), [("esp", 79.0), ("ned", 76.0)])
+def test_the_rich_pile_passes_hand_picked_features(language, test):
+    """One pile for both languages, c = 1: CRFsuite with features picked by hand has 78.60 and 75.04."""
+    training = train(ner(language, "train"), preset("ner"), Options(c=1.0, loss="hinge"))
+    assert training.fit.converged
+    assert training.fit.passes < 30
+    score = chunk_f1(training.model, ner(language, "test"))
+    print(f"\n{language} ner: F1 {score:.2f} test, {active_templates(training.fit.mu)} templates kept")
+    assert score >= test
+
+
+def test_crf_l2_reaches_the_objective_and_the_score_of_crf_learn():
+    """CRF++'s last `obj` of `crf_learn -c 1` is 14201.96; conlleval's F1 of `crf_test` is 74.45."""
+    templates = generate((-3, 3), columns=(0, 1), bigrams=False)
+    training = train(ner("esp", "train"), templates, Options(method="crf-l2", eta=1e-4))
+    assert training.fit.dual < 14201.96
+    assert training.fit.objective == pytest.approx(14201.96, rel=1e-3)
+    assert chunk_f1(training.model, ner("esp", "test")) == pytest.approx(74.45, abs=0.15)
+
+
+@pytest.mark.parametrize(("normalize", "f1", "r_iv"), [("none", 93.2, 96.0), ("nfkc", 95.1, 96.0)])
+def test_word_segmentation_reaches_the_papers_scores(normalize, f1, r_iv):
+    best = {"f1": 0.0, "r_iv": 0.0}
+    for c in (1.0, 10.0):
+        options = Options(task="segmentation", c=c, loss="hinge", normalize=normalize)
+        scores = word_scores(train(pku(), preset("cws-tp2"), options).model).as_dict()
+        print(f"\npku cws-tp2 {normalize} c={c}: F1 {scores['f1']:.2f}, R_iv {scores['r_iv']:.2f}")
+        best = max(best, scores, key=lambda s: s["f1"])
+        if best["f1"] >= f1 and best["r_iv"] >= r_iv:
+            break
+    assert best["f1"] >= f1
+    assert best["r_iv"] >= r_iv
+
+
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=["mtl", "svm"])
+def test_both_solvers_reach_the_same_objective_on_spanish(regularizer):
+    corpus = head(ner("esp", "train"), 400)
+    c = 1.0 if regularizer.sparse else 0.01
+    structure = SequenceStructure(len(corpus.labels))
+    encoded, _ = encode_training(corpus, preset("ner-134"), structure.sites(corpus.ptr))
+    oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(corpus.labels))
+    fast = Coordinate(Stop(gap=0.01)).fit(oracle, regularizer, c)
+    slow = CuttingPlane(Stop(gap=0.02, max_passes=400), line_search=True).fit(oracle, regularizer, c)
+    print(
+        f"\ncoordinate {fast.objective:.2f} ({fast.gap:.4f}), Algorithm 1 {slow.objective:.2f} ({slow.gap:.4f})"
+    )
+    assert fast.converged
+    assert slow.converged
+    assert max(fast.dual, slow.dual) <= min(fast.objective, slow.objective) * (1 + 1e-6)
+
+
+def test_spanish_models_are_byte_identical_on_1_2_and_4_threads(tmp_path):
+    corpus = head(ner("esp", "train"), 2000)
+    for n in (1, 2, 4):
+        threads.set_threads(n)
+        train(corpus, preset("ner-134"), Options()).model.save(tmp_path / f"{n}.mtl")
+    threads.set_threads(None)
+    assert len({(tmp_path / f"{n}.mtl").read_bytes() for n in (1, 2, 4)}) == 1
+
+
+def test_a_sentence_of_100_000_tokens_trains_and_tags():
+    corpus = ner("esp", "train")
+    stop = 100_000
+    cells = tuple(Column(c.ids[:stop], c.strings) for c in corpus.columns)
+    one = Corpus(cells, np.array([0, stop], np.int64), corpus.outputs[:stop], corpus.labels)
+    training = train(one, preset("ner-134"), Options())
+    assert training.fit.converged
+    assert np.mean(training.model.predict(one) == one.outputs) > 0.99
+
+
+def test_features_of_gold_arcs_are_counted_exactly():
+    encoded, index = encode_trees(danish("train"), preset("dependency"))
+    assert encoded.attributes == index.sizes.sum() < 2_154_096
+
+
+@pytest.fixture(scope="module")
+def danish_arcs():
+    """The training text, encoded once for all methods."""
+    corpus = danish("train")
+    return corpus, encode(corpus, preset("dependency"), Options(task="dependency"))
+
+
+def danish_scores(danish_arcs, **options):
+    corpus, material = danish_arcs
+    options = Options(task="dependency", **options)
+    training = train(corpus, preset("dependency"), options, dataset=material)
+    gold = danish("test")
+    model = training.model
+    scores = task_of(model.task).score_model(model, gold, model.predict(gold))
+    print(f"\n{options.method}: {headline(scores)} at a gap of {training.fit.gap:.4f}")
+    return training, scores
+
+
+def test_danish_trees_reach_the_papers_scores(danish_arcs):
+    training, scores = danish_scores(danish_arcs)
+    assert training.fit.converged
+    assert scores.uas >= 89.3
+    assert scores.uasp >= 87.6
+    assert scores.acc >= 33.5
+    assert (training.fit.mu > 1e-5).sum() <= 0.4 * 540
+    labelled = train_labels(
+        danish_arcs[0],
+        conll.relations(danish_arcs[0]),
+        preset("dependency-labels"),
+        Options(task="dependency"),
+    )
+    assert labelled.fit.converged
+    gold, model = danish("test"), replace(training.model, relations=labelled.model)
+    scores = task_of(model.task).score_model(model, gold, model.predict(gold))
+    print(f"with labels: {headline(scores)}")
+    assert scores.las >= 84.8
+
+
+def test_danish_trees_of_other_methods(danish_arcs):
+    training, scores = danish_scores(danish_arcs, method="pmtl", p=1.5, c=0.1)
+    assert training.fit.converged
+    assert scores.uas >= 89.7
+    assert danish_scores(danish_arcs, method="mira")[1].uas >= 89.3
+
+
+def test_danish_models_are_byte_identical_on_1_and_3_threads(tmp_path):
+    corpus = head(danish("train"), 300)
+    for n in (1, 3):
+        threads.set_threads(n)
+        options = Options(task="dependency", max_iter=3)
+        train(corpus, preset("dependency", 20), options).model.save(tmp_path / f"{n}.mtl")
+    threads.set_threads(None)
+    assert (tmp_path / "1.mtl").read_bytes() == (tmp_path / "3.mtl").read_bytes()
+
+
+AFFIXES = "\n".join(
+    ["U00:%x[0,0]", "U01:%lower[0,0]", "U02:%shape[0,0]", "U03:%type[0,0]", "U04:%len[0,0]"]
+    + [f"U1{n}:%prefix[0,0,{n}]" for n in range(1, 5)]
+    + [f"U2{n}:%suffix[0,0,{n}]" for n in range(1, 6)]
+)
+
+
+def words_alone(part):
+    """Spanish words as items, their parts of speech as classes."""
+    corpus = ner("esp", part)
+    words, pos = corpus.columns
+    outputs, labels = label_outputs(pos)
+    return Corpus((words,), np.arange(corpus.tokens + 1), outputs, labels)
+
+
+def test_parts_of_speech_of_words_that_stand_alone():
+    data, gold = words_alone("train"), words_alone("test")
+    assert (data.tokens, len(data.labels)) == (264_715, 59)
+    training = train(data, TemplateSet.parse(AFFIXES), Options(task="multiclass"))
+    assert training.fit.converged
+    predicted = [training.model.labels[y] for y in training.model.predict(gold)]
+    accuracy = class_scores([gold.labels[y] for y in gold.outputs], predicted).accuracy
+    print(f"\nclasses of 264,715 words: {training.fit.passes} passes, accuracy {accuracy:.2f}")
+    assert accuracy >= 93.5
+
+
+def test_cached_outputs_reach_the_objective_of_edge_marginals():
+    class Plain(SequenceStructure):
+        """Sequences without a dual state of their own."""
+
+    DUAL_STATES[Plain] = CachedDual
+    corpus = head(ner("esp", "train"), 200)
+    fits = []
+    for structure in (SequenceStructure(len(corpus.labels)), Plain(len(corpus.labels))):
+        encoded, _ = encode_training(corpus, preset("ner-134"), structure.sites(corpus.ptr))
+        oracle = Oracle(structure, encoded, corpus.outputs, Hamming().table(corpus.labels))
+        fits.append(Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0))
+    own, cached = fits
+    print(
+        f"\nflow {own.passes} passes {own.objective:.2f}, cached {cached.passes} passes {cached.objective:.2f}"
+    )
+    assert own.converged
+    assert cached.converged
+    assert max(own.dual, cached.dual) <= min(own.objective, cached.objective) * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("method", ["mtl", "svm"])
+def test_a_fold_of_spanish_equals_a_separate_training(method):
+    corpus = head(ner("esp", "train"), 1500)
+    options = Options(method=method, c=1.0 if method == "mtl" else 0.01, min_count=2)
+    split = studies.folds(len(corpus), 3, seed=0)[0]
+    study = studies.Study(corpus, preset("ner-134"), (options,), (split,))
+    result = Runner.encode(study, TASKS["sequence"]).run_trial(study.trials[0])
+    alone = train(corpus.take(split.train), study.templates, options)
+    expected = chunk_f1(alone.model, corpus.take(split.test))
+    print(
+        f"\nfold {result['scores']['f1']:.4f} {result['objective']:.6f}, {expected:.4f} {alone.fit.objective:.6f}"
+    )
+    assert result["scores"]["f1"] == pytest.approx(expected, abs=0.05)
+    assert result["objective"] == pytest.approx(alone.fit.objective, rel=1e-6)

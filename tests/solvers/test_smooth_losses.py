@@ -1,0 +1,182 @@
+"""The log loss and the softmax-margin in the coordinate solver: marginals, certificates and optima by enumeration."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.duals import (
+    check_same_optimum,
+    close_the_gap,
+    keep_books,
+    make_oracle,
+    on_threads,
+    with_ragged_rows,
+)
+from support.naive import block_squares, random_corpus, random_items, smooth_loss
+
+from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.solvers import LBFGS, Coordinate, Stop
+from mtlstruct.solvers.coordinate_ascent.duals import dual_state, with_shared_singletons
+from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import CURVATURE_TOKENS
+from mtlstruct.structures import MulticlassStructure
+from mtlstruct.templates import TemplateSet
+
+PLAIN = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
+OBSERVED = PLAIN + "\nB1:%x[0,1]\nB2:%x[-1,0]/%x[0,0]"
+SHARED = TemplateSet.parse(
+    "U0:%x[0,0]\nU1:%x[-1,0]\nU1:%x[0,0]\nU1:%x[1,0]\nB\nB1:%x[0,0]\nB1:%x[-1,0]\nB2:%x[0,1]"
+).shared()
+ITEMS = "U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]"
+NORMS = {
+    "l2": L2(),
+    "mtl": BlockL1Squared(),
+    "pmtl": PBlock(1.5),
+    "mixed": Mixed(2.0),
+    "group lasso": GroupLasso(),
+}
+LOSSES = {"log": (1.0, 0.0), "softmax-margin": (0.5, 2.0)}
+
+
+def smooth(oracle, temperature=1.0, cost_weight=0.0):
+    return replace(oracle, cost=np.float32(cost_weight) * oracle.cost, temperature=temperature)
+
+
+def sequences(seed, templates=OBSERVED, **sizes):
+    return make_oracle(random_corpus(np.random.default_rng(seed), **sizes), templates)
+
+
+def items(seed):
+    return make_oracle(random_items(np.random.default_rng(seed)), ITEMS, MulticlassStructure)
+
+
+def with_label_support(oracle):
+    encoded = oracle.encoded.supported(oracle.gold, oracle.structure.labels)
+    return replace(oracle, encoded=encoded)
+
+
+CASES = {
+    "plain": lambda: sequences(1, PLAIN),
+    "observed": lambda: sequences(1),
+    "shared lines": lambda: sequences(1, SHARED),
+    "ragged": lambda: with_ragged_rows(sequences(2), real=False),
+    "real values": lambda: with_ragged_rows(sequences(2), real=True),
+    "labels seen": lambda: with_label_support(sequences(3)),
+    "singletons": lambda: with_shared_singletons(sequences(4, words=40), overwrite=False),
+    "items": lambda: items(5),
+}
+every_case = pytest.mark.parametrize("case", CASES)
+every_loss = pytest.mark.parametrize("loss", LOSSES)
+
+
+@every_case
+@every_loss
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_block_updates_raise_the_dual_and_keep_v_consistent(case, loss, c):
+    keep_books(smooth(CASES[case](), *LOSSES[loss]), c)
+
+
+def test_marginals_stay_distributions():
+    oracle = smooth(sequences(6))
+    state = keep_books(oracle, 2.0)
+    mass, ptr = state.marginals.mass, oracle.encoded.ptr
+    assert mass.min() >= 0
+    np.testing.assert_allclose(mass.sum(axis=(1, 2)), 1, atol=1e-5)
+    inner = np.setdiff1d(np.arange(ptr[-1]), ptr[:-1])
+    np.testing.assert_allclose(mass[inner].sum(axis=2), mass[inner - 1].sum(axis=1), atol=1e-5)
+
+
+@every_case
+def test_block_updates_close_the_gap_for_fixed_template_weights(case):
+    assert close_the_gap(smooth(CASES[case]()), 60) < 1e-3
+
+
+def test_long_sentences_have_a_bounded_curvature():
+    oracle = smooth(sequences(7, sentences=2, longest=3 * CURVATURE_TOKENS, words=60))
+    assert np.diff(oracle.encoded.ptr).max() > 2 * CURVATURE_TOKENS
+    check_same_optimum([solver(Stop(gap=1e-3)).fit(oracle, L2(), 1.0) for solver in (Coordinate, LBFGS)])
+
+
+@every_loss
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_certificate_is_confirmed_by_enumeration(norm, loss):
+    oracle = smooth(sequences(8, sentences=10, longest=4, words=5), *LOSSES[loss])
+    fit = Coordinate(Stop(gap=1e-3)).fit(oracle, NORMS[norm], 2.0)
+    assert fit.converged
+    assert fit.dual <= fit.objective
+    norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))
+    true = NORMS[norm].value(norms) + 2.0 * smooth_loss(oracle, fit.weights, fit.scale)
+    assert fit.objective == pytest.approx(true, rel=1e-4)
+
+
+@pytest.mark.parametrize("case", ["plain", "observed", "real values", "labels seen", "items"])
+def test_coordinate_ascent_and_lbfgs_reach_the_same_objective(case):
+    oracle = smooth(CASES[case]())
+    check_same_optimum([solver(Stop(gap=1e-3)).fit(oracle, L2(), 1.0) for solver in (Coordinate, LBFGS)])
+
+
+def test_softmax_margin_of_small_temperature_is_the_hinge():
+    oracle = sequences(9)
+    hinge = Coordinate(Stop(gap=1e-3)).fit(oracle, L2(), 1.0)
+    soft = Coordinate(Stop(gap=1e-3)).fit(smooth(oracle, 0.01, 1.0), L2(), 1.0)
+    assert soft.converged
+    assert soft.objective == pytest.approx(hinge.objective, rel=0.02)
+
+
+def test_mtl_with_one_template_is_crf_l2():
+    oracle = smooth(sequences(10, "U0:%x[0,0]"))
+    check_same_optimum(
+        [Coordinate(Stop(gap=1e-3)).fit(oracle, norm, 1.0) for norm in (L2(), BlockL1Squared())]
+    )
+
+
+def test_pmtl_with_p_2_is_crf_l2():
+    oracle = smooth(sequences(11))
+    check_same_optimum([Coordinate(Stop(gap=1e-3)).fit(oracle, norm, 1.0) for norm in (L2(), PBlock(2.0))])
+
+
+def test_costs_of_labels_enter_the_softmax_margin():
+    data = random_corpus(np.random.default_rng(12), sentences=10, longest=4, words=5)
+    oracle = make_oracle(data, PLAIN, loss=WeightedHamming((("L0", 4.0), ("L1", 0.5))))
+    oracle = smooth(oracle, 1.0, 1.0)
+    fit = Coordinate(Stop(gap=1e-3)).fit(oracle, L2(), 1.0)
+    norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))
+    true = L2().value(norms) + smooth_loss(oracle, fit.weights, fit.scale)
+    assert fit.objective == pytest.approx(true, rel=1e-4)
+
+
+def test_the_number_of_threads_does_not_change_the_weights():
+    oracle = smooth(sequences(13, sentences=60))
+    one, two = on_threads([1, 2], lambda: Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0))
+    assert all(np.array_equal(a, b) for a, b in zip(one.weights, two.weights, strict=True))
+
+
+@given(
+    seed=st.integers(0, 1000),
+    c=st.floats(0.01, 100.0),
+    temperature=st.floats(0.05, 3.0),
+    cost_weight=st.floats(0.0, 3.0),
+    norm=st.sampled_from(sorted(NORMS)),
+)
+def test_the_dual_never_exceeds_the_primal(seed, c, temperature, cost_weight, norm):
+    oracle = smooth(sequences(seed, PLAIN, sentences=6, longest=4, words=5), temperature, cost_weight)
+    records = []
+    fit = Coordinate(Stop(gap=0.01, max_passes=5)).fit(oracle, NORMS[norm], c, records.append)
+    assert fit.dual <= fit.objective * (1 + 1e-6)
+
+
+def test_a_span_inside_a_sentence_moves_only_its_own_tokens():
+    oracle = smooth(sequences(14, sentences=2, longest=12))
+    state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
+    mu = np.full(oracle.templates, 1 / oracle.templates)
+    state.update(state.spans(np.arange(2), 0), mu, 1.0, 1, 0.0)
+    before = state.counts()[0].copy()
+    ptr = oracle.encoded.ptr
+    longest = int(np.argmax(np.diff(ptr)))
+    start, stop = int(ptr[longest]) + 1, int(ptr[longest + 1]) - 1
+    state.update(np.array([[start, stop, longest]]), mu, 1.0, 1, 0.0)
+    changed = np.flatnonzero(np.abs(state.counts()[0] - before).max(axis=1) > 1e-6)
+    assert len(changed)
+    assert start <= changed.min() <= changed.max() < stop

@@ -1,0 +1,96 @@
+"""Every row of the tables keeps its contract, and what does not fit together is refused with a sentence."""
+
+import numpy as np
+import pytest
+from support.naive import corpus, random_corpus
+
+from mtlstruct import errors
+from mtlstruct.errors import IncompatibleError, MtlError, TemplateError
+from mtlstruct.features.index import encode_training
+from mtlstruct.objective.losses import COSTS
+from mtlstruct.objective.regularizers import L2, REGULARIZERS
+from mtlstruct.solvers import SOLVERS, check_needs
+from mtlstruct.solvers.cutting_plane import MASTERS
+from mtlstruct.structures import STRUCTURES, Sites
+from mtlstruct.templates import TemplateSet
+from mtlstruct.training import train as train_module
+from mtlstruct.training.methods import METHODS, make_solver, regularizer, solver_name
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import without_label_pairs
+
+
+def test_every_method_has_a_regularizer_and_solvers():
+    for name, row in METHODS.items():
+        assert type(regularizer(Options(method=name))) in REGULARIZERS.values()
+        for loss, solvers in row.solvers.items():
+            for solver in solvers:
+                made = make_solver(Options(method=name, loss=loss, solver=solver))
+                assert isinstance(made, SOLVERS[solver])
+                assert solver != "cutting-plane" or type(regularizer(Options(method=name))) in MASTERS
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_every_structure_has_what_the_solvers_need(name):
+    structure = STRUCTURES[name](3)
+    assert structure.name == name
+    assert structure.labels == 3
+    assert len(structure.widths()) == len(structure.sites(np.array([0, 2])))
+    for method, row in METHODS.items():
+        for solver in {solver for solvers in row.solvers.values() for solver in solvers}:
+            check_needs(SOLVERS[solver](), structure, regularizer(Options(method=method)))
+
+
+def test_a_missing_method_of_a_structure_is_named():
+    class Bare:
+        name = "bare"
+        labels = 2
+
+    with pytest.raises(IncompatibleError, match="needs `decode`, which neither Bare nor L2 offers"):
+        check_needs(SOLVERS["coordinate"](), Bare(), L2())
+
+
+@pytest.mark.parametrize("name", COSTS)
+def test_the_cost_of_the_gold_label_is_zero(name):
+    table = COSTS[name]().table("abcd")
+    assert table.shape == (4, 4)
+    assert not table.diagonal().any()
+    assert table.min() >= 0
+
+
+def test_a_template_without_sites_is_rejected_by_its_line():
+    data = corpus([[("a",)]], [["A"]])
+    only_nodes = (Sites("node", "U", None, False),)
+    with pytest.raises(TemplateError, match="line 2: expected templates of the kinds U for this task, got B"):
+        encode_training(data, TemplateSet.parse("U0:%x[0,0]\nB"), only_nodes)
+
+
+def test_all_errors_derive_from_mtl_error():
+    types = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
+    kinds = [e for e in types if not issubclass(e, Warning)]
+    assert all(issubclass(kind, MtlError) for kind in kinds)
+    assert all(kind.__name__ in errors.__doc__ for kind in kinds)
+
+
+def test_a_corpus_renumbers_its_labels():
+    data = random_corpus(np.random.default_rng(0), labels=3)
+    other = data.relabelled(("L2", "L0"))
+    names = np.array([*data.labels])
+    expected = [("L2", "L0").index(y) if y in ("L2", "L0") else -1 for y in names[data.outputs]]
+    assert other.outputs.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "loss", "solver", "c"),
+    [
+        ({}, "hinge", "coordinate", 1.0),
+        ({"c": 3.0}, "hinge", "coordinate", 3.0),
+        ({"loss": "log"}, "log", "lbfgs", 20.0),
+        ({"method": "crf-l2"}, "log", "lbfgs", 1.0),
+        ({"loss": "log", "solver": "coordinate"}, "log", "coordinate", 20.0),
+    ],
+)
+def test_many_labels_change_the_default_loss_or_solver(given, loss, solver, c, monkeypatch):
+    monkeypatch.setattr(train_module, "MAX_PAIR_BYTES", 0)
+    data = random_corpus(np.random.default_rng(0), labels=3)
+    options = without_label_pairs(Options(**given), data, TemplateSet.parse("U0:%x[0,0]"))
+    assert (options.loss_name, solver_name(options), options.c_value) == (loss, solver, c)
