@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.programs import train
-from mtlstruct.solvers.coordinate_ascent import block_sampler
-from mtlstruct.solvers.coordinate_ascent.run import Run
+from mtlstruct.solvers.coordinate_ascent import schedule
+from mtlstruct.solvers.coordinate_ascent.solver import Run
 from mtlstruct.training import train as training
 
 
@@ -30,9 +30,9 @@ def _set(place: Any, name: str, value: Any) -> None:
 
 
 OFF: dict[str, Callable[[], None]] = {
-    "gap-sampled passes": lambda: _without(block_sampler.GAP_SAMPLED),
-    "working-set passes": lambda: _without(block_sampler.WORKING_SET, block_sampler.GAP_SAMPLED),
-    "shrinking": lambda: _set(block_sampler, "LONGEST_REST", 0),
+    "gap-sampled passes": lambda: _without(schedule.GAP_SAMPLED),
+    "working-set passes": lambda: _without(schedule.WORKING_SET, schedule.GAP_SAMPLED),
+    "shrinking": lambda: _set(schedule, "LONGEST_REST", 0),
     "shared rows of singletons": lambda: _set(
         training, "with_shared_singletons", lambda oracle, overwrite: oracle
     ),

@@ -16,7 +16,7 @@ from typing import Any
 
 import mtlstruct.training.train
 from mtlstruct import cli
-from mtlstruct.solvers.coordinate_ascent.run import Run
+from mtlstruct.solvers.coordinate_ascent.solver import Run
 
 _learn = mtlstruct.training.train.learn
 _full_pass = Run._full_pass

@@ -8,9 +8,8 @@ from support.duals import close_the_gap, from_python, keep_books, make_oracle, w
 from support.naive import random_corpus
 
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
-from mtlstruct.solvers.coordinate_ascent.sequence import block_update as sequence_visit
 from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
-from mtlstruct.solvers.coordinate_ascent.sequence import pairwise_step as sequence_steps
+from mtlstruct.solvers.coordinate_ascent.sequence import features as sequence_features
 from mtlstruct.templates import TemplateSet
 
 LINES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nB"
@@ -27,7 +26,7 @@ def setting(seed, templates=BARE, min_count=1, **sizes):
 
 
 def dense(state):
-    return state.marginals.dense(state.problem.structure.labels)
+    return state.marginals.dense(state.labels)
 
 
 def check_flow(state, ptr):
@@ -65,8 +64,8 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     np.add.at(dense, (np.arange(design.rows)[:, None], rows), np.sqrt(mu)[design.blocks])
     naive = dense[:, :-1] @ dense[:, :-1].T
     mark, found = np.zeros(design.layout.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
-    node = sequence_visit._node(design, oracle.zeros()[0], mu)
-    row = from_python(sequence_steps.ragged_row)
+    node = sequence_features.node_features(design, oracle.zeros()[0], mu)
+    row = from_python(sequence_features.ragged_row)
     for r in range(0, design.rows, 3):
         row(0, design.rows, r, 0, node, None, None, mark, found)
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
@@ -88,9 +87,9 @@ def test_active_spans_cover_what_has_left_gold():
 def test_visiting_active_spans_raises_the_dual_too():
     oracle, N, state = setting(5, OBSERVED)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    loss = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 2.0, 2, 1e-4).loss
+    loss = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 2.0, 2, 1e-4)[1]
     before = 2.0 * loss - 0.5 * float(mu @ N)
-    loss += state.update(state.active(), mu, 2.0, 5, 1e-6).loss
+    loss += state.update(state.active(), mu, 2.0, 5, 1e-6)[1]
     assert 2.0 * loss - 0.5 * float(mu @ N) >= before - 1e-4
     check_flow(state, oracle.encoded.ptr)
 
@@ -104,7 +103,7 @@ def test_long_sentences_are_visited_in_pieces(monkeypatch):
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss, values = 0.0, [0.0]
     for shift in range(12):
-        loss += state.update(state.spans(np.arange(3), 3 * shift), mu, 1.0, 5, 1e-6).loss
+        loss += state.update(state.spans(np.arange(3), 3 * shift), mu, 1.0, 5, 1e-6)[1]
         values.append(loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     check_flow(state, oracle.encoded.ptr)
@@ -130,7 +129,7 @@ def test_hundreds_of_labels_take_no_more_room():
     oracle, _, state = setting(10, sentences=30, longest=12, words=40, labels=200)
     mu = np.full(oracle.templates, 1 / oracle.templates)
     gaps = [
-        state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-6).gaps.sum()
+        state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-6)[0].sum()
         for _ in range(20)
     ]
     assert gaps[-1] < 0.2 * gaps[0]

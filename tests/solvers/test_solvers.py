@@ -14,7 +14,7 @@ from mtlstruct.formats import columns
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.samples import recipes as demo
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
-from mtlstruct.solvers.coordinate_ascent import run as ascent
+from mtlstruct.solvers.coordinate_ascent import solver as ascent
 from mtlstruct.templates import generate
 
 NORMS = [BlockL1Squared(), L2()]

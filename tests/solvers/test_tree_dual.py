@@ -63,7 +63,7 @@ def test_a_full_cache_makes_room(monkeypatch):
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss = 0.0
     for _ in range(40):
-        loss += state.update(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6).loss
+        loss += state.update(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6)[1]
     check_forest(state)
     V, (arcs,) = oracle.zeros(), state.counts()
     oracle.count([5.0 * arcs], V)

@@ -58,8 +58,8 @@ def close_the_gap(oracle, passes, steps=10):
     state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
     mu = np.full(oracle.templates, 1 / oracle.templates)
     for _ in range(passes):
-        visits = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, steps, 1e-7)
-    return visits.gaps.sum()
+        gaps, _ = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, steps, 1e-7)
+    return gaps.sum()
 
 
 def check_certificate(fit, oracle, regularizer, c):
@@ -86,7 +86,7 @@ def keep_books(oracle, c, passes=6, check=None):
     loss, values = 0.0, [0.0]
     for k in range(passes):
         spans = state.active() if k % 3 == 2 else state.spans(np.arange(oracle.sentences), k)
-        loss += state.update(spans, mu, c, 5, 1e-7).loss
+        loss += state.update(spans, mu, c, 5, 1e-7)[1]
         values.append(c * loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     assert values[-1] > 0

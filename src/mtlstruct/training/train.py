@@ -22,7 +22,7 @@ from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Callback, Fit, Solver, Start, check_needs
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
-from mtlstruct.solvers.coordinate_ascent.sequence.dense_marginals import dense_bytes
+from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import dense_bytes
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
 from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet

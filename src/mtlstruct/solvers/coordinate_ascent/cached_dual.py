@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import State, Stateful
 from mtlstruct.linear.row_updates import add_scaled_rows, score_rows
-from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
+from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.structures.base import Batch, Triplets
 
 Ints = NDArray[np.int64]
@@ -51,14 +51,14 @@ class CachedDual(Stateful):
     shares_singletons: ClassVar[bool] = False
     smooth_losses: ClassVar[bool] = False
 
-    def __init__(self, problem: DualProblem) -> None:
-        self.problem = problem
-        ptr = problem.encoded.ptr
-        sites = problem.structure.sites(ptr)
+    def __init__(self, oracle: Oracle, V: Weights, N: Floats) -> None:
+        self.oracle, self.V, self.N = oracle, V, N
+        ptr = oracle.encoded.ptr
+        sites = oracle.structure.sites(ptr)
         self.site_ptr = [ptr if s.tokens is None else np.searchsorted(s.tokens, ptr) for s in sites]
-        self.outputs = [[self._output(i, problem.gold[ptr[i] : ptr[i + 1]])] for i in range(len(ptr) - 1)]
+        self.outputs = [[self._output(i, oracle.gold[ptr[i] : ptr[i + 1]])] for i in range(len(ptr) - 1)]
         self.mass = [np.ones(1) for _ in self.outputs]
-        self.room = [np.zeros_like(V) for V in problem.V]
+        self.room = [np.zeros_like(v) for v in V]
 
     def state_dict(self) -> State:
         """Return the state: labels and mass of all outputs end to end."""
@@ -70,7 +70,7 @@ class CachedDual(Stateful):
         """Restore the state of a checkpoint."""
         sizes = state["sizes"]
         self.mass = [part.copy() for part in np.split(state["mass"], np.cumsum(sizes)[:-1])]
-        tokens = sizes * np.diff(self.problem.encoded.ptr)
+        tokens = sizes * np.diff(self.oracle.encoded.ptr)
         tables = np.split(state["labels"], np.cumsum(tokens)[:-1])
         self.outputs = [
             [self._output(i, labels) for labels in np.split(table, size)]
@@ -78,13 +78,13 @@ class CachedDual(Stateful):
         ]
 
     @staticmethod
-    def memory(oracle: Any) -> int:
+    def memory(oracle: Oracle) -> int:
         """Bytes to expect; how many outputs will have mass is not known before."""
         return int(oracle.tokens) * 1000
 
     def spans(self, sentences: Ints, shift: int) -> Ints:
         """Whole sentences, to be decoded."""
-        ptr = self.problem.encoded.ptr
+        ptr = self.oracle.encoded.ptr
         return np.stack([ptr[sentences], ptr[sentences + 1], sentences, np.ones_like(sentences)], axis=1)
 
     def active(self) -> Ints:
@@ -96,23 +96,23 @@ class CachedDual(Stateful):
 
     def update(
         self, spans: Ints, mu: Floats, c: float, rounds: int, tolerance: float, enough: float = 0.0
-    ) -> BlockUpdates:
+    ) -> tuple[Floats, float]:
         """Update sentences in turn, each until its gap is below tolerance or `enough` of before."""
-        found = BlockUpdates(np.zeros(len(spans)), 0.0)
+        gaps, change = np.zeros(len(spans)), 0.0
         for k, (i, search) in enumerate(spans[:, 2:].tolist()):
             for _ in range(rounds):
-                least = max(tolerance, enough * found.gaps[k])
+                least = max(tolerance, enough * gaps[k])
                 gap, loss = self._step(i, bool(search), mu, c, least)
-                found.gaps[k] = max(gap, found.gaps[k])
-                found.loss += loss
+                gaps[k] = max(gap, gaps[k])
+                change += loss
                 if gap < least:
                     break
-        return found
+        return gaps, change
 
     def _step(self, i: int, search: bool, mu: Floats, c: float, least: float) -> tuple[float, float]:
         """Take a pairwise step unless the gap is below `least`. Return gap and change of loss."""
-        p, rows, change = self.problem, self._rows(i), 0.0
-        kinds = zip(p.encoded.designs, p.V, rows, p.structure.widths(), strict=True)
+        p, rows, change = self.oracle, self._rows(i), 0.0
+        kinds = zip(p.encoded.designs, self.V, rows, p.structure.widths(), strict=True)
         parts = tuple(score_rows(design, V, row, width, -mu) for design, V, row, width in kinds)
         if search:
             self._search(i, parts)
@@ -121,14 +121,14 @@ class CachedDual(Stateful):
         best, worst = int(value.argmax()), int(np.where(mass > 0, value, np.inf).argmin())
         gap = max(0.0, float(value[best] - mass @ value))
         if gap >= least:
-            squares = np.zeros_like(p.N)
+            squares = np.zeros_like(self.N)
             sides = ((outputs[best], 1.0), (outputs[worst], -1.0))
             self._add(sides, rows, 1.0, self.room, squares)
             curve = c * float(mu @ squares)
             self._add(sides, rows, -1.0, self.room, squares)
             rise = float(value[best] - value[worst])
             theta = float(mass[worst]) if curve * mass[worst] <= rise else rise / curve
-            self._add(sides, rows, c * theta, p.V, p.N)
+            self._add(sides, rows, c * theta, self.V, self.N)
             mass[best] += theta
             mass[worst] = max(0.0, mass[worst] - theta)
             change = theta * (outputs[best].loss - outputs[worst].loss)
@@ -138,7 +138,7 @@ class CachedDual(Stateful):
 
     def _search(self, i: int, parts: Any) -> None:
         """Decode a sentence; the output joins those that are kept, without mass as yet."""
-        p, (start, stop) = self.problem, self.problem.encoded.ptr[i : i + 2]
+        p, (start, stop) = self.oracle, self.oracle.encoded.ptr[i : i + 2]
         gold, labels = p.gold[start:stop], np.zeros(stop - start, np.int32)
         rows = tuple(np.arange(len(part), dtype=np.int32) for part in parts)
         batch = Batch(parts, rows, np.array([0, stop - start]))
@@ -148,7 +148,7 @@ class CachedDual(Stateful):
             self.mass[i] = np.append(self.mass[i], 0.0)
 
     def _output(self, i: int, labels: NDArray[np.int32]) -> Output:
-        p, (start, stop) = self.problem, self.problem.encoded.ptr[i : i + 2]
+        p, (start, stop) = self.oracle, self.oracle.encoded.ptr[i : i + 2]
         gold, own = p.gold[start:stop], np.array([0, stop - start])
         rows = tuple(np.arange(ptr[i + 1] - ptr[i], dtype=np.int32) for ptr in self.site_ptr)
         loss = float(p.structure.losses(labels, gold, p.cost, own)[0])
@@ -157,14 +157,14 @@ class CachedDual(Stateful):
     def _rows(self, i: int) -> list[Ints]:
         """The row of each site of a sentence, for each kind."""
         sites = (np.arange(ptr[i], ptr[i + 1]) for ptr in self.site_ptr)
-        rows = zip(sites, self.problem.encoded.rows, strict=True)
+        rows = zip(sites, self.oracle.encoded.rows, strict=True)
         return [site if row is None else row[site].astype(np.int64) for site, row in rows]
 
     def _add(self, sides: Any, rows: list[Ints], size: float, V: list[Any], N: Floats) -> None:
         """V += size·(signed sum of the features of outputs), and N follows."""
         for output, sign in sides:
             amount = np.full(len(N), size * sign)
-            kinds = zip(self.problem.encoded.designs, output.difference, rows, V, strict=True)
+            kinds = zip(self.oracle.encoded.designs, output.difference, rows, V, strict=True)
             for design, t, row, v in kinds:
                 add_scaled_rows(design, row[t.row], t.part, t.count, amount, v, N)
 
@@ -175,7 +175,7 @@ class CachedDual(Stateful):
 
     def counts(self) -> tuple[NDArray[np.float32], ...]:
         """Part counts of (dual − gold), for each kind float32[rows, width]."""
-        p = self.problem
+        p = self.oracle
         shapes = zip(p.encoded.designs, p.structure.widths(), strict=True)
         tables = tuple(np.zeros((design.rows, width), np.float64) for design, width in shapes)
         for i, (outputs, mass) in enumerate(zip(self.outputs, self.mass, strict=True)):

@@ -1,9 +1,9 @@
-"""Which dual variables each structure has."""
+"""The dual variables of each structure: their interface to the solver, and the table of them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,69 @@ from numpy.typing import NDArray
 from mtlstruct.linear.singletons import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
-from mtlstruct.solvers.coordinate_ascent.dual_state import DualProblem, DualState
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
 from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
+
+
+class DualState(Protocol):
+    """The dual variables of all sentences, one distribution over outputs each, gold to begin with.
+
+    A span is a row (start, stop, sentence, ...) of tokens that are updated together; a state may
+    append entries of its own. Updates keep V = c·Aᵀ(expected parts − gold's) and the squared norms
+    N up to date.
+    """
+
+    shares_singletons: ClassVar[bool] = False
+    """Whether block updates support weight rows that singleton attributes share."""
+
+    smooth_losses: ClassVar[bool] = False
+    """Whether block updates support the log loss and the softmax-margin."""
+
+    @staticmethod
+    def memory(oracle: Oracle) -> int:
+        """Return the bytes that the dual variables of the data take."""
+        ...
+
+    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+        """Return spans [k, ≥ 3] of these sentences; `shift` says where long ones are cut."""
+        ...
+
+    def active(self) -> NDArray[np.int64]:
+        """Return the working set: spans whose dual variables have left gold."""
+        ...
+
+    def update(
+        self,
+        spans: NDArray[np.int64],
+        mu: NDArray[np.float64],
+        c: float,
+        rounds: int,
+        tolerance: float,
+        enough: float = 0.0,
+    ) -> tuple[NDArray[np.float64], float]:
+        """Update spans in turn, each until its gap is below tolerance or `enough` of before.
+
+        Return the gap of each span before its update, and the change of the loss.
+        """
+        ...
+
+    def set_distributions(self, parts: Any) -> None:
+        """Set each distribution to softmax(score / temperature); smooth losses only."""
+        ...
+
+    def repair(self) -> None:
+        """Make the distributions exact again after rounding."""
+        ...
+
+    def counts(self) -> tuple[NDArray[Any], ...]:
+        """Return the expected parts less gold's, for each kind floats [rows, parts]."""
+        ...
+
+    def loss(self, counts: NDArray[Any]) -> float:
+        """Return the expected loss; `counts` are those of the first kind."""
+        ...
+
 
 DUAL_STATES: dict[type, Any] = {
     SequenceStructure: SequenceDual,
@@ -36,10 +95,7 @@ def supports_smooth_losses(structure: type[Structure]) -> bool:
 
 def dual_state(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> DualState:
     """Return the dual variables of the data, at gold, working on V and its squared norms N."""
-    problem = DualProblem(
-        oracle.structure, oracle.encoded, oracle.gold, oracle.cost, V, N, oracle.temperature
-    )
-    state: DualState = dual_class(type(oracle.structure))(problem)
+    state: DualState = dual_class(type(oracle.structure))(oracle, V, N)
     return state
 
 

@@ -22,13 +22,55 @@ Joachims: Making large-scale SVM learning practical, 1999 (shrinking).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import Regularizer
-from mtlstruct.solvers.base import Solver, Start, Stop, score_bytes, table_bytes
-from mtlstruct.solvers.coordinate_ascent.duals import dual_class
-from mtlstruct.solvers.coordinate_ascent.run import Run
+from mtlstruct.solvers.base import (
+    Fit,
+    Record,
+    Solver,
+    SolverRun,
+    Start,
+    Stop,
+    active_templates,
+    check_finite,
+    relative,
+    score_bytes,
+    table_bytes,
+)
+from mtlstruct.solvers.coordinate_ascent.duals import dual_class, dual_state
+from mtlstruct.solvers.coordinate_ascent.schedule import (
+    FULL,
+    GAP_SAMPLED,
+    WORKING_SET,
+    BlockSampler,
+    TemplateWeights,
+)
+
+MAX_STEPS = 5
+"""Pairwise steps in one block update, at most."""
+
+CERTIFY_FACTOR = 3.5
+"""A full pass measures gaps before it closes them, so a certificate is tried when the estimate is
+this near; more work between full passes (large c) makes the estimate staler."""
+
+SCALE_SHARE = 0.05
+"""Tolerance of the scale of w, as a share of the gap asked for."""
+
+NEAREST, FARTHEST = 0.7, 1.5
+"""Scales of w that are tried."""
+
+SAMPLED_PASSES = 8
+"""Gap-sampled passes between two working-set passes."""
+
+UPDATES = 80
+"""Updates of mu in a full or working-set pass; more would make mu track noise."""
 
 
 @dataclass(frozen=True)
@@ -50,3 +92,212 @@ class Coordinate(Solver):
         if init is not None:
             run.begin(init)
         return run
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds of a cycle, the risk, and the scale of w that the upper one is for."""
+
+    objective: float
+    dual: float
+    risk: float
+    scale: float = 1.0
+
+
+class Run(SolverRun):
+    """The state of one run: dual variables, V, N, mu, the loss, and what is known of the bounds.
+
+    left        the passes that are still to be made in the present cycle, in order
+    bounds      those of the last cycle, and whether they are certified
+    """
+
+    state_fields: ClassVar[tuple[str, ...]] = (
+        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified"),
+        *("V", "state", "sampler"),
+    )
+
+    def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
+        self.oracle, self.regularizer, self.c, self.stop = oracle, regularizer, c, stop
+        self.C = c * oracle.sentences
+        self.V, self.N, self.loss = oracle.zeros(), np.zeros(oracle.templates), 0.0
+        self.state = dual_state(oracle, self.V, self.N)
+        self.sampler = BlockSampler(self.state, oracle.sentences, seed)
+        self.mu = TemplateWeights(regularizer, oracle.templates)
+        # While mu is learned, a block solved to the end is solved for weights that will have moved.
+        self.enough = 0.1 if regularizer.sparse else 0.0
+        self.tolerance = 1e-3 / max(1.0, c)
+        self.passes, self.left = 0, list[str]()
+        self.bound, self.bounds, self.certified = 0.0, Bounds(np.inf, 0.0, np.inf), False
+
+    def begin(self, init: Start) -> None:
+        """Start from the mu and, with a smooth loss, the distributions of an earlier model."""
+        self.mu.begin(init.mu)
+        if self.oracle.temperature > 0:
+            scale = np.ones(self.oracle.templates) if init.scale is None else init.scale
+            self.state.set_distributions(self.oracle.score(init.weights, scale))
+            self._rebuild()
+
+    def advance(self) -> Record | None:
+        """Make a pass; compute bounds at the end of a cycle, and return its record."""
+        if not self.left:
+            self.passes += 1
+            self.left = self._schedule()
+        if self.left[0] == FULL:
+            self._full_pass()
+        else:
+            self._pass(self.left[0])
+        del self.left[0]
+        if self.left:
+            return None
+        self._end_cycle()
+        objective, dual = self.bounds.objective, self.bounds.dual
+        gap, active = relative(objective, dual), active_templates(self.mu.mu)
+        figures = objective, dual, gap, self.bounds.risk, active, self.certified
+        return Record(self.passes, *figures, self.snapshot)
+
+    def ended(self) -> bool:
+        """Return whether this is the end of the last cycle."""
+        last = self.passes == self.stop.max_passes or (self.certified and self._reached())
+        return last and not self.left
+
+    def snapshot(self) -> Fit:
+        """Return the weights as they are, with the objective computed for them."""
+        mu = self._kept()
+        norms = mu * np.sqrt(self.oracle.squared_norms(self.V))
+        risk, _ = self.oracle.risk(self.oracle.score(self.V, -mu))
+        objective = self.regularizer.value(norms) + self.c * risk
+        return self._fit(Bounds(objective, self.bounds.dual, self.bounds.risk), False)
+
+    def result(self) -> Fit:
+        """Return the weights at the best scale, with the certificate."""
+        if not self.certified:
+            self._certify()
+        return self._fit(self.bounds, self._reached())
+
+    # ------------------------------------------------------------ passes
+
+    def _schedule(self) -> list[str]:
+        """Return the passes of a cycle; a large c gets more of them between full passes."""
+        repeated = [*[GAP_SAMPLED] * SAMPLED_PASSES, WORKING_SET] * (1 if self._decades() < 0.5 else 2)
+        return [FULL, WORKING_SET, *repeated]
+
+    def _pass(self, kind: str) -> None:
+        """Update blocks, and mu between them."""
+        spans = self.sampler.choose(kind)
+        gaps = np.zeros(len(spans))
+        every = max(25, len(spans) // UPDATES)
+        for k in range(0, len(spans), every):
+            some = slice(k, k + every)
+            gaps[some], change = self.state.update(
+                spans[some], self.mu.mu, self.c, MAX_STEPS, self.tolerance, self.enough
+            )
+            self.loss += change
+            if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
+                self.mu.follow(self.N)
+        self.sampler.record(kind, spans, gaps, self.tolerance)
+
+    def _full_pass(self) -> None:
+        """Update all blocks, and estimate both bounds from their gaps."""
+        before = self._dual_value()
+        self._pass(FULL)
+        gap = self.sampler.total  # of each block before its update: more than what is left now
+        dual = max(before, self._dual_value())
+        own = self.regularizer.value(self.mu.mu * self._norms())
+        objective = max(dual, own + self.c * (self.loss + gap) - float(self.mu.mu @ self.N))
+        self.bounds, self.certified = Bounds(objective, dual, self._risk(objective)), False
+
+    def _end_cycle(self) -> None:
+        """Update mu and the tolerance of blocks; certify if this may be the last cycle."""
+        self.mu.settle(self.N)
+        check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
+        objective, dual = self.bounds.objective, self.bounds.dual
+        # a block may keep a tenth of its share of the gap asked for
+        self.tolerance = min(self.tolerance, 0.1 * self.stop.asked(objective, self.C) / self.C)
+        self.mu.adapt(relative(objective, dual))
+        near = CERTIFY_FACTOR * 4 ** self._decades() * self.stop.asked(dual, self.C)
+        if objective - dual <= near or self.passes == self.stop.max_passes:
+            self._certify()
+        check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
+
+    def _decades(self) -> float:
+        """Return the scale of c, from 0 (at most 1) to 2 (100 and more), by the step mu allows."""
+        return float(np.clip(np.nan_to_num(np.log10(self.c * self.mu.mu.sum()), nan=2.0), 0.0, 2.0))
+
+    # ------------------------------------------------------------ bounds
+
+    def _certify(self) -> None:
+        """Rebuild V, N and the loss from the dual variables, then compute both bounds."""
+        self._rebuild()
+        mu = self._kept()
+        parts, norms = self.oracle.score(self.V, -mu), mu * self._norms()
+
+        def primal(scale: float) -> tuple[float, float]:
+            risk, slope = self.oracle.risk(parts, scale)
+            own = self.regularizer.value(scale * norms)
+            return own + self.c * risk, self.regularizer.degree * own / scale + self.c * slope
+
+        tolerance = SCALE_SHARE * self.stop.asked(self.bounds.dual, self.C)
+        objective, scale = minimise_over_scale(primal, tolerance)
+        self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
+        self.bounds = Bounds(objective, self.bound, self._risk(objective, scale), scale)
+        self.certified = True
+
+    def _rebuild(self) -> None:
+        """Recompute V, N and the loss from the dual variables, without rounding errors."""
+        self.state.repair()
+        counts = self.state.counts()
+        self.loss = self.state.loss(counts[0])
+        self.oracle.count([self.c * z for z in counts], self.V)
+        self.N[:] = self.oracle.squared_norms(self.V)
+
+    def _reached(self) -> bool:
+        return self.stop.reached(self.bounds.objective, self.bounds.dual, self.C)
+
+    def _fit(self, bounds: Bounds, converged: bool) -> Fit:
+        mu, values = self._kept(), (bounds.objective, bounds.dual)
+        return Fit.bounded(self.V, -bounds.scale * mu, mu, values, self.C, self.passes, converged)
+
+    def _kept(self) -> NDArray[np.float64]:
+        """Return mu without templates that the model will drop, for the certificate."""
+        drop = self.stop.drop if self.regularizer.sparse else 0.0
+        return np.where(self.mu.mu < drop * self.mu.mu.sum(), 0.0, self.mu.mu)
+
+    def _norms(self) -> NDArray[np.float64]:
+        return np.sqrt(np.maximum(self.N, 0.0))
+
+    def _dual_value(self) -> float:
+        """Return the dual at the best shrinking of α towards gold."""
+        return self.regularizer.lower_bound(self.c * self.loss, self._norms())
+
+    def _risk(self, objective: float, scale: float = 1.0) -> float:
+        value = self.regularizer.value(scale * self.mu.mu * self._norms())
+        return max(0.0, objective - value) / self.C
+
+
+def minimise_over_scale(
+    primal: Callable[[float], tuple[float, float]], enough: float, steps: int = 16
+) -> tuple[float, float]:
+    """Return (value, scale) of a convex function of the scale of w, least to within `enough`.
+
+    primal(scale) gives value and slope. Tangents from both sides meet below the least value, which
+    says how near it is, and where to look next: where the data can be separated the function has a
+    sharp kink. Any scale gives a valid upper bound, so it need not be exact.
+    """
+    scale, stride, best = 1.0, 0.03, (np.inf, 1.0)
+    tangents: dict[bool, tuple[float, float, float]] = {}
+    for _ in range(steps):
+        value, slope = primal(scale)
+        best = min(best, (value, scale))
+        falling = slope < 0
+        tangents[falling] = scale, value, slope
+        if len(tangents) == 1:
+            if scale == (FARTHEST if falling else NEAREST):
+                break
+            scale = float(np.clip(scale + (stride if falling else -stride), NEAREST, FARTHEST))
+            stride *= 4
+            continue
+        (x, f, down), (y, g, up) = tangents[True], tangents[False]
+        scale = (g - f + down * x - up * y) / (down - up)
+        if best[0] - (f + down * (scale - x)) <= enough:
+            break
+    return best

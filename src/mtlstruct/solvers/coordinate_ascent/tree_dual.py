@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
+from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
     ArcDesign,
     Forest,
@@ -46,21 +46,21 @@ class TreeDual(Stateful):
     smooth_losses: ClassVar[bool] = False
 
     @staticmethod
-    def memory(oracle: Any) -> int:
+    def memory(oracle: Oracle) -> int:
         """Return the bytes of the trees, and three numbers for each, in sentences of six tokens."""
         return int(oracle.tokens) * TREE_CAPACITY * 8
 
-    def __init__(self, problem: DualProblem) -> None:
-        self.problem = problem
-        (self.design,) = problem.encoded.designs
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        self.oracle = oracle
+        (self.design,) = oracle.encoded.designs
         if len(self.design.values):
             raise IncompatibleError("trees take features that fire or do not, not real values")
-        ptr = problem.encoded.ptr
-        self.forest = _gold_forest(problem.gold, ptr)
-        self.arcs = ArcDesign(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), problem.gold)
+        ptr = oracle.encoded.ptr
+        self.forest = _gold_forest(oracle.gold, ptr)
+        self.arcs = ArcDesign(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), oracle.gold)
         table = np.zeros((self.design.layout.attributes + 1, 2), np.int32)
         table[:-1, 1] = np.repeat(self.design.layout.templates, np.diff(self.design.layout.block_ptr))
-        self.primal = Primal(problem.V[0], problem.N, np.zeros(len(table), np.float32), table)
+        self.primal = Primal(V[0], N, np.zeros(len(table), np.float32), table)
         self.work = _scratch(int(np.diff(ptr).max(initial=1)))
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
@@ -82,12 +82,12 @@ class TreeDual(Stateful):
         rounds: int,
         tolerance: float,
         enough: float = 0.0,
-    ) -> BlockUpdates:
+    ) -> tuple[NDArray[np.float64], float]:
         """Update sentences in turn, each until its gap is below tolerance or `enough` of before."""
         premultiply(
             self.design.layout.block_ptr, self.design.layout.templates, self.primal.V, mu, self.primal.product
         )
-        wrong = float(self.problem.cost[0, 1])
+        wrong = float(self.oracle.cost[0, 1])
         gaps = np.zeros(len(spans))
         loss = 0.0
         for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
@@ -97,7 +97,7 @@ class TreeDual(Stateful):
                 float(tolerance), float(enough),
             )  # fmt: skip
             loss += change
-        return BlockUpdates(gaps, loss)
+        return gaps, loss
 
     def _search(self, sentence: int, wrong: float) -> NDArray[np.int32]:
         """The most violated tree of a sentence; leaves its arc scores in the scratch."""
@@ -106,7 +106,7 @@ class TreeDual(Stateful):
         first = int(self.arcs.first_row[sentence])
         score_arcs(first, n * (n + 1), self.arcs.ids, self.arcs.ptr, self.primal.product, self.work.scores)
         found, value = np.empty(n, np.int32), np.empty(1)
-        kind = self.problem.structure
+        kind: Any = self.oracle.structure
         best_trees(
             (0, 1), np.array([0, n]), self.work.scores, 0, 1.0, self.arcs.gold[start:stop], wrong,
             kind.projective, kind.single_root, found, value,
@@ -127,7 +127,7 @@ class TreeDual(Stateful):
 
     def loss(self, arcs: NDArray[np.float32]) -> float:
         """Return the expected cost from the arc counts: the mass on arcs other than gold's."""
-        return float(self.problem.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
+        return float(self.oracle.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
 
 
 _NONE = np.zeros(0, np.int32)

@@ -1,5 +1,5 @@
 """Dual variables and block updates of sequences: edge marginals and pairwise steps.
 
 May import: `objective`, `structures` and the layers below.
-Start reading at `dual`, `block_update` and `pairwise_step`.
+Start reading at `dual`, `features` and `smooth_step`.
 """

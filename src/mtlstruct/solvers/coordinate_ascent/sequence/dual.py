@@ -1,12 +1,13 @@
-"""The dual variables of sequences, kept as edge marginals; block_update.py improves them.
+"""The dual variables of sequences, kept as edge marginals, and their block updates.
 
 The dual variables of a sentence are a distribution over its labelings. Only its edge marginals
-matter, the mass of labelings with label z at t-1 and y at t. They form a unit flow through the
-trellis, gold to begin with, and edge_marginals.py keeps them.
+matter, the mass of labelings with label z at t-1 and y at t, gold to begin with. With the hinge
+(pairwise_step.py) few of them are not zero, and edge_marginals.py keeps those. With a smooth loss
+(smooth_step.py) all are kept.
 
 With the hinge, where a span does not begin or end with its sentence, the label outside is held:
-paths run between the labels that carry most mass there. So a sentence of any length is visited in
-spans of bounded size, and a span of tokens whose mass has left gold is visited without the rest.
+paths run between the labels that carry most mass there. So a sentence of any length is updated in
+spans of bounded size, and a span of tokens whose mass has left gold is updated without the rest.
 With a smooth loss, spans are whole sentences.
 """
 
@@ -20,13 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Stateful
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
+from mtlstruct.linear.label_support import support_arrays
 from mtlstruct.linear.weight_layout import WeightLayout, padded
-from mtlstruct.solvers.coordinate_ascent.dual_state import BlockUpdates, DualProblem
-from mtlstruct.solvers.coordinate_ascent.sequence.block_update import update_spans
-from mtlstruct.solvers.coordinate_ascent.sequence.dense_marginals import DenseMarginals, dense_bytes
+from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow, flow_bytes
-from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import Step
+from mtlstruct.solvers.coordinate_ascent.sequence.features import (
+    Edges,
+    FeatureLists,
+    Labels,
+    Step,
+    Templates,
+    node_features,
+)
+from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import pairwise_workspace, take_pairwise_steps
+from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import (
+    DenseMarginals,
+    ascend_spans,
+    dense_bytes,
+    smooth_workspace,
+)
 from mtlstruct.structures.sequence import SequenceStructure
 
 MAX_SPAN = 400
@@ -41,39 +56,37 @@ class SequenceDual(Stateful):
     smooth_losses: ClassVar[bool] = True
 
     @staticmethod
-    def memory(oracle: Any) -> int:
+    def memory(oracle: Oracle) -> int:
         """Return the bytes that the edge marginals of the data take."""
         if oracle.temperature == 0:
             return flow_bytes(oracle.tokens)
         return dense_bytes(oracle.encoded.ptr, oracle.structure.labels)
 
-    def __init__(self, problem: DualProblem) -> None:
-        self.problem = problem
-        tokens = int(problem.encoded.ptr[-1])
-        self.marginals: Flow | DenseMarginals
-        if problem.temperature == 0:
-            self.marginals = Flow.of_gold(problem.gold, problem.encoded.ptr)
-        else:
-            self.marginals = DenseMarginals.of_gold(
-                problem.gold, problem.encoded.ptr, problem.structure.labels
-            )
-        self.edge_row = np.full(tokens, -1, np.int32)
-        inner = problem.structure.sites(problem.encoded.ptr)[1].tokens
-        self.edge_row[inner] = problem.encoded.rows[1]
-        self.starts = np.zeros(tokens + 1, np.bool_)
-        self.starts[problem.encoded.ptr] = True
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        self.oracle, self.V, self.N = oracle, V, N
+        self.labels, rows = oracle.structure.labels, oracle.encoded.rows[1]
+        self.smooth, ptr = oracle.temperature > 0, oracle.encoded.ptr
+        self.marginals: Flow | DenseMarginals = (
+            DenseMarginals.of_gold(oracle.gold, ptr, self.labels)
+            if self.smooth
+            else Flow.of_gold(oracle.gold, ptr)
+        )
+        self.edge_row = np.full(oracle.tokens, -1, np.int32)
+        assert rows is not None
+        self.edge_row[oracle.structure.sites(ptr)[1].tokens] = rows
+        self.starts = np.zeros(oracle.tokens + 1, np.bool_)
+        self.starts[ptr] = True
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
         """Return spans [k, 3] (start, stop, sentence); long sentences are cut at `shift`."""
-        ptr = self.problem.encoded.ptr
-        start, stop = ptr[sentences], ptr[sentences + 1]
-        whole = np.stack([start, stop, sentences], axis=1)
-        return whole if self.problem.temperature > 0 else _cut(whole, shift)
+        ptr = self.oracle.encoded.ptr
+        whole = np.stack([ptr[sentences], ptr[sentences + 1], sentences], axis=1)
+        return whole if self.smooth else _cut(whole, shift)
 
     def active(self) -> NDArray[np.int64]:
-        """Runs of tokens with mass off gold, as spans; with a smooth loss their sentences."""
-        loose, ptr = self.marginals.loose(self.problem.gold), self.problem.encoded.ptr
-        if self.problem.temperature == 0:
+        """Return runs of tokens with mass off gold; with a smooth loss their sentences."""
+        loose, ptr = self.marginals.loose(self.oracle.gold), self.oracle.encoded.ptr
+        if not self.smooth:
             return _runs(loose, self.starts, ptr)
         return self.spans(np.unique(np.searchsorted(ptr, np.flatnonzero(loose), side="right") - 1), 0)
 
@@ -85,12 +98,40 @@ class SequenceDual(Stateful):
         rounds: int,
         tolerance: float,
         enough: float = 0.0,
-    ) -> BlockUpdates:
+    ) -> tuple[NDArray[np.float64], float]:
         """Update spans in turn, each until its gap is below tolerance or `enough` of before."""
-        step = Step(float(c), int(rounds), float(tolerance), float(enough), self.problem.temperature)
-        return BlockUpdates(
-            *update_spans(spans, self.starts, self.problem, self.marginals, self.edge_row, mu, step)
-        )
+        step = Step(float(c), int(rounds), float(tolerance), float(enough), self.oracle.temperature)
+        return self._update(spans, self.oracle.encoded, self.V, Templates(mu, self.N), step)
+
+    def _update(
+        self, spans: NDArray[np.int64], encoded: Encoded, V: Weights, templates: Templates, step: Step
+    ) -> tuple[NDArray[np.float64], float]:
+        """Update spans, V and N in order. Return gaps before, and the change of the loss."""
+        node, edge = encoded.designs
+        support = None if node.layout.support is None else FeatureLists(*support_arrays(node.layout.support))
+        values = node.values if len(node.values) > 0 else None
+        mark = None if node.slots_aligned else np.zeros(node.layout.null_row + 1, np.float32)
+        longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
+        work: Any
+        if isinstance(self.marginals, Flow):
+            self.marginals = self.marginals.with_room(step.rounds)  # a round brings a token at most one edge
+            kernel, work = (
+                take_pairwise_steps,
+                pairwise_workspace(longest, self.labels, node, edge.rows, step.rounds),
+            )
+        else:
+            kernel, work = (
+                ascend_spans,
+                smooth_workspace(longest, self.marginals.mass.shape[1:], node, edge.rows),
+            )
+        gaps = np.zeros(len(spans))
+        loss = kernel(
+            spans, Labels(self.starts, self.oracle.gold, self.oracle.cost), self.marginals,
+            node_features(node, V[0], templates.mu), values, support,
+            Edges(self.edge_row, edge.ids, edge.ptr, edge.blocks, edge.slots_aligned, edge.layout.null_row, V[1]),
+            templates, step, work, mark, gaps,
+        )  # fmt: skip
+        return gaps, float(loss)
 
     def set_distributions(self, parts: Sequence[NDArray[np.float32]]) -> None:
         """Set each distribution to exp(score / temperature), normalised, for part scores `parts`.
@@ -98,48 +139,48 @@ class SequenceDual(Stateful):
         Block updates do it, of a problem with c = 0 whose weights are the part scores: one
         attribute per row.
         """
-        p = self.problem
-        edges = parts[1] if len(parts) > 1 else np.zeros((1, p.structure.labels**2))
-        missing = padded(p.structure.labels) - parts[0].shape[1]
-        V: list[NDArray[Any]] = [
+        encoded = self.oracle.encoded
+        edges = parts[1] if len(parts) > 1 else np.zeros((1, self.labels**2))
+        missing = padded(self.labels) - parts[0].shape[1]
+        V: Weights = [
             -np.pad(parts[0], ((0, 1), (0, missing))),
             -np.pad(edges.astype(np.float64), ((0, 1), (0, 0))),
         ]
         designs = tuple(_one_attribute_per_row(len(v) - 1, block) for block, v in enumerate(V))
-        scores = replace(p, encoded=replace(p.encoded, designs=designs), V=V, N=np.zeros(2))
-        spans = self.spans(np.arange(len(p.encoded.ptr) - 1), 0)
-        step = Step(0.0, 1, 0.0, 0.0, p.temperature)
-        update_spans(spans, self.starts, scores, self.marginals, self.edge_row, np.ones(2), step)
+        spans, step = (
+            self.spans(np.arange(self.oracle.sentences), 0),
+            Step(0.0, 1, 0.0, 0.0, self.oracle.temperature),
+        )
+        self._update(spans, replace(encoded, designs=designs), V, Templates(np.ones(2), np.zeros(2)), step)
 
     def repair(self) -> None:
         """Remove rounding errors of the marginals, from the first token on."""
-        p = self.problem
-        self.marginals.repair(p.gold, p.encoded.ptr, p.structure.labels)
+        self.marginals.repair(self.oracle.gold, self.oracle.encoded.ptr, self.labels)
 
     def counts(self) -> tuple[NDArray[np.float32], ...]:
         """Part counts of (dual − gold): node float32[T, L], edge float32[rows, L·L]."""
-        p = self.problem
-        return self.marginals.counts(p.gold, self.edge_row, p.structure.labels, p.encoded.designs[1].rows)
+        rows = self.oracle.encoded.designs[1].rows
+        return self.marginals.part_counts(self.oracle.gold, self.edge_row, self.labels, rows)
 
     def loss(self, node: NDArray[np.float32]) -> float:
         """Return Σ_t Σ_y marginal·cost, from the node counts, plus T times the entropy."""
-        p = self.problem
-        cost = float(np.einsum("ty,ty->", node, p.cost[p.gold], dtype=np.float64))
-        return cost + p.temperature * self.marginals.total_entropy()
+        cost = self.oracle.cost[self.oracle.gold]
+        expected = float(np.einsum("ty,ty->", node, cost, dtype=np.float64))
+        return expected + self.oracle.temperature * self.marginals.total_entropy()
 
 
 class ItemDual(SequenceDual):
     """Dual of independent items: sequences with one edge row that has no features."""
 
-    def __init__(self, problem: Any) -> None:
-        encoded, labels = problem.encoded, problem.structure.labels
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        encoded, labels = oracle.encoded, oracle.structure.labels
         none, no_ids = np.zeros(0, np.int32), np.zeros(PREFETCH_DISTANCE, np.int32)
         layout = WeightLayout(np.zeros(1, np.int64), none)
         edge = Design(no_ids, np.zeros(2, np.int64), none, np.zeros(0, np.float32), layout)
         rows = (None, np.zeros(int(encoded.ptr[-1]) - len(encoded.ptr) + 1, np.int32))
         linked = replace(encoded, designs=(encoded.designs[0], edge), rows=rows)
-        V = [problem.V[0], np.zeros((1, labels * labels))]
-        super().__init__(replace(problem, structure=SequenceStructure(labels), encoded=linked, V=V))
+        chain = replace(oracle, structure=SequenceStructure(labels), encoded=linked)
+        super().__init__(chain, [V[0], np.zeros((1, labels * labels))], N)
 
     def counts(self) -> tuple[NDArray[np.float32], ...]:
         """Part counts of (dual − gold): float32[T, L]."""

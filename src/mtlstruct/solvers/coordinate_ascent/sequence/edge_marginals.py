@@ -8,7 +8,6 @@ entries, which grows when somebody needs it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -32,20 +31,10 @@ def flow_bytes(tokens: int) -> int:
     return tokens * (4 + EDGE_CAPACITY * 8)
 
 
-class FlowArrays(NamedTuple):
-    """The arrays of a flow, in the order in which kernels take them."""
+class Flow(NamedTuple):
+    """size int32[T]; tail, head int16[T, capacity]; mass float32[T, capacity], up to size."""
 
-    counts: NDArray[np.int32]
-    tail: NDArray[np.int16]
-    head: NDArray[np.int16]
-    mass: NDArray[np.float32]
-
-
-@dataclass
-class Flow:
-    """count int32[T]; tail, head int16[T, capacity]; mass float32[T, capacity], up to count."""
-
-    count: NDArray[np.int32]
+    size: NDArray[np.int32]
     tail: NDArray[np.int16]
     head: NDArray[np.int16]
     mass: NDArray[np.float32]
@@ -57,48 +46,31 @@ class Flow:
         tail = np.zeros((tokens, EDGE_CAPACITY), np.int16)
         tail[1:, 0] = gold[:-1]
         tail[ptr[:-1], 0] = 0
-        head, mass = (
-            np.zeros((tokens, EDGE_CAPACITY), np.int16),
-            np.zeros((tokens, EDGE_CAPACITY), np.float32),
-        )
+        head, mass = np.zeros_like(tail), np.zeros(tail.shape, np.float32)
         head[:, 0], mass[:, 0] = gold, 1
         return cls(np.ones(tokens, np.int32), tail, head, mass)
 
-    @property
-    def arrays(self) -> FlowArrays:
-        """What kernels take."""
-        return FlowArrays(self.count, self.tail, self.head, self.mass)
-
-    def dense(self, labels: int) -> NDArray[np.float32]:
-        """float32[T, L, L]: for small data."""
-        whole = np.zeros((len(self.count), labels, labels), np.float32)
-        t, k = np.nonzero(np.arange(self.mass.shape[1]) < self.count[:, None])
-        np.add.at(whole, (t, self.tail[t, k], self.head[t, k]), self.mass[t, k])
-        return whole
-
-    def make_room(self, entries: int) -> None:
-        """Room for so many more entries at any token."""
-        wanted = int(self.count.max(initial=0)) + entries
+    def with_room(self, entries: int) -> Flow:
+        """Return the flow with room for so many more entries at any token."""
+        wanted = int(self.size.max(initial=0)) + entries
         if wanted <= self.mass.shape[1]:
-            return
+            return self
         more = ((0, 0), (0, wanted + EDGE_CAPACITY // 2 - self.mass.shape[1]))
-        self.tail = np.pad(self.tail, more)  # one after the other: each is let go before the next is made
-        self.head = np.pad(self.head, more)
-        self.mass = np.pad(self.mass, more)
+        return Flow(self.size, np.pad(self.tail, more), np.pad(self.head, more), np.pad(self.mass, more))
 
     def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
         """The tokens whose mass has left gold."""
         found = np.zeros(len(gold), np.bool_)
-        _loose(self.count, self.head, self.mass, gold, found)
+        _loose(self.size, self.head, self.mass, gold, found)
         return found
 
-    def counts(
+    def part_counts(
         self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """(flow − gold) by token float32[T, L], and by edge row float32[rows, L·L]."""
         node = np.zeros((len(gold), labels), np.float32)
         edge = np.zeros((rows, labels * labels))
-        _marginals(*self.arrays, gold, edge_row, node, edge)
+        _marginals(*self, gold, edge_row, node, edge)
         return node, edge.astype(np.float32)
 
     def total_entropy(self) -> float:
@@ -109,7 +81,7 @@ class Flow:
         """Remove rounding errors of the flow by pushing mass forward from the first token."""
 
         def work(first: int, last: int) -> None:
-            _repair(first, last, ptr, *self.arrays, gold, np.zeros(labels), np.zeros(labels))
+            _repair(first, last, ptr, *self, gold, np.zeros(labels), np.zeros(labels))
 
         threads.over_sentences(work, ptr)
 

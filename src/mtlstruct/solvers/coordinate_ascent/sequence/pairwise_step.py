@@ -9,13 +9,29 @@ only the rows of tokens that move are computed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import inner_kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
+from mtlstruct.linear.design import Design
+from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
+from mtlstruct.solvers.coordinate_ascent.sequence.features import (
+    Gram,
+    add_edge,
+    edge_kernels,
+    edge_scores,
+    gather,
+    gram_workspace,
+    kernel_row,
+    load_edges,
+    ragged_row,
+    scatter,
+    transpose,
+    zeros,
+)
 from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
     INFINITE_SCORE,
     best_path,
@@ -23,67 +39,6 @@ from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
     held_label,
     worst_path,
 )
-
-DEAD = 1e-8
-"""Templates below this weight add nothing to a score that a float32 would notice."""
-
-
-class Labels(NamedTuple):
-    """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
-
-    starts: NDArray[np.bool_]
-    gold: NDArray[np.int32]
-    cost: NDArray[np.float32]
-
-
-class Node(NamedTuple):
-    """Node features: the fields of their Design, mu and whether to prefetch by slot, and V."""
-
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    ragged: bool
-    blocks: NDArray[np.int32]
-    scales: NDArray[np.float32]
-    ahead: NDArray[np.bool_]
-    V: NDArray[np.float32]
-    null: int
-    own: int
-
-
-class FeatureLists(NamedTuple):
-    """Where the features of each attribute start, and the label of each feature; a column each."""
-
-    ptr: NDArray[np.int64]
-    label: NDArray[np.int32]
-
-
-class Edges(NamedTuple):
-    """Edge features: row of each token (−1 at sentence starts), the fields of Design, and V."""
-
-    row: NDArray[np.int32]
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    blocks: NDArray[np.int32]
-    slotwise: bool
-    null: int
-    V: NDArray[np.float64]
-
-
-class Templates(NamedTuple):
-    """mu and N of each template."""
-
-    mu: NDArray[np.float64]
-    N: NDArray[np.float64]
-
-
-class Step(NamedTuple):
-    """c; most steps; the gap, or share of the gap before, to stop at; temperature of the loss."""
-
-    c: float
-    rounds: int
-    tolerance: float
-    enough: float
-    temperature: float
 
 
 class Paths(NamedTuple):
@@ -108,29 +63,6 @@ class Paths(NamedTuple):
     arg: NDArray[np.int32]
 
 
-class Gram(NamedTuple):
-    """Workspace of inner products.
-
-    K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
-    tr, most        scores of the distinct edge rows, and the largest into each label
-    edge_delta      the change of the edge marginals; `touched` lists its nonzero (row, pair)
-    edge_K          the Gram matrix of edge rows
-    moved           (row, pair, sign) of the edges that a segment changes
-    turned, turned_values   ids and values of the span slot by slot
-    """
-
-    K: NDArray[np.float32]
-    place: NDArray[np.int64]
-    tr: NDArray[np.float32]
-    most: NDArray[np.float32]
-    edge_delta: NDArray[np.float64]
-    edge_K: NDArray[np.float32]
-    touched: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    turned: NDArray[Any]
-    turned_values: NDArray[np.float32]
-
-
 class Workspace(NamedTuple):
     """Arrays that kernels work in."""
 
@@ -138,7 +70,46 @@ class Workspace(NamedTuple):
     gram: Gram
 
 
+def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Workspace:
+    """Make arrays for spans of at most `longest` tokens, in Python to compile less."""
+    wide = padded(labels)
+    paths = Paths(
+        em=zeros(longest, wide),
+        delta=zeros(longest, wide),
+        er=zeros(longest + 1, kind=np.int64),
+        local=zeros(longest + 1, kind=np.int64),
+        high=zeros(longest, kind=np.int64),
+        low=zeros(longest, kind=np.int64),
+        back=zeros(longest, wide, kind=np.int32),
+        now=zeros(wide),
+        best=zeros(wide),
+        arg=zeros(wide, kind=np.int32),
+    )
+    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
+    return Workspace(paths, gram_workspace(longest, labels, node, rows, rounds))
+
+
 # ---------------------------------------------------------------- kernels
+
+
+@fast_kernel
+def take_pairwise_steps(spans, labels, flow, node, values, support, edges, templates, step, work, mark, gaps):
+    """Update spans in turn; write gaps before to `gaps`. Return the change of the loss."""
+    paths, gram = work
+    if len(edges.ptr) == 2:
+        edge_scores(np.int64(0), edges, templates.mu, gram.tr[0], gram.most[0])
+    loss = 0.0
+    for s in range(len(spans)):
+        start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
+        gather(start, n, labels, node, values, support, paths.em)
+        for t in range(n):
+            paths.delta[t, :] = 0
+        gaps[s], change = improve(
+            start, n, labels, flow, node, values, support, edges, templates, step, work, mark
+        )
+        scatter(start, n, paths.delta, node, values, support, templates.N)
+        loss += change
+    return loss
 
 
 @inner_kernel
@@ -326,158 +297,6 @@ def _settle(start, n, c, gold, cost, delta):
         for y in range(cost.shape[1]):
             delta[t, y] *= scale
     return loss
-
-
-@inner_kernel
-def add_edge(row, pair, d, edges, N):
-    """Add d to V (double: edge weights are few and large) for a pair of an edge row; update N."""
-    _, ids, ptr, blocks, _, null, V = edges
-    start, stop = ptr[row], ptr[row + 1]
-    for k in range(stop - start):
-        a = ids[start + k]
-        if a != null:
-            N[blocks[k]] += d * (2.0 * V[a, pair] + d)
-            V[a, pair] += d
-
-
-@inner_kernel
-def edge_scores(row, edges, mu, tr, most):
-    """tr[z, y] of an edge row, and most[y], the largest of each column."""
-    _, ids, ptr, blocks, _, null, V = edges
-    L = tr.shape[0]
-    for z in range(L):
-        for y in range(L):
-            tr[z, y] = 0
-    for q in range(ptr[row], ptr[row + 1]):
-        if ids[q] != null:
-            x = mu[blocks[q - ptr[row]]]
-            v = V[ids[q]]
-            for z in range(L):
-                for y in range(L):
-                    tr[z, y] -= np.float32(x * v[z * L + y])
-    for y in range(L):
-        most[y] = tr[0, y]
-    for z in range(1, L):
-        for y in range(L):
-            most[y] = max(most[y], tr[z, y])
-
-
-@inner_kernel
-def load_edges(start, n, left, right, edges, mu, er, local, tr, most):
-    """Score the distinct edge rows of the span into tr; er maps positions. Return the count.
-
-    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as
-    they change V.
-    """
-    if len(edges.ptr) == 2:
-        for t in range(n + 1):
-            er[t] = 0
-        local[0] = 0
-        return 1
-    rows = 0
-    for t in range(n + 1):
-        if (t == 0 and left < 0) or (t == n and right < 0):
-            continue
-        row = np.int64(edges.row[start + t])
-        k = 0
-        while k < rows and local[k] != row:
-            k += 1
-        er[t] = k
-        if k < rows:
-            continue
-        local[k] = row
-        rows += 1
-        edge_scores(row, edges, mu, tr[k], most[k])
-    return rows
-
-
-@inner_kernel
-def edge_kernels(rows, local, edges, mu, K):
-    """Compute K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows by comparing their ids."""
-    _, ids, ptr, blocks, slotwise, null, _ = edges
-    slots = len(blocks)
-    for k in range(rows):
-        for q in range(k + 1):
-            total = 0.0
-            for j in range(slots):
-                x = ids[ptr[local[k]] + j]
-                if x == null:
-                    continue
-                other = ptr[local[q]]
-                for i in range(j if slotwise else 0, j + 1 if slotwise else slots):
-                    if ids[other + i] == x:
-                        total += mu[blocks[j]]
-            K[k, q] = K[q, k] = np.float32(total)
-
-
-@inner_kernel
-def transpose(ids, start, slots, n, out):
-    """Transpose ids or values of the span, so that comparing tokens reads memory in order."""
-    for t in range(n):
-        row = ids[start + t * slots : start + t * slots + slots]
-        for k in range(slots):
-            out[k, t] = row[k]
-
-
-@inner_kernel
-def kernel_row(n, t, label, node, values, support, gram, out):
-    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, over features with one label."""
-    scales, null, turned = node.scales, node.null, gram.turned
-    for u in range(n):
-        out[u] = 0
-    for k in range(len(turned)):
-        here = turned[k, t]
-        s = scales[k]
-        if here == null or s < DEAD or not has(support, here, label):
-            continue
-        row = turned[k]
-        if values is not None:
-            x = gram.turned_values[k]
-            s *= x[t]
-            for u in range(n):
-                out[u] += s * x[u] if row[u] == here else np.float32(0)
-        else:
-            for u in range(n):
-                out[u] += s if row[u] == here else np.float32(0)
-
-
-@inner_kernel
-def ragged_row(start, n, t, label, node, values, support, mark, out):
-    """kernel_row where an attribute may stand anywhere in a row, and more than once.
-
-    mark [attributes + 1] is zero before and after: in between it holds mu·x of token t.
-    """
-    ids, ptr, ragged, _, scales, _, _, null, _ = node
-    first, last = ptr[start + t], ptr[start + t + 1]
-    for k in range(first, last):
-        s = scales[k if ragged else k - first]
-        if ids[k] != null and s >= DEAD and has(support, ids[k], label):
-            mark[np.uint64(ids[k])] += s * values[k] if values is not None else s
-    for u in range(n):
-        low, high = ptr[start + u], ptr[start + u + 1]
-        entry = ids[low:high]
-        total = np.float32(0)
-        for k in range(high - low):
-            x = mark[np.uint64(entry[k])]
-            total += x * values[low + k] if values is not None else x
-        out[u] = total
-    for k in range(first, last):
-        mark[np.uint64(ids[k])] = 0
-
-
-@inner_kernel
-def has(support, a, y):
-    """Whether attribute a has a feature with label y; its labels rise."""
-    if support is None:
-        return True
-    low, high = support.ptr[a, 0], support.ptr[a + 1, 0]
-    while low < high:
-        middle = (low + high) // 2
-        if support.label[middle, 0] < y:
-            low = middle + 1
-        else:
-            high = middle
-    return low < support.ptr[a + 1, 0] and support.label[low, 0] == y
 
 
 @inner_kernel

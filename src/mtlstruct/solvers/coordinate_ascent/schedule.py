@@ -1,4 +1,4 @@
-"""The choice of blocks for each pass: shrinking, working set and gap sampling.
+"""The schedule of a run: the blocks of each pass, and the updates of template weights.
 
 A block is a sentence, or a span of one (`DualState.spans`). Full passes shrink: a sentence whose
 gap was below the tolerance is left out of the next 1, 3, 7, 15 full passes. Working-set passes
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Stateful
+from mtlstruct.objective.regularizers import Regularizer
 
 FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
@@ -22,6 +23,15 @@ SAMPLED_GAP = 4.0
 
 LONGEST_REST = 15
 """Full passes that a sentence without a gap may be left out of, at most."""
+
+SLOWEST, FASTEST = 0.02, 2.0
+"""Bounds of the rate (starts at the upper): mu_j *= ((next mu_j) / mu_j) ** rate."""
+
+GROWN, RELAX = 1.5, 1.2
+"""A gap of this many times the least halves the rate; other cycles raise it by this."""
+
+FLOOR = 1e-9
+"""The least part of the total that a template has: one at zero could never come back."""
 
 
 class BlockSampler(Stateful):
@@ -76,3 +86,50 @@ class BlockSampler(Stateful):
     def total(self) -> float:
         """The sum of the gaps of sentences, as far as they are known."""
         return float(self.gaps[np.isfinite(self.gaps)].sum())
+
+
+class TemplateWeights(Stateful):
+    """mu of each template; set by a fixed point if the regularizer cannot drop templates.
+
+    The dual answers a change of mu only after a pass. Where templates are badly scaled, mu and the
+    norms then chase each other, and the gap grows: `adapt` lowers the rate.
+    """
+
+    state_fields = ("mu", "rate", "least_gap")
+
+    def __init__(self, regularizer: Regularizer, m: int) -> None:
+        self.regularizer = regularizer
+        self.mu = regularizer.start(m)
+        self.rate, self.least_gap = FASTEST, np.inf
+
+    def begin(self, mu: NDArray[np.float64]) -> None:
+        """Start from the mu of an earlier model, if it is learned; new templates get the mean."""
+        total = self.mu.sum()
+        if self.regularizer.sparse and mu.sum() > 0:
+            known = np.where(mu > 0, mu, mu[mu > 0].mean())
+            self.mu = known * total / known.sum()
+
+    def follow(self, N: NDArray[np.float64]) -> None:
+        """Update mu from the squared block norms."""
+        target = self._next(N)
+        if not self.regularizer.sparse:
+            self.mu = target
+        elif N.max(initial=0.0) > 0:
+            total = self.mu.sum() if self.regularizer.degree == 1 else target.sum()
+            mu = self.mu * np.maximum(target / self.mu, 1e-6) ** self.rate
+            self.mu = np.maximum(mu / mu.sum(), FLOOR) * total
+
+    def settle(self, N: NDArray[np.float64]) -> None:
+        """Update mu at the end of a cycle, and its total if the regularizer is of degree 1."""
+        self.follow(N)
+        if self.regularizer.degree == 1:
+            self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
+
+    def adapt(self, gap: float) -> None:
+        """Halve the rate after a cycle in which the gap has grown; else raise it."""
+        grown = gap > GROWN * self.least_gap
+        self.least_gap = gap if grown else min(self.least_gap, gap)
+        self.rate = float(np.clip(self.rate * (0.5 if grown else RELAX), SLOWEST, FASTEST))
+
+    def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
