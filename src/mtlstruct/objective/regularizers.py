@@ -2,16 +2,15 @@
 
 With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …,
 ‖v_m‖) + q·α, its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its
-conjugate, and the μ that belongs to given norms. A new one is a class here and a row in
-REGULARIZERS; the master that solves it is a row in `solvers.cutting_plane.MASTERS`. Norms are not
-checked: they are non-negative by construction. docs/explanation/problem.md derives each.
+conjugate, and the μ that belongs to given norms. The master that solves a new one is a row in
+`solvers.cutting_plane.MASTERS`. Norms are not checked: they are non-negative by construction.
+docs/explanation/problem.md derives each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,99 +23,71 @@ Norms = NDArray[np.float64]
 LEAST_RATIO = 1e-9
 """Least norm, as a share of the largest, where a power would be infinite at zero."""
 
-
 LEAST_NORM_SHARE = 1e-2
 """For p > 2 a template near v_j = 0 has a μ_j without bound, which would freeze it there: in
 learning, its norm counts as this part of the largest. What that costs is second order: about 0.1 %
 of the objective."""
 
-
 NEWTON_STEPS = 20
 """Steps of Newton's method in the search for the best scale of a dual point."""
 
 
-class Regularizer(Protocol):
-    """What solvers and masters may ask.
+class Regularizer:
+    """Base class: Ω that is half the square of a norm, unless a method is overridden.
 
     sparse    whether μ may drop templates
     degree    Ω(s·w) = s^degree · Ω(w)
+    Solvers that need more look for these methods: `prox(own, step)`, the norms that minimise
+    ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n), none above ‖w_j‖; `quadratic(m)`, the μ of
+    Ω = ½ Σ_j ‖w_j‖²/μ_j; `attained(norms)`, the μ at which w_j = −μ_j v_j attains Ω*(v).
     """
 
-    sparse: ClassVar[bool]
-    degree: ClassVar[int]
-
-    def value(self, own: Norms) -> float:
-        """Ω at the block norms ‖w_j‖."""
-        ...
-
-    def conjugate(self, norms: Norms) -> float:
-        """Ω* at the block norms ‖v_j‖."""
-        ...
-
-    def lower_bound(self, gain: float, norms: Norms) -> float:
-        """Return max over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms): the best dual from gold to α."""
-        ...
-
-    def start(self, m: int) -> Norms:
-        """The μ to begin with."""
-        ...
-
-    def weights(self, own: Norms) -> Norms:
-        """The μ_j = ‖w_j‖ / ∂Ω that belongs to given ‖w_j‖: at the optimum ‖w_j‖ = μ_j ‖v_j‖."""
-        ...
-
-    def follow(self, mu: Norms, norms: Norms) -> Norms:
-        """The next μ, given the ‖v_j‖ that the present one led to; at rest only at the optimum."""
-        ...
-
-
-class Proximable(Regularizer, Protocol):
-    """A regularizer with a proximal step."""
-
-    def prox(self, own: Norms, step: float) -> Norms:
-        """The norms that minimise ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n): none is above ‖w_j‖."""
-        ...
-
-
-class HalfSquare:
-    """What holds where Ω, and so Ω*, is half the square of a norm."""
-
+    sparse: ClassVar[bool] = False
     degree: ClassVar[int] = 2
 
-    def lower_bound(self: Regularizer, gain: float, norms: Norms) -> float:
-        """s·gain − s²·Ω* is largest at s = gain / 2Ω*."""
+    def value(self, own: Norms) -> float:
+        """Return Ω at the block norms ‖w_j‖."""
+        raise NotImplementedError
+
+    def conjugate(self, norms: Norms) -> float:
+        """Return Ω* at the block norms ‖v_j‖."""
+        raise NotImplementedError
+
+    def weights(self, own: Norms) -> Norms:
+        """Return μ_j = ‖w_j‖ / ∂Ω for given ‖w_j‖: at the optimum ‖w_j‖ = μ_j ‖v_j‖."""
+        raise NotImplementedError
+
+    def start(self, m: int) -> Norms:
+        """Return the μ to begin with."""
+        return self.weights(np.ones(m))
+
+    def lower_bound(self, gain: float, norms: Norms) -> float:
+        """Return max over 0 ≤ s ≤ 1 of s·gain − Ω*(s·norms): the best dual from gold to α.
+
+        s·gain − s²·Ω* is largest at s = gain / 2Ω*.
+        """
         curve = self.conjugate(norms)
         s = min(1.0, gain / (2 * curve)) if curve > 0 else 1.0
         return s * gain - s * s * curve
 
-    def follow(self: Regularizer, mu: Norms, norms: Norms) -> Norms:
-        """Return the μ that makes ½Σ‖w_j‖²/μ_j, a bound of Ω, smallest at w_j = −μ_j v_j."""
+    def follow(self, mu: Norms, norms: Norms) -> Norms:
+        """Return the next μ, given the ‖v_j‖ of the present one; at rest only at the optimum.
+
+        It makes ½Σ‖w_j‖²/μ_j, a bound of Ω, smallest at w_j = −μ_j v_j.
+        """
         own = mu * norms
         return self.weights(own) if own.any() else mu
 
 
-class Quadratic(Regularizer, Protocol):
-    """A regularizer that is a weighted sum of squares."""
-
-    def quadratic(self, m: int) -> Norms:
-        """The μ of Ω = ½ Σ_j ‖w_j‖²/μ_j."""
-        ...
-
-
 @dataclass(frozen=True)
-class L2(HalfSquare):
+class L2(Regularizer):
     """Ω(w) = ½ Σ_j ‖w_j‖²: structural SVMs, where every template has weight one."""
-
-    sparse: ClassVar[bool] = False
 
     def value(self, own: Norms) -> float:
         return 0.5 * float(own @ own)
 
     def conjugate(self, norms: Norms) -> float:
         return 0.5 * float(norms @ norms)
-
-    def start(self, m: int) -> Norms:
-        return np.ones(m)
 
     def weights(self, own: Norms) -> Norms:
         return np.ones_like(own)
@@ -132,20 +103,16 @@ class L2(HalfSquare):
 
 
 @dataclass(frozen=True, eq=False)
-class BlockL2(HalfSquare):
+class BlockL2(Regularizer):
     """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with μ given: what a reweighted method minimises in one round."""
 
     mu: Norms
-    sparse: ClassVar[bool] = False
 
     def value(self, own: Norms) -> float:
         return 0.5 * float(own @ (own / self.mu))
 
     def conjugate(self, norms: Norms) -> float:
         return 0.5 * float(norms @ (norms * self.mu))
-
-    def start(self, m: int) -> Norms:
-        return self.mu
 
     def weights(self, own: Norms) -> Norms:
         return self.mu
@@ -155,12 +122,11 @@ class BlockL2(HalfSquare):
 
 
 @dataclass(frozen=True)
-class ElasticNet:
+class ElasticNet(Regularizer):
     """Ω(w) = l1·‖w‖₁ + l2·‖w‖²: the lasso for l2 = 0. Norms are absolute values of weights."""
 
     l1: float = 1.0
     l2: float = 0.0
-    sparse: ClassVar[bool] = False
     degree: ClassVar[int] = 1
     absolute: ClassVar[bool] = True
 
@@ -213,7 +179,7 @@ class ElasticNet:
 
 
 @dataclass(frozen=True)
-class BlockL1Squared(HalfSquare):
+class BlockL1Squared(Regularizer):
     """Ω(w) = ½ (Σ_j ‖w_j‖)²: multiple template learning, μ in the simplex."""
 
     sparse: ClassVar[bool] = True
@@ -223,9 +189,6 @@ class BlockL1Squared(HalfSquare):
 
     def conjugate(self, norms: Norms) -> float:
         return 0.5 * float(norms.max(initial=0.0)) ** 2
-
-    def start(self, m: int) -> Norms:
-        return np.full(m, 1.0 / m)
 
     def weights(self, own: Norms) -> Norms:
         """μ_j = ‖w_j‖ / Σ‖w‖."""
@@ -240,11 +203,10 @@ class BlockL1Squared(HalfSquare):
 
 
 @dataclass(frozen=True)
-class PBlock(HalfSquare):
+class PBlock(Regularizer):
     """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p), p > 1: no weight is zero; p < 2 shrinks weak templates."""
 
     p: float = 4 / 3
-    sparse: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _check_p(self.p)
@@ -280,7 +242,7 @@ class PBlock(HalfSquare):
 
 
 @dataclass(frozen=True)
-class Mixed(HalfSquare):
+class Mixed(Regularizer):
     """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p) + ½ (Σ_j ‖w_j‖)²: sparse as the second, steady as the first.
 
     Its conjugate divides v between both: Ω*(v) = min_t ½ t² + ½ (Σ_j (‖v_j‖ − t)₊^q)^(2/q).
@@ -303,9 +265,6 @@ class Mixed(HalfSquare):
     def conjugate(self, norms: Norms) -> float:
         t = self.threshold(norms)
         return 0.5 * t * t + self.block.conjugate(np.maximum(norms - t, 0.0))
-
-    def start(self, m: int) -> Norms:
-        return self.weights(np.ones(m))
 
     def weights(self, own: Norms) -> Norms:
         """Return μ from 1/μ_j = ‖w‖_p^(2−p) ‖w_j‖^(p−2) + Σ‖w‖/‖w_j‖, the sum of both terms."""
@@ -331,7 +290,7 @@ class Mixed(HalfSquare):
 
 
 @dataclass(frozen=True)
-class GroupLasso:
+class GroupLasso(Regularizer):
     """Ω(w) = ½ Σ_j ‖w_j‖. Its conjugate is a wall: 0 where every ‖v_j‖ ≤ ½, infinite beyond."""
 
     sparse: ClassVar[bool] = True
@@ -354,22 +313,6 @@ class GroupLasso:
     def weights(self, own: Norms) -> Norms:
         """½‖w‖ ≤ ½‖w‖²/μ + μ/8, equal at μ = 2‖w‖."""
         return 2 * own
-
-    def follow(self, mu: Norms, norms: Norms) -> Norms:
-        """The μ that suits w_j = −μ_j v_j: at rest where ‖v_j‖ = ½."""
-        own = mu * norms
-        return self.weights(own) if own.any() else mu
-
-
-REGULARIZERS: dict[str, Callable[..., Regularizer]] = {
-    "l2": L2,
-    "elastic-net": ElasticNet,
-    "block-l1-squared": BlockL1Squared,
-    "p-block": PBlock,
-    "mixed": Mixed,
-    "group-lasso": GroupLasso,
-}
-"""Name in options and model files -> class."""
 
 
 def _check_p(p: float) -> None:

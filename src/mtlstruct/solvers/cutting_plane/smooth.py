@@ -12,11 +12,11 @@ mean of known ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
-from mtlstruct.objective.regularizers import Norms, Regularizer
+from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.cutting_plane.master import (
     LEAST_DIVISOR,
     Array,
@@ -34,20 +34,11 @@ CURVATURE_DECAY = 0.95
 """Factor of the curvature bound per step; it is doubled where a step exceeds the bound."""
 
 
-class Smooth(Regularizer, Protocol):
-    """Regularizer whose conjugate has a gradient."""
-
-    def attained(self, norms: Norms) -> Norms:
-        """Return the μ at which w_j = −μ_j v_j attains Ω*(v)."""
-        ...
-
-
 def solve(
     gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
 ) -> Dual:
     """Solve the master of PBlock or Mixed (`master.Master`)."""
-    smooth: Smooth = regularizer  # type: ignore[assignment]  # MASTERS pairs them
-    program = SmoothProgram(np.ascontiguousarray(gram), q, C, smooth)
+    program = SmoothProgram(np.ascontiguousarray(gram), q, C, regularizer)
     with np.errstate(all="ignore"):  # whatever overflows shows in the gap
         return accepted(_accelerated_gradient(program, program.view(_reference(program, start)), tol))
 
@@ -59,7 +50,7 @@ class SmoothProgram:
     gram: Array
     q: Array
     C: float
-    regularizer: Smooth
+    regularizer: Any  # with `attained`
 
     def view(self, alpha: Array) -> SmoothView:
         """Return alpha with its products; one pass over the Gram matrices."""
@@ -67,12 +58,13 @@ class SmoothProgram:
 
     def value(self, view: SmoothView) -> float:
         """Return the objective."""
-        return self.regularizer.conjugate(view.norms) - float(self.q @ view.alpha)
+        return float(self.regularizer.conjugate(view.norms) - self.q @ view.alpha)
 
     def mu(self, view: SmoothView) -> Array:
         """Return the template weights that belong to alpha; at v = 0 any will do."""
         norms = view.norms
-        return self.regularizer.attained(norms) if norms.any() else self.regularizer.start(len(norms))
+        found = self.regularizer.attained(norms) if norms.any() else self.regularizer.start(len(norms))
+        return np.asarray(found)
 
     def gradient(self, view: SmoothView) -> Array:
         """Return the gradient of `value`."""

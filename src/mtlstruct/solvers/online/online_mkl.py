@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.objective.regularizers import Proximable
+from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
     Fit,
     Record,
@@ -64,12 +64,12 @@ class Proximal(Solver):
         stored = (1 + self.stop.max_passes // 2) * oracle.gold.nbytes
         return 2 * table_bytes(oracle) + score_bytes(oracle) + stored
 
-    def start(self, oracle: Oracle, regularizer: Proximable, c: float, init: Start | None) -> _Epochs:
+    def start(self, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None) -> _Epochs:
         """Return the run before the first epoch."""
         return _Epochs(_Updates(oracle, regularizer, c, self.dense, init), self)
 
 
-def best_rate(oracle: Oracle, regularizer: Proximable, c: float, some: NDArray[np.int64]) -> float:
+def best_rate(oracle: Oracle, regularizer: Regularizer, c: float, some: NDArray[np.int64]) -> float:
     """Return the η₀ with the least objective after one epoch on these sentences.
 
     The slack is estimated by that of the later half.
@@ -124,7 +124,7 @@ class _Updates(Stateful):
     state_fields = ("u", "scale", "squares", "outputs")
 
     def __init__(
-        self, oracle: Oracle, regularizer: Proximable, c: float, dense: bool, init: Start | None = None
+        self, oracle: Oracle, regularizer: Regularizer, c: float, dense: bool, init: Start | None = None
     ) -> None:
         self.oracle, self.regularizer, self.c, self.dense = oracle, regularizer, c, dense
         self.u = oracle.zeros() if init is None else init.weights
@@ -143,7 +143,7 @@ class _Updates(Stateful):
         self.outputs[first:last] = found.outputs
         self.oracle.step_scaled(found, rate / self.scale, self.u, self.squares)
         before = self._norms()
-        after = self.regularizer.prox(before, step)
+        after = self.regularizer.prox(before, step)  # type: ignore[attr-defined]
         self._shorten(np.divide(after, before, out=np.ones_like(before), where=before > 0))
         return max(0.0, found.loss - found.margin)
 
