@@ -34,12 +34,14 @@ MECHANISMS = (
 
 @dataclass(frozen=True)
 class Case:
-    """A corpus, its templates and the options of its task."""
+    """A corpus, its templates, the options of its task, and the loss with the values of c."""
 
     folder: str
     suffix: str
     preset: str
     options: tuple[str, ...] = ()
+    loss: str = "hinge"
+    slacks: tuple[str, ...] = ("0.1", "1", "10")
 
     def arguments(self, c: str, threads: str, sentences: int | None) -> list[str]:
         """The arguments of `mtlstruct train`."""
@@ -47,7 +49,7 @@ class Case:
         templates = preset(self.preset, train if self.preset == "dependency" else None)
         data = train if sentences is None else head(train, sentences)
         files = [str(templates), str(data), str(work() / "ablation.mtl")]
-        return [*files, *self.options, "--loss", "hinge", "-c", c, "--threads", threads]
+        return [*files, *self.options, "--loss", self.loss, "-c", c, "--threads", threads]
 
 
 CASES = {
@@ -56,8 +58,9 @@ CASES = {
     "Spanish ner": Case(ESP, "conll", "ner"),
     "PKU cws-tp2": Case(PKU, "txt", "cws-tp2", ("--task", "segmentation")),
     "Danish trees": Case(DANISH, "conll", "dependency", ("--task", "dependency")),
+    "Spanish ner-134, log loss": Case(ESP, "conll", "ner-134", (), "log", ("1", "20")),
+    "Dutch ner-134, log loss": Case(NED, "conll", "ner-134", (), "log", ("1", "20")),
 }
-SLACKS = ("0.1", "1", "10")
 THREADS = ("1", "2")
 
 
@@ -67,9 +70,10 @@ def measure_all(book: Book) -> None:
     commits = () if against is None else (_commit(against),)
     if commits:
         book.ask = replace(book.ask, off=commits)
-    for case, c, threads, off in product(CASES, SLACKS, THREADS, (*MECHANISMS, *commits)):
-        key = {"case": case, "c": f"c = {c}", "threads": f"threads = {threads}", "off": off}
-        book.row(key, machine.source(), partial(_row, book, CASES[case], c, threads, off))
+    for name, case in CASES.items():
+        for c, threads, off in product(case.slacks, THREADS, (*MECHANISMS, *commits)):
+            key = {"case": name, "c": f"c = {c}", "threads": f"threads = {threads}", "off": off}
+            book.row(key, machine.source(), partial(_row, book, case, c, threads, off))
 
 
 def _commit(folder: Path) -> str:
