@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel
+from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.corpus import entries
 
 Int64 = NDArray[np.int64]
@@ -77,7 +77,7 @@ class LabelSupport:
     def find(self, attributes: Integers, labels: Integers) -> Int64:
         """Return the feature of each attribute with a label; `features` if there is none."""
         out: Int64 = np.full(len(attributes), self.features, np.int64)
-        _find_features(self.ptr, self.labels, attributes, labels, out)
+        _find_features(*support_arrays(self), attributes, labels, out)
         return out
 
 
@@ -131,6 +131,19 @@ def _list_labels(order, gold, ids, ptr, values, null, last, head, found):
 @kernel
 def _find_features(support_ptr, labels, attributes, wanted, out):
     for i in range(len(attributes)):
-        for f in range(support_ptr[attributes[i]], support_ptr[attributes[i] + 1]):
-            if labels[f] == wanted[i]:
-                out[i] = f
+        f = find_feature(support_ptr, labels, attributes[i], wanted[i])
+        if f >= 0:
+            out[i] = f
+
+
+@inner_kernel
+def find_feature(support_ptr, labels, a, y):
+    """Return the feature of attribute a with label y, or -1; arrays as `support_arrays` makes them."""
+    low, high = support_ptr[a, 0], support_ptr[a + 1, 0]
+    while low < high:
+        middle = (low + high) // 2
+        if labels[middle, 0] < y:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < support_ptr[a + 1, 0] and labels[low, 0] == y else np.int64(-1)

@@ -9,10 +9,9 @@ that come and go, and scores change by −cθ·Kz. At the end V, N and `product`
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
 from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
@@ -20,63 +19,35 @@ from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
 FORGET = 3
 """A tree without mass is dropped after so many searches."""
 
+Forest = namedtuple("Forest", "heads mass losses idle kept")
+"""Trees and their mass; S sentences, T tokens, at most `capacity` trees per sentence.
 
-class Forest(NamedTuple):
-    """Trees and their mass; S sentences, T tokens, at most `capacity` trees per sentence.
+heads     int32[T·capacity]: tree k of a sentence of n tokens from token a on is
+          heads[a·capacity + k·n :][:n]
+mass      float64[S, capacity], summing to 1 in each row
+losses    float64[S, capacity]: what each tree costs
+idle      int64[S, capacity]: searches since it last had mass
+kept      int64[S]: how many trees there are
+"""
 
-    heads     int32[T·capacity]: tree k of a sentence of n tokens from token a on is
-              heads[a·capacity + k·n :][:n]
-    mass      float64[S, capacity], summing to 1 in each row
-    losses    float64[S, capacity]: what each tree costs
-    idle      int64[S, capacity]: searches since it last had mass
-    kept      int64[S]: how many trees there are
-    """
+ArcDesign = namedtuple("ArcDesign", "ids ptr sentence first_row gold")
+"""The data: A by rows, where sentences start in tokens and in rows, and gold."""
 
-    heads: NDArray[np.int32]
-    mass: NDArray[np.float64]
-    losses: NDArray[np.float64]
-    idle: NDArray[np.int64]
-    kept: NDArray[np.int64]
+Primal = namedtuple("Primal", "V N product table")
+"""V, N_j = ‖v_j‖², and product = −mu·V, kept for the cache; the last attribute is null.
 
+table   int32[attributes + 1, 2]: a mark (zero between updates), and the template
+"""
 
-class ArcDesign(NamedTuple):
-    """The data: A by rows, where sentences start in tokens and in rows, and gold."""
+Scratch = namedtuple("Scratch", "scores loose arc row score value")
+"""Room to work in; holds whatever was left there.
 
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    sentence: NDArray[np.int64]
-    first_row: NDArray[np.int64]
-    gold: NDArray[np.int32]
-
-
-class Primal(NamedTuple):
-    """V, N_j = ‖v_j‖², and product = −mu·V, kept for the cache; the last attribute is null.
-
-    table   int32[attributes + 1, 2]: a mark (zero between updates), and the template
-    """
-
-    V: NDArray[np.float32]
-    N: NDArray[np.float64]
-    product: NDArray[np.float32]
-    table: NDArray[np.int32]
-
-
-class Scratch(NamedTuple):
-    """Room to work in; holds whatever was left there.
-
-    scores      float32[arcs of the longest sentence, 1]
-    loose       int64[longest]: the tokens on which trees differ
-    arc         int64[capacity, longest]: which of the arcs below each tree has at each of them
-    row         int64[capacity·longest]: the row of each arc; score float64 beside it
-    value       float64[capacity]: scores of the trees on the loose tokens, cost added
-    """
-
-    scores: NDArray[np.float32]
-    loose: NDArray[np.int64]
-    arc: NDArray[np.int64]
-    row: NDArray[np.int64]
-    score: NDArray[np.float64]
-    value: NDArray[np.float64]
+scores      float32[arcs of the longest sentence, 1]
+loose       int64[longest]: the tokens on which trees differ
+arc         int64[capacity, longest]: which of the arcs below each tree has at each of them
+row         int64[capacity·longest]: the row of each arc; score float64 beside it
+value       float64[capacity]: scores of the trees on the loose tokens, cost added
+"""
 
 
 # ---------------------------------------------------------------- kernels

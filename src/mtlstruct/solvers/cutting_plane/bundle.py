@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import kernel
 from mtlstruct._system.stateful import State, Stateful
 from mtlstruct.linear.design import BY_ENTRY, BY_SLOT
-from mtlstruct.linear.label_support import support_arrays
+from mtlstruct.linear.label_support import find_feature, support_arrays
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.structures.base import Triplets
 
@@ -132,19 +132,6 @@ def _by_row(triplets: list[Triplets], rows: int) -> tuple[NDArray[Any], ...]:
 
 
 @kernel
-def _feature(own, of, a, y):
-    """Return the feature of attribute a with label y, or -1 (`linear.label_support`)."""
-    low, high = own[a, 0], own[a + 1, 0]
-    while low < high:
-        middle = (low + high) // 2
-        if of[middle, 0] < y:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < own[a + 1, 0] and of[low, 0] == y else -1
-
-
-@kernel
 def _dots(ids, ptr, by, blocks, values, null, own, of, p, entry_ptr, cut, part, count, out):
     listed = len(own) > 0
     for row in range(len(entry_ptr) - 1):
@@ -161,6 +148,6 @@ def _dots(ids, ptr, by, blocks, values, null, own, of, p, entry_ptr, cut, part, 
                 if not listed:
                     block[cut[e]] += np.float64(x * count[e]) * p[a, part[e]]
                     continue
-                f = _feature(own, of, a, part[e])
+                f = find_feature(own, of, a, part[e])
                 if f >= 0:
                     block[cut[e]] += np.float64(x * count[e]) * p[f, 0]

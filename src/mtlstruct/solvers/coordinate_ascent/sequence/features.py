@@ -12,99 +12,48 @@ their code.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, prefetch
-from mtlstruct.linear.label_support import FEATURE_PREFETCH_DISTANCE
+from mtlstruct.linear.label_support import FEATURE_PREFETCH_DISTANCE, find_feature
 from mtlstruct.linear.weight_layout import padded
 
 DEAD = 1e-8
 """Templates below this weight add nothing to a score that a float32 would notice."""
 
+Labels = namedtuple("Labels", "starts gold cost")
+"""Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
 
-class Labels(NamedTuple):
-    """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
+Node = namedtuple("Node", "ids ptr ragged blocks scales ahead V null own")
+"""Node features: the fields of their Design, mu and whether to prefetch by slot, and V."""
 
-    starts: NDArray[np.bool_]
-    gold: NDArray[np.int32]
-    cost: NDArray[np.float32]
+FeatureLists = namedtuple("FeatureLists", "ptr label")
+"""Where the features of each attribute start, and the label of each feature; a column each."""
 
+Edges = namedtuple("Edges", "row ids ptr blocks slotwise null V")
+"""Edge features: row of each token (−1 at sentence starts), the fields of Design, and V."""
 
-class Node(NamedTuple):
-    """Node features: the fields of their Design, mu and whether to prefetch by slot, and V."""
+Templates = namedtuple("Templates", "mu N")
+"""mu and N of each template."""
 
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    ragged: bool
-    blocks: NDArray[np.int32]
-    scales: NDArray[np.float32]
-    ahead: NDArray[np.bool_]
-    V: NDArray[np.float32]
-    null: int
-    own: int
+Step = namedtuple("Step", "c rounds tolerance enough temperature")
+"""c; most steps; the gap, or share of the gap before, to stop at; temperature of the loss."""
 
+Gram = namedtuple("Gram", "K place tr most edge_delta edge_K touched moved turned turned_values")
+"""Workspace of inner products.
 
-class FeatureLists(NamedTuple):
-    """Where the features of each attribute start, and the label of each feature; a column each."""
-
-    ptr: NDArray[np.int64]
-    label: NDArray[np.int32]
-
-
-class Edges(NamedTuple):
-    """Edge features: row of each token (−1 at sentence starts), the fields of Design, and V."""
-
-    row: NDArray[np.int32]
-    ids: NDArray[Any]
-    ptr: NDArray[np.int64]
-    blocks: NDArray[np.int32]
-    slotwise: bool
-    null: int
-    V: NDArray[np.float64]
-
-
-class Templates(NamedTuple):
-    """mu and N of each template."""
-
-    mu: NDArray[np.float64]
-    N: NDArray[np.float64]
-
-
-class Step(NamedTuple):
-    """c; most steps; the gap, or share of the gap before, to stop at; temperature of the loss."""
-
-    c: float
-    rounds: int
-    tolerance: float
-    enough: float
-    temperature: float
-
-
-class Gram(NamedTuple):
-    """Workspace of inner products.
-
-    K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
-    tr, most        scores of the distinct edge rows, and the largest into each label
-    edge_delta      the change of the edge marginals; `touched` lists its nonzero (row, pair)
-    edge_K          the Gram matrix of edge rows
-    moved           (row, pair, sign) of the edges that a segment changes
-    turned, turned_values   ids and values of the span slot by slot
-    """
-
-    K: NDArray[np.float32]
-    place: NDArray[np.int64]
-    tr: NDArray[np.float32]
-    most: NDArray[np.float32]
-    edge_delta: NDArray[np.float64]
-    edge_K: NDArray[np.float32]
-    touched: NDArray[np.int64]
-    moved: NDArray[np.int64]
-    turned: NDArray[Any]
-    turned_values: NDArray[np.float32]
+K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
+tr, most        scores of the distinct edge rows, and the largest into each label
+edge_delta      the change of the edge marginals; `touched` lists its nonzero (row, pair)
+edge_K          the Gram matrix of edge rows
+moved           (row, pair, sign) of the edges that a segment changes
+turned, turned_values   ids and values of the span slot by slot
+"""
 
 
 def node_features(design: Design, V: NDArray[Any], mu: NDArray[np.float64]) -> Node:
@@ -411,14 +360,5 @@ def ragged_row(start, n, t, label, node, values, support, mark, out):
 
 @inner_kernel
 def has(support, a, y):
-    """Whether attribute a has a feature with label y; its labels rise."""
-    if support is None:
-        return True
-    low, high = support.ptr[a, 0], support.ptr[a + 1, 0]
-    while low < high:
-        middle = (low + high) // 2
-        if support.label[middle, 0] < y:
-            low = middle + 1
-        else:
-            high = middle
-    return low < support.ptr[a + 1, 0] and support.label[low, 0] == y
+    """Return whether attribute a has a feature with label y."""
+    return True if support is None else find_feature(support.ptr, support.label, a, y) >= 0

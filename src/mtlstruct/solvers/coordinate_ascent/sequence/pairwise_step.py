@@ -9,17 +9,15 @@ only the rows of tokens that move are computed.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
-    Gram,
     add_edge,
     edge_kernels,
     edge_scores,
@@ -40,34 +38,18 @@ from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
     worst_path,
 )
 
+Paths = namedtuple("Paths", "em delta er local high low back now best arg")
+"""Workspace of scores and paths.
 
-class Paths(NamedTuple):
-    """Workspace of scores and paths.
+em          float32[n, ≥L]: node scores with the cost added
+delta       float32[n, ≥L]: the change of the token marginals
+er, local   the distinct edge row that each position uses; their rows in the Design
+high, low   the best path, and the worst that carries flow
+back, now, best, arg   of the Viterbi recursion
+"""
 
-    em          float32[n, ≥L]: node scores with the cost added
-    delta       float32[n, ≥L]: the change of the token marginals
-    er, local   the distinct edge row that each position uses; their rows in the Design
-    high, low   the best path, and the worst that carries flow
-    back, now, best, arg   of the Viterbi recursion
-    """
-
-    em: NDArray[np.float32]
-    delta: NDArray[np.float32]
-    er: NDArray[np.int64]
-    local: NDArray[np.int64]
-    high: NDArray[np.int64]
-    low: NDArray[np.int64]
-    back: NDArray[np.int32]
-    now: NDArray[np.float32]
-    best: NDArray[np.float32]
-    arg: NDArray[np.int32]
-
-
-class Workspace(NamedTuple):
-    """Arrays that kernels work in."""
-
-    paths: Paths
-    gram: Gram
+Workspace = namedtuple("Workspace", "paths gram")
+"""Arrays that kernels work in."""
 
 
 def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Workspace:

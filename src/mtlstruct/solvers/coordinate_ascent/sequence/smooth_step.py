@@ -21,6 +21,7 @@ fields, UAI 2018. Gimpel, Smith: Softmax-margin CRFs, NAACL 2010.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,6 @@ from mtlstruct._system import threads
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
-    Gram,
     add_edge,
     edge_kernels,
     edge_scores,
@@ -69,43 +69,27 @@ def dense_bytes(ptr: NDArray[np.int64], labels: int) -> int:
     return int(ptr[-1]) * (4 * _edges(ptr, labels) * labels + 8)
 
 
-class Messages(NamedTuple):
-    """Workspace of forward-backward, and of the direction β − α.
+Messages = namedtuple(
+    "Messages",
+    "scores delta er local emit forward norm weight peak alpha direction beta behind edge_sum",
+)
+"""Workspace of forward-backward, and of the direction β − α.
 
-    scores             float32[n, ≥L]: node scores with the cost added
-    delta              float32[n, ≥L]: the change of the node marginals
-    er, local          the distinct edge row that each position uses; their rows in the Design
-    emit, forward      float64[n, L]: exp of node scores, and scaled messages
-    norm               float64[n]: the inverse sum of each message before scaling
-    weight             float64[rows, L, L]: exp of edge scores, at most 1
-    peak               float64[rows]: the largest edge score
-    alpha              float32[n, L]: node marginals of α
-    direction          float32[n, L, L]: β − α of the edges into each token
-    beta, behind       float64[L]: messages backward
-    edge_sum           float64[rows, L·L]: the direction summed over edges that share a row
-    """
+scores             float32[n, ≥L]: node scores with the cost added
+delta              float32[n, ≥L]: the change of the node marginals
+er, local          the distinct edge row that each position uses; their rows in the Design
+emit, forward      float64[n, L]: exp of node scores, and scaled messages
+norm               float64[n]: the inverse sum of each message before scaling
+weight             float64[rows, L, L]: exp of edge scores, at most 1
+peak               float64[rows]: the largest edge score
+alpha              float32[n, L]: node marginals of α
+direction          float32[n, L, L]: β − α of the edges into each token
+beta, behind       float64[L]: messages backward
+edge_sum           float64[rows, L·L]: the direction summed over edges that share a row
+"""
 
-    scores: NDArray[np.float32]
-    delta: NDArray[np.float32]
-    er: NDArray[np.int64]
-    local: NDArray[np.int64]
-    emit: NDArray[np.float64]
-    forward: NDArray[np.float64]
-    norm: NDArray[np.float64]
-    weight: NDArray[np.float64]
-    peak: NDArray[np.float64]
-    alpha: NDArray[np.float32]
-    direction: NDArray[np.float32]
-    beta: NDArray[np.float64]
-    behind: NDArray[np.float64]
-    edge_sum: NDArray[np.float64]
-
-
-class SmoothWork(NamedTuple):
-    """Arrays that kernels work in."""
-
-    messages: Messages
-    gram: Gram
+SmoothWork = namedtuple("SmoothWork", "messages gram")
+"""Arrays that kernels work in."""
 
 
 class DenseMarginals(NamedTuple):
