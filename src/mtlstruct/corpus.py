@@ -86,6 +86,7 @@ class Corpus:
     names     column names for messages and named access; may be empty
     lines     int64[S], the first line of each sentence in its file, for messages; or None
     extra     data that a format needs to write its file back (runs of blanks, comments)
+    conversion  how outputs were made from the labels of the data, a `schemes.Conversion`; or None
     """
 
     columns: tuple[Column, ...]
@@ -95,6 +96,7 @@ class Corpus:
     names: tuple[str, ...] = ()
     lines: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     extra: Any = field(default=None, compare=False, repr=False)
+    conversion: Any = field(default=None, compare=False, repr=False)
 
     def digest(self) -> str:
         """Return a hash of sentences and outputs, whatever the line ends and blanks."""

@@ -246,7 +246,7 @@ def test_segmentation_keeps_its_tags_in_the_model(run: Run, place: Path) -> None
     from mtlstruct.model.model import Model
 
     for tags, labels in (("bie", ("B", "E", "I")), ("bmes", ("B", "E", "M", "S"))):
-        run("train c.tpl words.txt s.mtl --task segmentation --tags", tags, "-q").ok()
+        run("train c.tpl words.txt s.mtl --task segmentation --scheme", tags, "-q").ok()
         model = Model.load("s.mtl")
         assert (model.task, model.facts["tags"], model.labels) == ("segmentation", tags, labels)
 

@@ -155,7 +155,7 @@ def test_import_for_segmentation(run: Run) -> None:
     run("import s.txt back.mtl --task segmentation").ok()
     assert run("predict back.mtl w.txt").out == run("predict s.mtl w.txt").out
     run("export m.mtl m.txt")
-    run("import m.txt b.mtl --task segmentation").rejected("--tags bie", "'B-LOC'")
+    run("import m.txt b.mtl --task segmentation").rejected("--scheme bie", "'B-LOC'")
 
 
 def test_wapiti_formats_predict_the_same(run: Run) -> None:

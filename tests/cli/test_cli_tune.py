@@ -65,7 +65,7 @@ def inline(monkeypatch: pytest.MonkeyPatch) -> Inline:
         return run_trial(self, trial, *more)
 
     monkeypatch.setattr(Runner, "run_trial", run)
-    monkeypatch.setattr(Runner, "fitting", lambda self, jobs: 1)
+    monkeypatch.setattr(Runner, "fitting", lambda self, *_: 1)
     return found
 
 
@@ -381,7 +381,8 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: P
     assert Path("1.mtl").read_bytes() == Path("2.mtl").read_bytes()
     assert first["search"] == second["search"] == Model.load("1.mtl").facts["search"]
     tried = first["search"]["tried"]
-    assert len(tried) == 24
+    assert len(tried) == 24 + 3
+    assert [row["scheme"] for row in tried[24:]] == ["bio", "bioes", "io"]
     assert {(row["loss"], row["method"]) for row in tried} == {
         *(("log", name) for name in ("mtl", "pmtl", "crf-l2")),
         *(("hinge", name) for name in ("mtl", "pmtl", "svm")),
@@ -391,18 +392,17 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: P
         name: Model.load("1.mtl").facts[name] for name in ("method", "loss", "c")
     }
     stored = len(results("1.mtl.auto"))
-    assert stored == 24 + 8 + 4
+    assert stored == 24 + 8 + 4 + 3
     run(auto.format("1.mtl", 2)).ok()
     assert len(results("1.mtl.auto")) == stored
     few = run("train a.tpl train.txt f.mtl --method auto --loss hinge -p 1 --folds 2 --json -q").ok().json
-    assert [row["c"] for row in few["search"]["tried"]] == [0.3, 1, 3, 10]
+    assert [row["c"] for row in few["search"]["tried"][:4]] == [0.3, 1, 3, 10]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ("--method auto --shards 2", "--method auto does not support --shards"),
-        ("--method auto --context", "--method auto does not support --context"),
         ("--method auto --folds 2 --valid valid.txt", "--valid, --folds: expected one of them"),
         ("--method auto --score uas", "--score uas is not for the task sequence"),
         ("--folds 2", "--folds is for --method auto"),

@@ -261,6 +261,7 @@ WRONG = {
     "group_by": ["(", 3, []],
     "columns": [3, "word", [1]],
     "structure": ["cube", 3, None, []],
+    "scheme": ["x", 3, None, "bmes"],
 } | dict.fromkeys(("c", "p", "gap", "epsilon"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
 COUNTS = ("max_iter", "min_count", "patience", "threads")
 SWITCHES = ("context", "share_identical", "projective", "single_root")

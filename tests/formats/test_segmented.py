@@ -164,7 +164,7 @@ def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path: Path) -> None:
             segmented.read(put(tmp_path, raw))
         with pytest.raises(FormatError, match=f"<stdin>, line {line}: {problem}"):
             streamed(raw, spaced=True, batch_tokens=1)
-    with pytest.raises(IncompatibleError, match="expected tags bie or bmes, got 'bio'"):
+    with pytest.raises(IncompatibleError, match="expected tags bie, bmes, six, got 'bio'"):
         segmented.read(put(tmp_path, "a b\n"), tags="bio")
 
 

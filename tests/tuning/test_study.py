@@ -239,17 +239,18 @@ def test_the_data_are_encoded_once(tmp_path, monkeypatch):
 
 
 def test_fewer_jobs_where_memory_is_short(monkeypatch):
-    ready = Runner.encode(study(), TASKS["sequence"])
-    needed = ready.memory
+    some = study()
+    ready = Runner.encode(some, TASKS["sequence"])
+    needed = ready.memory(some.trials)
     for free, expected in ((100 * needed, 8), (3 * needed, 3), (needed, 1)):
         monkeypatch.setattr("mtlstruct._system.memory.available", lambda free=free: free)
-        assert ready.fitting(8) == expected
+        assert ready.fitting(8, some.trials) == expected
     monkeypatch.setattr("mtlstruct._system.memory.available", lambda: needed - 1)
     with pytest.raises(MtlError, match="a trial needs about"):
-        ready.fitting(8)
+        ready.fitting(8, some.trials)
     monkeypatch.undo()
     folds = study(splits=studies.folds(40, 2, 0), valid=None)
-    assert Runner.encode(folds, TASKS["sequence"]).memory > needed
+    assert Runner.encode(folds, TASKS["sequence"]).memory(folds.trials) > needed
 
 
 # Trials -----------------------------------------------------------------------------------------------------

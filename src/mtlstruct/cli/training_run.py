@@ -38,7 +38,7 @@ from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, method_spec
 from mtlstruct.training.options import Options
 from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
-from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train
+from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train, with_learned_labels
 
 
 class RunData(NamedTuple):
@@ -58,6 +58,13 @@ class RunData(NamedTuple):
     dataset: EncodedDataset | None = None
     labels: TemplateSet | None = None
     pool: RayPool | None = None
+
+    def labelled_for(self, options: Options) -> RunData:
+        """Return segmented text with the labels of the scheme of the options."""
+        if options.task != "segmentation":
+            return self
+        valid = None if self.valid is None else with_learned_labels(self.valid, options)
+        return self._replace(corpus=with_learned_labels(self.corpus, options), valid=valid)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from mtlstruct._system.folder_lock import locked
 from mtlstruct._system.memory import gigabytes
-from mtlstruct._system.threads import get_threads, set_threads
+from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.cli.progress import GridProgress, clock
 from mtlstruct.cli.training_run import TrainingResult, TrainingRun, print_data_summary
@@ -24,7 +24,7 @@ from mtlstruct.tasks import task_of
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.runner import Runner
-from mtlstruct.tuning.search import HELD_OUT, Round, Search, study_of
+from mtlstruct.tuning.search import HELD_OUT, Round, Search, other_schemes, study_of
 from mtlstruct.tuning.study import Finding, Trial, varied
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
@@ -84,7 +84,9 @@ class Trials:
             share=HELD_OUT if self.hold_out is None else self.hold_out,
             score=self.score,
         )
-        search = Search(study, Store(self.out), task, self.rounds)
+        search = Search(
+            study, Store(self.out), task, self.rounds, other_schemes(data.corpus, study, self.rounds)
+        )
         progress = GridProgress(_name, partial(headline, study.task), quiet=self.base.quiet)
         progress.total = search.total
         ends = None if self.minutes is None else began + 60 * self.minutes
@@ -95,8 +97,9 @@ class Trials:
         summary = TuningSummary(search, progress.failed)
         if self.refit:
             dataset = runner.material if runner is not None and study.corpus is data.corpus else None
-            chosen = replace(self.base, options=search.chosen.options, search=search.facts())
-            summary.refitted = chosen.run(data._replace(dataset=dataset))
+            options = replace(search.chosen.options, context=self.base.options.context)
+            chosen = replace(self.base, options=options, search=search.facts())
+            summary.refitted = chosen.run(data._replace(dataset=dataset).labelled_for(options))
         summary.draw(self.picture, quiet=self.base.quiet)
         summary.encode_seconds = 0.0 if runner is None else runner.material.seconds
         summary.seconds = time.perf_counter() - began
@@ -114,11 +117,12 @@ class Trials:
                 continue
             if runner is None:
                 runner = Runner.encode(search.study, search.task)
+                features = runner.oracle(missing[0].options).features
                 progress.screen.say(
-                    f"encoded {runner.oracle.features:,} features in {clock(runner.material.seconds)}; "
-                    f"a training takes {gigabytes(runner.memory)}"
+                    f"encoded {features:,} features in {clock(runner.material.seconds)}; "
+                    f"a training takes {gigabytes(runner.memory(missing))}"
                 )
-            progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)))
+            progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)), missing)
             self._run(runner, missing, search.store, jobs, progress, ends)
         return runner
 
@@ -131,9 +135,7 @@ class Trials:
         progress: GridProgress,
         ends: float | None,
     ) -> None:
-        """Run the trials of a round, on an equal share of the threads each."""
-        cores = get_threads()
-        set_threads(max(1, cores // jobs))
+        """Run the trials of a round."""
         outcomes = runner.run(
             trials, store, jobs=jobs, go_on=lambda: ends is None or time.perf_counter() < ends
         )
@@ -146,8 +148,6 @@ class Trials:
                 f"finished trainings are in {store.path}: the same command continues from there"
             )
             raise
-        finally:
-            set_threads(cores)
 
 
 class TuningSummary:

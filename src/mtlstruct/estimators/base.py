@@ -25,10 +25,12 @@ from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import quoted
 from mtlstruct.training.options import Options, check_count, check_type
 from mtlstruct.training.train import train
+from mtlstruct.tuning.search import searched
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
 """A template set, the path of a template file, its lines, or None for the default templates."""
@@ -96,7 +98,9 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        options = self._options().checked(as_parameter)
+        options = self._options()
+        if options.method != "auto":
+            options = options.checked(as_parameter)
         if self.threads is not None:
             pool.set_threads(self.threads)
         began = time.perf_counter()
@@ -109,6 +113,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         if data.dicts and options.context:
             raise IncompatibleError("context needs rows of cells with the word first: X has feature dicts")
         validation = None if X_val is None else self._validation_corpus(data, X_val, y_val)
+        options, search = self._searched(corpus, templates, options, validation)
         self.validation_scores_: list[float] = []
         latest: float | None = None
 
@@ -133,7 +138,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             validate=None if validation is None else validate,
             patience=self.patience,
         )
-        model = training.model
+        model = replace(training.model, facts=training.model.facts | search)
         if data.dicts:
             facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
             model = replace(model, facts=model.facts | facts)
@@ -141,11 +146,20 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             with suppress(MtlError):  # data without a known label give no temperature
                 model = with_temperature(model, validation)
         self.model_ = model
-        classes = [originals.get(label, label) for label in corpus.labels]
+        classes = [originals.get(label, label) for label in model.labels]
         self.classes_: Any = np.array(classes) if self._alone else classes
         self.n_iter_ = training.fit.passes
         self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
+
+    def _searched(
+        self, corpus: Corpus, templates: TemplateSet, options: Options, valid: Corpus | None
+    ) -> tuple[Options, dict[str, Any]]:
+        """Return the options that method="auto" chooses, and what was tried for the model."""
+        if options.method != "auto":
+            return options, {}
+        found = searched(corpus, templates, options, task_of(options.task), valid)
+        return replace(found.chosen.options, context=options.context), {"search": found.facts()}
 
     def predict(self, X: Any) -> Any:
         """Return the best outputs of each sentence, or the class of each item.

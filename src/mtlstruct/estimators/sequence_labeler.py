@@ -71,6 +71,7 @@ class SequenceLabeler(LabelEstimator):
         label_support: str = Options.label_support,
         transition_support: str = Options.transition_support,
         context: bool = Options.context,
+        scheme: str = Options.scheme,
         share_identical: bool = Options.share_identical,
         loss_weights: Mapping[Any, float] | None = None,
         group_by: Grouping = None,

@@ -50,7 +50,8 @@ def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[s
     chosen, rival = int(found.chosen[t]), int(found.rivals[t])
     margin = float(found.margin[t]) if rival >= 0 else None
     if not model.trees:
-        return {"label": model.labels[chosen], "runner_up": model.labels[rival], "margin": margin}
+        labels = model.learned_labels
+        return {"label": labels[chosen], "runner_up": labels[rival], "margin": margin}
     words = {"head_word": _word(corpus, found, chosen), "runner_up_word": _word(corpus, found, rival)}
     return {"head": chosen, "runner_up": rival if rival >= 0 else None, **words, "margin": margin}
 

@@ -44,15 +44,17 @@ def removal_costs(model: Model, corpus: Corpus, score: Score) -> RemovalCosts:
     """Return what labelled data lose without each template's contributions; no new training."""
     model = with_temperature(model, corpus)
     outputs = np.zeros((1 + len(model.live), corpus.tokens), np.int32)
-    losses = np.zeros(1 + len(model.live))
+    losses, seen = np.zeros(1 + len(model.live)), model.observed(corpus)
     for sentences in _chunks(corpus):
         part = corpus.take(sentences)
         tokens = slice(corpus.ptr[sentences[0]], corpus.ptr[sentences[-1] + 1])
-        encoded = model.index.encode(part, model.structure.sites(part.ptr))
+        encoded = model.index.encode(seen.take(sentences), model.structure.sites(part.ptr))
         gold = model.gold(part)
         for number in range(len(outputs)):
             scale = (np.arange(1, len(outputs)) != number).astype(np.float64)  # 0 is the whole model
-            lattice = Lattice(model.structure, encoded.score(model.weights, scale), encoded.rows, part.ptr)
+            parts = encoded.score(model.weights, scale)
+            lattice = Lattice(model.structure, parts, encoded.rows, part.ptr, model.conversion)
+            lattice = lattice.restricted(None)
             outputs[number, tokens] = lattice.best()
             losses[number] += _log_loss(lattice, gold, model.temperature)
     scores = np.array([score(corpus, found) for found in outputs])

@@ -26,6 +26,7 @@ from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import Design
 from mtlstruct.model.model import Model
+from mtlstruct.structures.base import FORBIDDEN
 from mtlstruct.structures.sequence import edge_rows
 from mtlstruct.structures.tree import arc_rows
 
@@ -64,7 +65,7 @@ def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
         yield from explain_trees(model, corpus)
         return
     _check(model)
-    outputs = model.predict(corpus).astype(np.int64)
+    outputs = model.lattice(corpus).path().astype(np.int64)
     encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
     for number, span in enumerate(corpus.sentences()):
         yield _explain_sentence(model, encoded, span, number, outputs[span])
@@ -112,14 +113,14 @@ def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> li
     chosen = [(np.arange(corpus.tokens), outputs)]
     for edges in model.structure.sites(corpus.ptr)[1:]:
         assert edges.tokens is not None
-        pairs = outputs[edges.tokens - 1] * len(model.labels) + outputs[edges.tokens]
+        pairs = outputs[edges.tokens - 1] * len(model.learned_labels) + outputs[edges.tokens]
         chosen.append((edge_rows(encoded.rows).astype(np.int64), pairs))
     return chosen
 
 
 def _absolute_contributions(model: Model, corpus: Corpus) -> Floats:
     """Return Σ|contribution to the chosen outputs| of each template. float64[m]"""
-    outputs = model.predict(corpus).astype(np.int64)
+    outputs = model.lattice(corpus).path().astype(np.int64)
     encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
     total = np.zeros(len(model.templates))
     for design, weights, (row, part) in zip(
@@ -144,7 +145,7 @@ def _check(model: Model) -> None:
 
 
 def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, chosen: Ints) -> Explanation:
-    n, L = len(chosen), len(model.labels)
+    n, L = len(chosen), len(model.learned_labels)
     later, node_rows = np.arange(1, n), np.arange(span.start, span.stop)
 
     def given(kind: int, rows: Ints, parts: Ints) -> Floats:
@@ -156,7 +157,7 @@ def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, 
     if linked:  # row t − 1 is that of the edge that enters token t
         rows = edge_rows(encoded.rows)[span.start - number : span.stop - number - 1].astype(np.int64)
         edges[1:] = _part_scores(encoded.designs[1], model.weights[1], rows).reshape(-1, L, L)
-    paths = runners_up(nodes, edges, chosen)
+    paths = runners_up(*_valid(model, nodes, edges), chosen)
     rivals = np.diagonal(paths).copy()
     values = given(0, node_rows, chosen) - given(0, node_rows, rivals)
     if linked:
@@ -168,6 +169,16 @@ def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, 
     best = path_score(nodes, edges, chosen)
     margin = np.array([best - path_score(nodes, edges, path) for path in paths])
     return Explanation(span, chosen, rivals, values, margin - values.sum(axis=1), margin)
+
+
+def _valid(model: Model, nodes: Floats, edges: Floats) -> tuple[Floats, Floats]:
+    """Return scores that forbid sequences which are not valid in the label scheme of the model."""
+    if model.conversion is None:
+        return nodes, edges
+    valid = model.conversion.valid
+    nodes = nodes.copy()
+    nodes[0, ~valid[-1, :-1]] = nodes[-1, ~valid[:-1, -1]] = FORBIDDEN
+    return nodes, np.where(valid[:-1, :-1], edges, FORBIDDEN)
 
 
 def _part_scores(design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:

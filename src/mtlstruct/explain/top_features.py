@@ -41,10 +41,10 @@ def top_features(model: Model, j: int, count: int) -> list[Feature]:
         return []
     number = model.live.index(j)
     block = model.block(number)
-    chosen = _strongest(block, count, each=block.shape[1] == len(model.labels))
+    chosen = _strongest(block, count, each=block.shape[1] == len(model.learned_labels))
     attributes, places = np.unique(chosen[:, 0], return_inverse=True)
     texts = spelled(model.index, number, attributes)
-    parts = part_names(model.labels, block.shape[1])
+    parts = part_names(model.learned_labels, block.shape[1])
     found = [
         Feature(texts[place], parts[part], float(block[attribute, part]))
         for place, (attribute, part) in zip(places.tolist(), chosen.tolist(), strict=True)

@@ -1,7 +1,8 @@
 """Segmented text of SIGHAN: one sentence per line, words separated by blanks.
 
 Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels
-are B I E (a word of one character is B), or B M E S. Written text has two blanks between words, and
+are B I E (a word of one character is B), B M E S, or B B2 B3 M E S, which number the first three
+characters of a word (Zhao, Huang, Li and Lu, PACLIC 2006). Written text has two blanks between words, and
 one line for each line read, also for empty ones. Rejected: a file without words, and column files.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -24,8 +26,12 @@ from mtlstruct.formats import text
 BLANKS = "\t\u3000"
 """Separators of words other than the space."""
 
-TAGS = {"bie": ("B", "I", "E", "B"), "bmes": ("B", "M", "E", "S")}
-"""The labels of a word's first, inner and last character, and of a word of one character."""
+TAGS = {
+    "bie": (("B",), "I", "E", "B"),
+    "bmes": (("B",), "M", "E", "S"),
+    "six": (("B", "B2", "B3"), "M", "E", "S"),
+}
+"""The labels of a word's first, inner and last characters, and of a word of one character."""
 
 BYTES_PER_CHARACTER = 3
 """An estimate that turns the size of a batch in tokens into bytes."""
@@ -158,14 +164,34 @@ def label_stops(corpus: Corpus, words: Words, labels: Sequence[str]) -> list[int
 def labels_of(word_lengths: Iterable[int], tags: str = "bie") -> list[str]:
     """Return the labels of the characters of words with these lengths."""
     if tags not in TAGS:
-        raise IncompatibleError(f"expected tags {' or '.join(TAGS)}, got {tags!r}")
-    return list("".join([_word_labels(length, tags) for length in word_lengths]))
+        raise IncompatibleError(f"expected tags {', '.join(TAGS)}, got {tags!r}")
+    return [label for length in word_lengths for label in _word_labels(length, tags)]
+
+
+def tag_labels(tags: str) -> tuple[str, ...]:
+    """Return all labels of characters, sorted."""
+    first, *others = TAGS[tags]
+    return tuple(sorted({*first, *others}))
+
+
+def relabelled(corpus: Corpus, tags: str) -> Corpus:
+    """Return labelled text with the labels of the same words in another scheme."""
+    if corpus.labels == tag_labels(tags):
+        return corpus
+    assert corpus.outputs is not None
+    words = words_by_sentence(corpus, text.named(corpus.outputs, corpus.labels))
+    found = labels_of((len(word) for sentence in words for word in sentence), tags)
+    outputs, labels = label_outputs(text.column(found))
+    return replace(corpus, outputs=outputs, labels=labels)
 
 
 @lru_cache(maxsize=1024)
-def _word_labels(length: int, tags: str) -> str:
+def _word_labels(length: int, tags: str) -> tuple[str, ...]:
     first, inner, last, single = TAGS[tags]
-    return single if length == 1 else first + inner * (length - 2) + last
+    if length == 1:
+        return (single,)
+    begun = (*first, *([inner] * (length - 1 - len(first))))
+    return (*begun[: length - 1], last)
 
 
 def cut(characters: str, labels: Sequence[str]) -> list[str]:

@@ -68,6 +68,9 @@ def checked_index(program: str, model: Model) -> FeatureIndex:
         raise IncompatibleError(problem)
     if model.first is not None:
         raise IncompatibleError(f"{program} labels in one pass: the model was trained with --context")
+    if model.conversion is not None:
+        problem = f"{program} predicts the labels that it learned: the model was trained with --scheme"
+        raise IncompatibleError(problem)
     if model.takes_dicts:
         raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
     if model.facts.get("factors"):

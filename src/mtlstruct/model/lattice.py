@@ -6,6 +6,7 @@ constraints that leave a sentence without outputs, and inference that a structur
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
 from mtlstruct.structures.base import IMPOSSIBLE, Batch, Parts, Ranking, Restrictable, Structure
 from mtlstruct.structures.constraints import Constraints
+from mtlstruct.structures.schemes import Conversion
 from mtlstruct.structures.sequence import edge_rows
 from mtlstruct.structures.tree import TreeStructure, arc_rows
 
@@ -59,12 +61,17 @@ class Marginals:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Part scores of a corpus under a model's weights; `rows` and `ptr` as in Encoded."""
+    """Part scores of a corpus under a model's weights; `rows` and `ptr` as in Encoded.
+
+    With a conversion, scores are of the labels that the model learned. Inputs and results of the
+    methods are labels as given, except for `path`.
+    """
 
     structure: Structure
     parts: Parts
     rows: tuple[NDArray[np.int32] | None, ...]
     ptr: NDArray[np.int64]
+    conversion: Conversion | None = None
 
     @property
     def batch(self) -> Batch:
@@ -83,7 +90,9 @@ class Lattice:
         return isinstance(self.structure, TreeStructure)
 
     def restricted(self, constraints: Constraints | None) -> Lattice:
-        """Return the lattice without the outputs that break a constraint."""
+        """Return the lattice without the outputs that break a constraint, or the label scheme."""
+        if self.conversion is not None:
+            constraints = self.conversion.constraints(constraints)
         if constraints is None:
             return self
         if not isinstance(self.structure, Restrictable):
@@ -92,6 +101,13 @@ class Lattice:
 
     def best(self) -> Outputs:
         """Return the best outputs. int32[T]"""
+        return self._as_given(self.path())
+
+    def _as_given(self, outputs: Outputs) -> Outputs:
+        return outputs if self.conversion is None else self.conversion.decode(outputs, self.ptr)
+
+    def path(self) -> Outputs:
+        """Return the best outputs, in learned labels. int32[T]"""
         batch, outputs, values = self.batch, np.zeros(self.ptr[-1], np.int32), np.zeros(len(self.ptr) - 1)
 
         def work(first: int, last: int) -> None:
@@ -118,7 +134,7 @@ class Lattice:
 
         threads.over_sentences(work, self.ptr)
         _check(values[:, 0])
-        return Ranked(outputs, values)
+        return Ranked(np.stack([self._as_given(row) for row in outputs]), values)
 
     def marginals(self, temperature: float = 1.0) -> Marginals:
         """Return the probability of each label, or head, at each token."""
@@ -135,7 +151,34 @@ class Lattice:
 
         threads.over_sentences(work, self.ptr)
         _check(temperature * log_partition)
+        if self.conversion is not None:
+            node = self._marginals_as_given(node, self.conversion, temperature)
         return Marginals(np.minimum(node, 1.0), log_partition, temperature, arcs)
+
+    def _marginals_as_given(self, node: Floats, conversion: Conversion, temperature: float) -> Floats:
+        """Return the probabilities of labels as given. float64[T, labels]
+
+        A label depends on the learned label y of its token, on whether a chunk begins at y, and on
+        whether it ends there. Given y, the latter two are independent.
+        """
+        decode, L = conversion.decode, self.structure.labels
+        starts, stops = decode.first[:, :L].astype(bool), decode.last[:L].astype(bool)
+        first, last = np.zeros((2, *node.shape))  # the probability of y where it begins (ends) a chunk
+        first[self.ptr[:-1]] = node[self.ptr[:-1]] * starts[L]
+        last[self.ptr[1:] - 1] = node[self.ptr[1:] - 1] * stops[:, L]
+
+        def take(tokens: NDArray[np.int64], pairs: Floats) -> None:
+            pairs = pairs.reshape(-1, L, L)
+            first[tokens] = (pairs * starts[:L]).sum(axis=1)
+            last[tokens - 1] = (pairs * stops[:, :L]).sum(axis=2)
+
+        self._over_edges(temperature, take)
+        found = np.zeros((len(conversion.labels), len(node)))
+        for begins, some in enumerate((node - first, first)):
+            for ends, others in enumerate((node - last, last)):
+                both = some * others / np.maximum(node, MIN_PROBABILITY)
+                np.add.at(found, decode.code[:L, begins, ends], both.T)
+        return found.T
 
     def spans(
         self, outputs: Outputs, starts: NDArray[np.int64], stops: NDArray[np.int64], marginals: Marginals
@@ -153,8 +196,17 @@ class Lattice:
 
     def _pairs(self, outputs: Outputs, temperature: float) -> Floats:
         """Return the probability of each label with the one before; 1 at the first token."""
-        L = self.structure.labels
         pair = np.ones(len(outputs))
+
+        def take(at: NDArray[np.int64], pairs: Floats) -> None:
+            parts = outputs[at - 1] * self.structure.labels + outputs[at]
+            pair[at] = pairs[np.arange(len(at)), parts]
+
+        self._over_edges(temperature, take)
+        return pair
+
+    def _over_edges(self, temperature: float, take: Callable[[NDArray[np.int64], Floats], None]) -> None:
+        """Call a function with the second tokens of edges and the probabilities of pairs there."""
         tokens = self.structure.sites(self.ptr)[1].tokens
         assert tokens is not None
         site = np.searchsorted(tokens, self.ptr)
@@ -166,14 +218,14 @@ class Lattice:
             rows, ptr = (None, np.arange(len(row), dtype=np.int32)), self.ptr[first : last + 1]
             batch, n = Batch(parts, rows, ptr - ptr[0]), last - first
             _, found = self.structure.marginals(batch, (0, n), np.zeros(n), scale=1 / temperature)
-            at = tokens[site[first] : site[last]]
-            pair[at] = found.count[np.arange(len(at)), outputs[at - 1] * L + outputs[at]]
+            take(tokens[site[first] : site[last]], np.asarray(found.count, np.float64))
 
         threads.over_sentences(work, self.ptr)
-        return pair
 
     def evaluate(self, outputs: Outputs) -> Floats:
         """Return the score of given outputs for each sentence. float64[S]"""
+        if self.conversion is not None:
+            outputs = self.conversion.encode(outputs, self.ptr)
         return self.structure.evaluate(self.batch, outputs)
 
     def _without(self, ability: str) -> IncompatibleError:

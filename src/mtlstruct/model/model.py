@@ -34,6 +34,7 @@ from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 from mtlstruct.structures.constraints import Constraints
+from mtlstruct.structures.schemes import Conversion
 from mtlstruct.templates import TemplateSet
 
 UNCALIBRATED = (
@@ -68,7 +69,7 @@ class Model:
     structure : Structure
         The structure of the outputs.
     labels : tuple of str
-        The labels, sorted; empty for trees.
+        The labels of the data, sorted; empty for trees.
     templates : TemplateSet
         All templates of the training, dropped ones included.
     live : tuple of int
@@ -141,6 +142,17 @@ class Model:
         """The labels of characters in segmented text: bie or bmes."""
         return str(self.facts["tags"])
 
+    @cached_property
+    def conversion(self) -> Conversion | None:
+        """The conversion of labels, of a model that learned another label scheme."""
+        names = self.facts.get("scheme")
+        return None if names is None else Conversion(names["given"], names["learned"], self.labels)
+
+    @property
+    def learned_labels(self) -> tuple[str, ...]:
+        """The labels that weights are for: `labels`, or those of the scheme that was learned."""
+        return self.labels if self.conversion is None else self.conversion.learned_labels
+
     @property
     def encoding(self) -> str:
         """The encoding of the files that the model was trained on."""
@@ -194,7 +206,7 @@ class Model:
                 direct: Lattice = found.restricted(constraints)
                 return direct
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        return Lattice(self.structure, parts, rows, corpus.ptr).restricted(constraints)
+        return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion).restricted(constraints)
 
     def observed(self, corpus: Corpus) -> Corpus:
         """Return the columns that templates refer to: of the data and of the first pass.
@@ -320,7 +332,7 @@ class Model:
         """The scorer of single sentences; None if the structure or a template needs a corpus."""
         if type(self.structure) is not SequenceStructure or not isinstance(self.index, FeatureIndex):
             return None
-        if self.first is not None:
+        if self.first is not None or self.conversion is not None:
             return None
         encoder = direct_encoder(self.index, self.columns, self.names, self.takes_dicts, self.groups)
         if encoder is None:

@@ -27,6 +27,7 @@ from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.model.context import COLUMNS
 from mtlstruct.model.model import Index, Model
 from mtlstruct.structures import STRUCTURES, Structure, TreeStructure, structures_of
+from mtlstruct.structures.schemes import SCHEMES, Conversion
 from mtlstruct.templates import TemplateSet
 
 FORMAT = "mtlstruct model"
@@ -101,8 +102,9 @@ def _model(
     require(_are_strings(header["labels"]), "labels must be a list of strings")
     labels = tuple(header["labels"])
     require(len(set(labels)) == len(labels), "labels repeat")
-    structure = STRUCTURES[header["structure"]](len(labels))
     facts = _checked_facts(header)
+    learned = len(_load_conversion(facts, labels) or labels)
+    structure = STRUCTURES[header["structure"]](learned)
     require(bool(labels) or isinstance(structure, TreeStructure), "no labels")
     templates = TemplateSet.parse(
         header["templates"], path="the model's templates", lists=_load_lists(header)
@@ -117,7 +119,7 @@ def _model(
     seen = templates if columns is None else ArcItems(templates).templates
     index = load_index(arrays, seen.select(live), kind_of, header["normalize"])
     if facts.get("label_support") == "seen":
-        index = load_support(arrays, index, next(iter(kind_of.values())), len(labels))
+        index = load_support(arrays, index, next(iter(kind_of.values())), learned)
     index.templates.check_columns(facts["columns"])
     model = Model(
         structure=structure,
@@ -136,6 +138,16 @@ def _model(
     known = set(_arrays(model))
     require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
     return model
+
+
+def _load_conversion(facts: dict[str, Any], labels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the labels of a scheme that was learned in place of that of the data, if any."""
+    if (names := facts.get("scheme")) is None:
+        return ()
+    require(facts["task"] == "sequence" and set(names.values()) <= set(SCHEMES), "unknown label scheme")
+    found = Conversion(names["given"], names["learned"], labels)
+    require(found.labels == labels, "labels that do not fit the label scheme")
+    return found.learned_labels
 
 
 def _load_relations(

@@ -68,8 +68,10 @@ def print_settings(search: Search) -> None:
     found, score = search.findings, search.score
     scores = list(dict.fromkeys([*(name for name in SCORES if name in found[0].results[0]["scores"]), score]))
     with_p = any(finding.options.p is not None for finding in found)
+    schemes = any(finding.options.scheme != "keep" for finding in found)
     titles = ["c", *scores, "±", "gap", "passes", "templates", "seconds"]
-    table = plain_table(["", "method", "loss"], ["p", *titles] if with_p else titles)
+    words = ["", "method", "loss", *["scheme"] * schemes]
+    table = plain_table(words, ["p", *titles] if with_p else titles)
     for finding in found:
         chosen = finding is search.chosen
         p = finding.options.p
@@ -77,6 +79,7 @@ def print_settings(search: Search) -> None:
             "*" if chosen else "" if finding.complete else "…",
             finding.options.method,
             finding.options.loss_name,
+            *([finding.options.scheme] * schemes),
             *([] if not with_p else ["" if p is None else f"{p:.4g}"]),
             f"{finding.options.c_value:g}",
             *(f"{finding.mean(name):.2f}" for name in scores),

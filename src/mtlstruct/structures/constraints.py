@@ -99,6 +99,7 @@ class _ChunkTag(NamedTuple):
 
 
 _ROLES = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S", "W": "S", "O": "O"}
+_ROLES |= {"B2": "I", "B3": "I"}  # of segmentation with six labels
 
 
 def _tag(label: str) -> _ChunkTag:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.structures.constraints import Constraints
 
 Ints = NDArray[np.int32]
 Ptr = NDArray[np.int64]
@@ -153,6 +154,52 @@ def _completed(tags: Sequence[_Reading], labels: Sequence[str], target: Scheme) 
 
 def _text(place: str, kind: str) -> str:
     return "-".join(filter(None, (place, kind)))
+
+
+class Conversion:
+    """Labels as given, and the labels of another scheme that a model learns in their place.
+
+    given, learned          the names of the two schemes
+    labels, learned_labels  all labels of either scheme, sorted
+    encode, decode          from labels as given to learned ones, and back
+    """
+
+    def __init__(self, given: str, learned: str, labels: Sequence[str]) -> None:
+        self.given, self.learned = given, learned
+        source, target = SCHEMES[given], SCHEMES[learned]
+        self.learned_labels = Recoding(labels, source, target).targets
+        self.decode = Recoding(self.learned_labels, target, source)
+        self.labels = self.decode.targets
+        self.encode = Recoding(self.labels, source, target, self.learned_labels)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The metadata of a model from which, with its labels, the conversion is made again."""
+        return {"given": self.given, "learned": self.learned}
+
+    @cached_property
+    def valid(self) -> Mask:
+        """The valid pairs of learned labels, as in `Constraints.pairs`."""
+        scheme = SCHEMES[self.learned]
+        return Recoding(self.learned_labels, scheme, scheme, self.learned_labels).valid
+
+    def constraints(self, given: Constraints | None) -> Constraints:
+        """Return constraints on learned labels: valid sequences, and what the given ones allow."""
+        found = Constraints(self.valid)
+        if given is None:
+            return found
+        decode, valid, shown = self.decode, self.valid, []
+        for y in range(len(self.learned_labels)):
+            marks = np.unique(decode.first[valid[:, y], y]), np.unique(decode.last[y, valid[y]])
+            shown.append(np.unique(decode.code[y][np.ix_(*marks)]))
+        label = np.array([some[0] for some in shown])
+        if any(len(some) > 1 for some in shown):
+            raise IncompatibleError(
+                f"constraints on labels of {SCHEMES[self.given].title} do not support a model that learns "
+                f"{SCHEMES[self.learned].title}: expected training with --scheme keep"
+            )
+        pairs = None if given.pairs is None else given.pairs[np.ix_(*[np.append(label, -1)] * 2)]
+        return found & Constraints(pairs, None if given.labels is None else given.labels[:, label])
 
 
 def recognised(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> str | None:

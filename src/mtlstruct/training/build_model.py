@@ -46,7 +46,7 @@ def build_model(
         weights[j] *= np.float32(factors[str(j)])
     return Model(
         structure=structure,
-        labels=corpus.labels,
+        labels=corpus.labels if corpus.conversion is None else corpus.conversion.labels,
         templates=index.templates,
         live=tuple(live),
         index=_with_support(small, [blocks[j] for j in live], encoded.designs[0].layout.support),
@@ -56,6 +56,7 @@ def build_model(
         features=features,
         facts=_facts(corpus, fit, options)
         | {"seen": seen}
+        | ({} if corpus.conversion is None else {"scheme": corpus.conversion.facts})
         | ({"factors": factors} if factors else {})
         | ({"names": list(corpus.names)} if corpus.names else {}),
     )

@@ -32,11 +32,12 @@ def train_with_context(
     corpus: Corpus, templates: TemplateSet, options: Options, dataset: EncodedDataset | None, hooks: Hooks
 ) -> Training:
     """Train the first pass, label the data by cross-validation, and train the second pass."""
-    from mtlstruct.training.train import encode, train
+    from mtlstruct.training.train import encode, structure_of, train
 
     _check(corpus, hooks)
     options = replace(options, context=False)
     made = encode(corpus, templates, options) if dataset is None else dataset
+    made = replace(made, structure=structure_of(corpus, options))
     hooks.tell(f"first pass: training on all {len(corpus):,} sentences")
     first = train(corpus, templates, options, dataset=made).model
     labels: list[str] = []

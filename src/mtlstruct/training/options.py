@@ -25,9 +25,16 @@ FixedMethod = Literal[
 Method = Literal[FixedMethod, "auto"]
 SolverName = Literal["coordinate", "cutting-plane", "mira", "lbfgs", "owl-qn", "reweighted", "proximal"]
 Loss = Literal["hinge", "log", "softmax-margin"]
-Tags = Literal["bie", "bmes"]
+Tags = Literal["bie", "bmes", "six"]
+Scheme = Literal["keep", "bio", "bioes", "io", Tags]
 LossWeights = tuple[tuple[str, float], ...]
 """The cost of missing a label, for the labels whose cost is not 1."""
+
+TASK_SCHEMES: dict[str, tuple[str, ...]] = {
+    "sequence": ("keep", "bio", "bioes", "io"),
+    "segmentation": ("keep", *get_args(Tags)),
+}
+"""The label schemes that a task can learn."""
 
 LABELLED = ("sequence", "segmentation", "multiclass")
 """The tasks whose features combine attributes with labels."""
@@ -242,7 +249,15 @@ class Options:
         users="--task sequence",
         used=_sequences,
     )
-    tags: Tags = _option("bie", "Labels of characters (--task segmentation).", group="Data")
+    scheme: Scheme = _option(
+        "keep",
+        "Labels to learn in place of those of the data, which predictions have: bio, bioes or io; for "
+        "segmentation bie, bmes, or six (B B2 B3 M E S).",
+        group="Data",
+        shown="keep; for segmentation bie",
+        users="label sequences (bio, bioes, io) and segmentation (bie, bmes, six)",
+        used=lambda options: options.scheme in TASK_SCHEMES.get(options.task, ()),
+    )
     projective: bool = _option(
         False, "Trees without crossing arcs.", group="Trees", users="--task dependency", used=_trees
     )
@@ -314,6 +329,8 @@ class Options:
             )
         if self.context:
             raise IncompatibleError("--shards does not support --context")
+        if self.scheme != "keep" and self.task == "sequence":
+            raise IncompatibleError("--shards does not support --scheme")
         if self.seen_only or self.transition_support == "seen":
             raise IncompatibleError("--shards does not support --label-support and --transition-support seen")
         if _trees(self):
@@ -337,6 +354,11 @@ class Options:
         from mtlstruct.training.methods import loss_name
 
         return loss_name(self)
+
+    @property
+    def tags(self) -> str:
+        """The labels of characters, for segmentation."""
+        return self.scheme if self.task == "segmentation" and self.scheme != "keep" else "bie"
 
     @property
     def seen_only(self) -> bool:

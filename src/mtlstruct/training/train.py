@@ -17,6 +17,7 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import arc_bytes
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import encode_training
+from mtlstruct.formats import segmented
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
@@ -24,6 +25,7 @@ from mtlstruct.solvers import Callback, Fit, Solver, Start, check_needs
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import dense_bytes
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
+from mtlstruct.structures.schemes import SCHEMES, Conversion, recognised
 from mtlstruct.structures.tree import arc_starts
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, observed_attributes
@@ -165,13 +167,34 @@ def train(
     MtlError
         If options, templates and data do not fit each other, or memory does not suffice.
     """
+    corpus = with_learned_labels(corpus, options.checked())
     options = without_label_pairs(options.checked(), corpus, templates)
     if options.shards > 1:
         raise IncompatibleError("shards: expected 1, or training by distributed.train.train_local_shards")
     found = Hooks(callback, **hooks)
+    if corpus.conversion is not None:
+        given, learned = (SCHEMES[name].title for name in corpus.conversion.facts.values())
+        found.tell(f"the labels are {given}, learned as {learned}: {len(corpus.labels)} labels")
     if options.context:
         return train_with_context(corpus, templates, options, dataset, found)
     return _prepare(corpus, templates, options, dataset, found).fit()
+
+
+def with_learned_labels(corpus: Corpus, options: Options) -> Corpus:
+    """Return the corpus with the labels of the scheme to learn."""
+    if options.scheme == "keep" or corpus.conversion is not None or corpus.outputs is None:
+        return corpus
+    if options.task == "segmentation":
+        return segmented.relabelled(corpus, options.tags)
+    given = recognised(corpus.labels, corpus.outputs, corpus.ptr)
+    if given is None:
+        some = ", ".join(corpus.labels[:3])
+        raise IncompatibleError(f"scheme {options.scheme} is for labels of chunks, got {some} …")
+    conversion = Conversion(given, options.scheme, corpus.labels)
+    outputs = corpus.relabelled(conversion.labels).outputs
+    assert outputs is not None
+    outputs = conversion.encode(outputs, corpus.ptr)
+    return replace(corpus, outputs=outputs, labels=conversion.learned_labels, conversion=conversion)
 
 
 def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet) -> Options:
@@ -201,7 +224,7 @@ def _prepare(
         lambda: facts_of(corpus.digest(), corpus.names, templates, options.as_dict(), hooks.init)
     )
     made = encode(corpus, templates, options) if dataset is None else dataset
-    oracle = oracle_of(corpus, made.structure, made.encoded, options)
+    oracle = oracle_of(corpus, structure_of(corpus, options), made.encoded, options)
     if solver_name(options) == "coordinate":
         oracle = with_shared_singletons(oracle, overwrite=dataset is None)
     return PreparedTraining(corpus, made.index, oracle, options, hooks, made.seconds)

@@ -106,12 +106,12 @@ def _common_attributes(
 
 def _common_parts(model: Model, labels: tuple[str, ...]) -> dict[int, tuple[Int32, Int32]]:
     """Return old and new parts of the common labels, by the number of new parts."""
-    common = [label for label in model.labels if label in labels]
+    common = [label for label in model.learned_labels if label in labels]
     ours, theirs = (
-        np.array([some.index(label) for label in common], np.int32) for some in (model.labels, labels)
+        np.array([some.index(label) for label in common], np.int32) for some in (model.learned_labels, labels)
     )
     pairs = [
         (some[:, None] * size + some).ravel()
-        for some, size in ((ours, len(model.labels)), (theirs, len(labels)))
+        for some, size in ((ours, len(model.learned_labels)), (theirs, len(labels)))
     ]
     return {len(labels): (ours, theirs), len(labels) ** 2: (pairs[0], pairs[1])}

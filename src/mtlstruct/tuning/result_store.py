@@ -45,36 +45,42 @@ def key_of(facts: Facts) -> str:
 
 
 class Store:
-    """Results in a folder, read once. Incomplete lines are ignored."""
+    """Results in a folder, or in memory if there is none. Incomplete lines are ignored."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None) -> None:
         self.folder = folder
-        self.path = folder / FILE
-        self._lines = {line["key"]: line for line in _read(self.path)}
+        self.path = None if folder is None else folder / FILE
+        lines = () if self.path is None else _read(self.path)
+        self._lines = {line["key"]: line for line in lines}
 
     def load(self, key: str) -> Result | None:
         """Return the result of a key, or None."""
         return self._lines[key]["result"] if key in self._lines else None
 
     def save(self, facts: Facts, result: Result) -> None:
-        """Append a result to the file and wait until it is on disk."""
+        """Append a result to the file, if there is one, and wait until it is on disk."""
         line = {"key": key_of(facts), "facts": facts, "result": result}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-        try:
-            with open(self.path, "a+b") as file:
-                if file.tell():  # a killed run may have left an incomplete line
-                    file.seek(-1, os.SEEK_END)
-                    text = text if file.read(1) == b"\n" else b"\n" + text
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise cannot_write(self.path, error) from None
+        if self.path is not None:
+            _append(self.path, text)
         self._lines[line["key"]] = json.loads(text)
 
     def __iter__(self) -> Iterator[tuple[Facts, Result]]:
         """Yield facts and result of every training, in the order of the file."""
         return ((line["facts"], line["result"]) for line in self._lines.values())
+
+
+def _append(path: Path, text: bytes) -> None:
+    try:
+        with open(path, "a+b") as file:
+            if file.tell():  # a killed run may have left an incomplete line
+                file.seek(-1, os.SEEK_END)
+                text = text if file.read(1) == b"\n" else b"\n" + text
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from None
 
 
 def _read(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,8 +11,8 @@ import time
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
-from functools import cached_property, partial
-from itertools import pairwise, takewhile
+from functools import partial
+from itertools import groupby, pairwise, takewhile
 from threading import Event, Lock
 from typing import Any
 
@@ -28,7 +28,16 @@ from mtlstruct.solvers.base import Record, active_templates
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.training.build_model import build_model
 from mtlstruct.training.methods import solver_name
-from mtlstruct.training.train import EncodedDataset, encode, learn, oracle_of, solver_for
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import (
+    EncodedDataset,
+    encode,
+    learn,
+    oracle_of,
+    solver_for,
+    structure_of,
+    with_learned_labels,
+)
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.study import Split, Study, Trial
 
@@ -58,6 +67,7 @@ class Runner:
     material: EncodedDataset
     task: Any
     _part: list[Any] = field(default_factory=list, compare=False, repr=False)
+    _coded: dict[str, Corpus] = field(default_factory=dict, compare=False, repr=False)
     _lock: Lock = field(default_factory=Lock, compare=False, repr=False)
 
     @classmethod
@@ -65,25 +75,34 @@ class Runner:
         """Return the runner of a study after encoding its data."""
         return cls(study, encode(study.corpus, study.templates, study.settings[0]), task)
 
-    def fitting(self, jobs: int) -> int:
-        """Return how many trials fit into memory at a time; raise an error if none does."""
-        free, needed = memory.available(), self.memory
+    def fitting(self, jobs: int, trials: Iterable[Trial]) -> int:
+        """Return how many of the trials fit into memory at a time; raise an error if none does."""
+        free, needed = memory.available(), self.memory(trials)
         memory.ensure(needed, "a trial")
         return max(1, min(jobs, free // needed))
 
-    @cached_property
-    def oracle(self) -> Oracle:
-        """The oracle of all data."""
-        material, settings = self.material, self.study.settings
-        return oracle_of(self.study.corpus, material.structure, material.encoded, settings[0])
+    def oracle(self, options: Options) -> Oracle:
+        """Return the oracle of all data, with the label scheme of a setting."""
+        corpus = self.corpus(options)
+        return oracle_of(corpus, structure_of(corpus, options), self.material.encoded, options)
 
-    @cached_property
-    def memory(self) -> int:
-        """The most memory that a trial takes on top of the shared data, in bytes."""
-        structure, encoded, settings = self.material.structure, self.material.encoded, self.study.settings
-        needed = max(solver_for(structure, options).memory(self.oracle) for options in settings)
+    def corpus(self, options: Options) -> Corpus:
+        """Return the data with the labels of the scheme of a setting."""
+        if options.scheme not in self._coded:
+            self._coded[options.scheme] = with_learned_labels(self.study.corpus, options)
+        return self._coded[options.scheme]
+
+    def memory(self, trials: Iterable[Trial]) -> int:
+        """Return the most memory that a trial takes on top of the shared data, in bytes."""
+        settings = sorted({trial.options for trial in trials}, key=lambda options: options.scheme)
+        needed = 0
+        for _, some in groupby(settings, key=lambda options: options.scheme):
+            first, *others = some
+            oracle = self.oracle(first)
+            solvers = (solver_for(oracle.structure, options) for options in (first, *others))
+            needed = max(needed, *(solver.memory(oracle) for solver in solvers))
         parts = any(split.train is not None for split in self.study.splits)
-        return needed + (sum(design.ids.nbytes for design in encoded.designs) if parts else 0)
+        return needed + (sum(design.ids.nbytes for design in self.material.encoded.designs) if parts else 0)
 
     def run(
         self,
@@ -93,12 +112,12 @@ class Runner:
         jobs: int,
         go_on: Callable[[], bool] = lambda: True,
     ) -> Generator[Outcome, None, None]:
-        """Run trials without a stored result, `jobs` at a time, and store each result.
+        """Run trials without a stored result, `jobs` at a time on equal shares of the threads.
 
         A trial that raises an error gives an outcome with the reason. When `go_on` has returned
         False, no trial begins, and none goes on after its pass.
         """
-        interrupted = Event()
+        interrupted, cores = Event(), threads.get_threads()
         missing = (trial for trial in trials if store.load(trial.key) is None)
         work = partial(
             self._attempt,
@@ -106,6 +125,7 @@ class Runner:
             go_on=lambda: go_on() and not interrupted.is_set(),
         )
         outcomes = threads.as_completed(work, takewhile(lambda trial: go_on(), missing), jobs)
+        threads.set_threads(max(1, cores // jobs))
         try:
             for outcome in filter(None, outcomes):
                 if outcome.failure is None:
@@ -114,6 +134,7 @@ class Runner:
         finally:
             interrupted.set()
             outcomes.close()
+            threads.set_threads(cores)
 
     def _attempt(self, trial: Trial, clock: Callable[[], float], go_on: Callable[[], bool]) -> Outcome | None:
         """Return the outcome of a trial; None if it was not finished when the time was up."""
@@ -128,20 +149,17 @@ class Runner:
         except Exception as error:
             return Outcome(trial, {}, f"{type(error).__name__}: {error}", traceback.format_exc())
 
-    def part(self, split: Split) -> tuple[Corpus, Encoded]:
+    def part(self, split: Split, options: Options) -> tuple[Corpus, Encoded]:
         """Return the sentences that a split trains on; the last one is kept for the next trial."""
         with self._lock:
+            coded = self.corpus(options)
             if split.train is None:
-                return self.study.corpus, self.material.encoded
+                return coded, self.material.encoded
             if not self._part or self._part[0] is not split:
                 corpus, made = self.study.corpus, self.material
                 sites, least = made.structure.sites(corpus.ptr), self.study.settings[0].min_count
-                self._part[:] = (
-                    split,
-                    corpus.take(split.train),
-                    subset(made.encoded, split.train, sites, least),
-                )
-            return self._part[1], self._part[2]
+                self._part[:] = split, subset(made.encoded, split.train, sites, least)
+            return coded.take(split.train), self._part[1]
 
     def run_trial(
         self,
@@ -151,8 +169,9 @@ class Runner:
     ) -> dict[str, Any]:
         """Train on the sentences of the split and score the model; return the figures of both."""
         began, cpu = time.perf_counter(), clock()
-        study, structure, options = self.study, self.material.structure, trial.options
-        corpus, encoded = self.part(trial.split)
+        study, options = self.study, trial.options
+        corpus, encoded = self.part(trial.split, options)
+        structure = structure_of(corpus, options)
         oracle = oracle_of(corpus, structure, encoded, options)
         if solver_name(options) == "coordinate":
             oracle = with_shared_singletons(oracle, overwrite=False)
@@ -175,6 +194,8 @@ class Runner:
         model = build_model(corpus, structure, outline, self.material.index, fit, options)
         gold = study.valid if trial.split.test is None else study.corpus.take(trial.split.test)
         assert gold is not None
+        if options.task == "segmentation":
+            gold = with_learned_labels(gold, options)
         known = self.task.known_words(corpus, study.words)
         scores, batches = self._scores(model, gold, known)
         also = {name: self._scores(model, text, known)[0] for name, text in study.also.items()}

@@ -4,7 +4,7 @@ The grid crosses the losses with p = 1, 1.5 and 2 and a few values of c. The fir
 settings for one pass, the next ones train the best of them further (successive halving; Jamieson
 and Talwalkar, AISTATS 2016). Among the settings whose score is within one standard error of the
 best, the one with the fewest templates is chosen, then the one with the fewest features, then the
-one with the smallest c.
+one with the smallest c. The last round tries other label schemes with the best setting.
 
 The standard error is that of the difference to the best score, by the method of batch means: the
 held-out sentences are divided into batches of consecutive sentences, and both settings are scored
@@ -21,13 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from mtlstruct._system.threads import get_threads
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import IncompatibleError
+from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.structures.schemes import recognised
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.methods import solver_name
-from mtlstruct.training.options import Loss, Method, Options
+from mtlstruct.training.options import TASK_SCHEMES, Loss, Method, Options
 from mtlstruct.training.train import without_label_pairs
 from mtlstruct.tuning.result_store import Store
+from mtlstruct.tuning.runner import Runner
 from mtlstruct.tuning.study import VALID, Finding, Study, Trial, best, finding, folds, held_out, varied
 
 HELD_OUT = 0.2
@@ -96,15 +99,36 @@ def fitting(settings: Sequence[Options], corpus: Corpus, templates: TemplateSet)
     return [one for one, given in zip(able, settings, strict=True) if one is given] or able
 
 
+def other_schemes(corpus: Corpus, study: Study, rounds: Sequence[Round]) -> list[str]:
+    """Return the label schemes for the last round of `auto`; none if one is given."""
+    options = study.settings[0]
+    if not rounds or options.scheme != "keep" or options.task not in TASK_SCHEMES:
+        return []
+    if options.task == "sequence":
+        assert corpus.outputs is not None
+        if recognised(corpus.labels, corpus.outputs, corpus.ptr) is None:
+            return []
+    return [scheme for scheme in TASK_SCHEMES[options.task] if scheme not in ("keep", "bie")]
+
+
 class Search:
     """Settings of a study that are trained in rounds, and the choice among them.
 
-    Without rounds all settings are trained once, as their options say.
+    Without rounds all settings are trained once, as their options say. After the last round the
+    best setting is trained with each of `schemes`, too.
     """
 
-    def __init__(self, study: Study, store: Store, task: Any, rounds: Sequence[Round] = ()) -> None:
-        self.study, self.store, self.task, self.rounds = study, store, task, rounds
+    def __init__(
+        self,
+        study: Study,
+        store: Store,
+        task: Any,
+        rounds: Sequence[Round] = (),
+        schemes: Sequence[str] = (),
+    ) -> None:
+        self.study, self.store, self.task, self.rounds, self.schemes = study, store, task, rounds, schemes
         self.left: Sequence[Options] = study.settings
+        self.added: list[Options] = []
         self.found: dict[Options, Finding] = {}
         if isinstance(study.score, str) and study.score not in (*task.scores, *SCORES):
             known = ", ".join((*task.scores, *SCORES))
@@ -115,14 +139,21 @@ class Search:
     def __iter__(self) -> Iterator[list[Trial]]:
         """Yield the trials of each round, to be run before the next round is asked for."""
         for number, plan in enumerate(self.rounds or (None,)):
-            kept = self.left if number == 0 else self._best(self.rounds[number - 1].keep)
-            self.left = kept
-            trials = {options: self._trials(options, plan) for options in kept}
-            yield sorted((t for some in trials.values() for t in some), key=lambda t: -t.options.c_value)
-            for options, some in trials.items():
-                one = finding(options, some, self.store)
-                if one.complete or options not in self.found:
-                    self.found[options] = one
+            self.left = self.left if number == 0 else self._best(self.rounds[number - 1].keep)
+            yield from self._round(self.left, plan)
+        if self.schemes and (kept := self._best(1)):
+            self.added = [replace(kept[0], scheme=scheme) for scheme in self.schemes]  # type: ignore[arg-type]
+            self.left = [*self.left, *self.added]
+            yield from self._round(self.added, self.rounds[-1])
+
+    def _round(self, settings: Sequence[Options], plan: Round | None) -> Iterator[list[Trial]]:
+        """Yield the trials of some settings, slow ones first; then take their results."""
+        trials = {options: self._trials(options, plan) for options in settings}
+        yield sorted((t for some in trials.values() for t in some), key=lambda t: -t.options.c_value)
+        for options, some in trials.items():
+            one = finding(options, some, self.store)
+            if one.complete or options not in self.found:
+                self.found[options] = one
 
     @property
     def total(self) -> int:
@@ -130,7 +161,7 @@ class Search:
         settings = [len(self.study.settings)]
         for plan in self.rounds[:-1]:
             settings.append(min(plan.keep, settings[-1]))
-        return sum(settings) * len(self.study.splits)
+        return (sum(settings) + len(self.schemes)) * len(self.study.splits)
 
     def _trials(self, options: Options, plan: Round | None) -> list[Trial]:
         if plan is not None:
@@ -148,7 +179,11 @@ class Search:
     @property
     def findings(self) -> list[Finding]:
         """The newest results of each setting that has some."""
-        return [one for options in self.study.settings if (one := self.found.get(options)) and one.results]
+        return [
+            one
+            for options in (*self.study.settings, *self.added)
+            if (one := self.found.get(options)) and one.results
+        ]
 
     @property
     def score(self) -> str:
@@ -169,7 +204,12 @@ class Search:
         """The settings within one standard error of the best, smallest model first."""
         able = [one for one in self.findings if one.options in self.left and one.complete]
         found = [one for one in able if self.behind(one) <= self.error(one)]
-        return sorted(found, key=lambda one: [one.mean(name) for name in SIZES] + [one.options.c_value])
+        return sorted(found, key=self._size)
+
+    def _size(self, one: Finding) -> list[Any]:
+        """Return what is smaller for a setting that is preferred: no other label scheme, and sizes."""
+        other = one.options in self.added
+        return [other, *(one.mean(name) for name in SIZES), one.options.c_value]
 
     @property
     def chosen(self) -> Finding:
@@ -243,3 +283,18 @@ def study_of(
     assert split.test is not None
     part, rest = corpus.take(split.train), corpus.take(split.test)
     return Study(part, templates, chosen, (replace(VALID, facts=split.facts),), rest, score=score)
+
+
+def searched(
+    corpus: Corpus, templates: TemplateSet, options: Options, task: Any, valid: Corpus | None = None
+) -> Search:
+    """Return the search of `auto` after its rounds, with all results in memory."""
+    settings = auto_settings(replace(options, context=False))
+    study = study_of(corpus, templates, settings, task, valid=valid)
+    found = Search(study, Store(None), task, ROUNDS, other_schemes(corpus, study, ROUNDS))
+    runner = Runner.encode(study, task)
+    for trials in found:
+        for outcome in runner.run(trials, found.store, jobs=runner.fitting(get_threads(), trials)):
+            if outcome.failure is not None:
+                raise MtlError(f"--method auto: {outcome.failure}")
+    return found

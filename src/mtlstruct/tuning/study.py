@@ -26,14 +26,14 @@ from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Store, key_of
 
 ENCODING = (
-    *("task", "tags", "min_count", "normalize", "share_identical", "scaling", "label_support"),
+    *("task", "min_count", "normalize", "share_identical", "scaling", "label_support"),
     "transition_support",
     *("projective", "single_root"),
 )
 """The options that change the encoding; all settings of a study must agree on them."""
 
 VARIED = ("method", "loss", "p", "c")
-"""The options that a search varies."""
+"""The options that a search varies, beside the label scheme."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,9 @@ class Study:
 
 def varied(options: Options) -> dict[str, Any]:
     """Return the options that a search varies."""
-    return dict(zip(VARIED, (options.method, options.loss_name, options.p, options.c_value), strict=True))
+    values = (options.method, options.loss_name, options.p, options.c_value)
+    scheme = {} if options.scheme == "keep" else {"scheme": options.scheme}
+    return dict(zip(VARIED, values, strict=True)) | scheme
 
 
 def _given(options: Options) -> dict[str, Any]:

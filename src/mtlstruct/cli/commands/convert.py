@@ -13,7 +13,7 @@ from mtlstruct.cli.common import EncodingOption, ModelArgument
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.formats.segmented import TAGS
+from mtlstruct.formats.segmented import tag_labels
 from mtlstruct.formats.text import check_encoding
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.interop import wapiti_io as wapiti_files
@@ -82,7 +82,9 @@ def import_(
     task: Annotated[
         Task, typer.Option(help="Task of the model: column data, or segmented text.")
     ] = "sequence",
-    tags: Annotated[Tags, typer.Option(help="Labels of characters (--task segmentation).")] = "bie",
+    tags: Annotated[
+        Tags, typer.Option("--scheme", help="Labels of characters (--task segmentation).")
+    ] = "bie",
     force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:
@@ -99,10 +101,10 @@ def import_(
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
-    foreign = sorted(set(model.labels) - set(TAGS[tags]))
+    foreign = sorted(set(model.labels) - set(tag_labels(tags)))
     if model.characters and foreign:
-        expected = ", ".join(sorted(set(TAGS[tags])))
-        raise IncompatibleError(f"{source}: --tags {tags} has the labels {expected}, got {foreign[0]!r}")
+        expected = ", ".join(tag_labels(tags))
+        raise IncompatibleError(f"{source}: --scheme {tags} has the labels {expected}, got {foreign[0]!r}")
     if encoding != "utf-8":
         model = replace(model, facts=model.facts | {"encoding": encoding})
     model.save(out)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -113,6 +114,9 @@ def _numbered(
             yield from ((n, corpus, found) for n, found in enumerate(explained(model, corpus), before + 1))
         elif before < only <= before + len(corpus):
             first, last = corpus.ptr[only - before - 1 : only - before + 1].tolist()
+            if model.first is not None:  # labels depend on the sentences around
+                yield only, corpus, next(islice(explained(model, corpus), only - before - 1, None))
+                return
             found = next(explained(model, one_sentence(corpus, slice(first, last))))
             yield only, corpus, replace(found, span=slice(first, last))
             return

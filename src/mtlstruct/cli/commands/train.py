@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -101,9 +102,9 @@ def train(
     the same model file, on any number of threads, and after any number of interruptions with
     --checkpoint and --resume.
 
-    --method auto tries losses, norms and values of c on held-out data, then trains with the setting
-    it chooses. Its results are in MODEL.auto/results.jsonl: after an interruption the same command
-    continues.
+    --method auto tries losses, norms, values of c and label schemes on held-out data, then trains
+    with the setting it chooses, and with --context if asked to. Its results are in
+    MODEL.auto/results.jsonl: after an interruption the same command continues.
 
     Example: mtlstruct train ner.tpl train.txt ner.mtl --valid dev.txt
     """
@@ -166,13 +167,11 @@ def _train_auto(
         raise IncompatibleError(
             "--method auto does not support --shards, --engine ray, --checkpoint and --from"
         )
-    if run.options.context:
-        raise IncompatibleError("--method auto does not support --context")
     if folds is not None and run.valid is not None:
         raise IncompatibleError("--valid, --folds: expected one of them")
     trials = Trials(
         run,
-        auto_settings(run.options),
+        auto_settings(replace(run.options, context=False)),
         Path(f"{run.model}.auto"),
         ROUNDS,
         folds=folds,

@@ -29,7 +29,7 @@ from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
 
 
-@with_options(without=("method", "loss", "p", "c", "labels", "shards"))
+@with_options(without=("method", "loss", "p", "c", "scheme", "labels", "shards"))
 def tune(
     call: typer.Context,
     options: Options,
@@ -44,6 +44,12 @@ def tune(
         typer.Option(metavar="LIST", help="Losses, such as log,hinge.", show_default="that of each method"),
     ] = "",
     method: Annotated[str, typer.Option(metavar="LIST", help="Methods, such as mtl,svm,crf-l2.")] = "mtl",
+    scheme: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST", help="Label schemes to learn, such as keep,bioes,io.", show_default="keep"
+        ),
+    ] = "",
     valid: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Score on this file; train on all of TRAIN.")
     ] = None,
@@ -80,10 +86,10 @@ def tune(
     quiet: QuietOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Choose -c, -p, --loss and --method on held-out data.
+    """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
-    Every combination of the values of -c, -p, --loss and --method is trained and scored, in
-    parallel, on data encoded once. Of the settings within one standard error of the best score the
+    Every combination of the values of -c, -p, --loss, --scheme and --method is trained and scored,
+    in parallel, on data encoded once. Of the settings within one standard error of the best score the
     one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
     interruption the same command continues. The exit code is 1 if a training failed; the results of
     the others are saved.
@@ -100,6 +106,8 @@ def tune(
     axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
     if loss:
         axes["loss"] = _words(loss, "--loss")
+    if scheme:
+        axes["scheme"] = _words(scheme, "--scheme")
     if p:
         axes["p"] = _numbers(p, "-p")
     axes["c"] = _numbers(c, "-c")
