@@ -217,8 +217,31 @@ def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
 
 def _line_name(finding: Finding) -> str:
     options = finding.options
-    name = f"{options.method} {options.loss_name}"
+    name = f"{options.method} {options.loss_name}" + f" {options.scheme}" * (options.scheme != "keep")
     return name if options.p is None else f"{name} p={options.p:.3g}"
+
+
+def plot_elimination(steps: Sequence[tuple[int, float, float]], chosen: int, score: str, path: Path) -> None:
+    """Draw (templates, score, speed) of each step, and a ring at the chosen number of templates."""
+    sizes, scores, speeds = map(list, zip(*steps, strict=True))
+    name, figure = SCORE_NAMES.get(score, score), new_figure(path, (7.0, 4.2))
+    axes = figure.add_subplot()
+    axes.plot(sizes, scores, color=COLOURS[0], marker="o", ms=4.5, lw=1.6, zorder=3, label=f"{name}, percent")
+    at = sizes.index(chosen)
+    axes.plot(chosen, scores[at], "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
+    axes.set_xscale("log")
+    axes.set_xticks(sizes[::2], labels=list(map(str, sizes[::2])))
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("templates", color=INK)
+    axes.set_ylabel(f"{name}, percent", color=COLOURS[0])
+    style(axes)
+    other = axes.twinx()
+    other.plot(sizes, np.array(speeds) / 1000, color=COLOURS[1], marker=".", lw=1.0)
+    other.set_ylabel("thousand tokens per second", color=COLOURS[1])
+    other.set_ylim(bottom=0)
+    other.spines[["top"]].set_visible(False)
+    title(figure, f"{chosen} of {max(sizes)} templates: {name} {scores[at]:.2f}, best {max(scores):.2f}")
+    save(figure, path)
 
 
 # Reliability ------------------------------------------------------------------------------------

@@ -11,10 +11,18 @@ import typer
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli.command import Command
-from mtlstruct.cli.common import STANDARD, EncodingOption, JsonOption, ModelArgument, print_json
+from mtlstruct.cli.common import (
+    STANDARD,
+    EncodingOption,
+    JsonOption,
+    ModelArgument,
+    ThreadsOption,
+    print_json,
+    use_threads,
+)
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import Dialect, DialectOption
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
 from mtlstruct.templates import generate as generate_templates
@@ -34,6 +42,18 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+ValidOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Held-out data, to choose by scores of new trainings.")
+]
+FoldsOption = Annotated[
+    int | None, typer.Option(metavar="K", min=2, help="Choose by scores on K parts of the training data.")
+]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--train", metavar="FILE", help="Training data.", show_default="from the log of the training"
+    ),
+]
 OutOption = Annotated[Path, typer.Option("-o", "--out", help="File to write; - is standard output.")]
 TemplatesArgument = Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")]
 
@@ -165,10 +185,27 @@ def convert(
 def select(
     model: ModelArgument,
     out: OutOption = STANDARD,
-    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N heaviest templates.")] = None,
+    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N most useful templates.")] = None,
     above: Annotated[
         float | None, typer.Option(metavar="X", help="Templates with mu above X (svm: with a norm above X).")
     ] = None,
+    valid: ValidOption = None,
+    folds: FoldsOption = None,
+    data: DataOption = None,
+    within: Annotated[
+        float, typer.Option(metavar="X", min=0, help="The smallest set within X points of the best score.")
+    ] = 0.3,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Never drop templates of these names, such as U0*. May be repeated."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(metavar="PATTERN", help="Drop templates of these names at once.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw score and speed.")] = None,
+    threads: ThreadsOption = None,
     source: Annotated[
         Path | None, typer.Option("--templates", help="Template file of the training, to keep its comments.")
     ] = None,
@@ -178,16 +215,27 @@ def select(
 ) -> None:
     """Write the most useful templates of a model to a file.
 
+    Without held-out data, --top and --above choose by the weights of the model. With --valid or
+    --folds, templates are dropped step by step, from all to one. After each step a new model is
+    trained, from the weights of the last one, and scored. Chosen is the smallest set within
+    --within points of the best score, or the set of --top N templates.
+
     The lines are in their original order. A model does not store comments; --templates adds them.
 
-    Example: mtlstruct templates select ner.mtl --top 20 -o small.tpl
+    Example: mtlstruct templates select ner.mtl --valid dev.txt -o small.tpl --plot path.png
     """
     from mtlstruct.explain import selection
     from mtlstruct.model.model import Model
 
-    if (top is None) == (above is None):
-        raise IncompatibleError("expected one of --top and --above")
-    _check_output(out, [model, source], force=force)
+    by_path = valid is not None or folds is not None
+    if by_path and (above is not None or (valid is not None and folds is not None)):
+        raise IncompatibleError("--valid, --folds, --above: expected one of them")
+    if not by_path and (top is None) == (above is None):
+        raise IncompatibleError("expected one of --valid, --folds, --top and --above")
+    if not by_path and (keep or drop or plot is not None or data is not None):
+        raise IncompatibleError("--keep, --drop, --plot and --train are for --valid and --folds")
+    _check_output(out, [model, source, valid, data], force=force)
+    use_threads(threads)
     loaded = Model.load(model)
     templates = loaded.templates
     if source is not None:
@@ -196,7 +244,15 @@ def select(
             templates = templates.shared()
         if templates.text() != loaded.templates.text():
             raise IncompatibleError(f"{source}: these are not the templates that {model} was trained with")
-    kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
+    if by_path:
+        from mtlstruct.cli.selection_run import SelectionRun
+
+        inputs = [model, source, valid, data, None if out == STANDARD else out]
+        check_picture_output(plot, inputs=inputs, force=force)
+        run = SelectionRun(model, data, valid, folds, within, top, tuple(keep or ()), tuple(drop or ()), plot)
+        kept = run.selected(loaded)
+    else:
+        kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
     _write(selection.selected_lines(templates, kept, form), out)
     whole, left = int(loaded.features.sum()), int(loaded.features[kept].sum())
     print_message(f"kept {len(kept)} of {len(loaded.templates)} templates, {left:,} of {whole:,} features")

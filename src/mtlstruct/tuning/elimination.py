@@ -1,0 +1,131 @@
+"""Backward elimination of templates: a path of models with fewer and fewer templates.
+
+Each step drops the templates with the smallest weights in the last one, trains again from its
+weights, and scores the new model on held-out data. Templates that say the same share their weight;
+when one of them is dropped, the new training gives its weight to the others.
+
+Reference: Guyon, Weston, Barnhill, Vapnik: Gene selection for cancer classification using support
+vector machines, Machine Learning 46, 2002 (recursive feature elimination).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mtlstruct.corpus import Corpus
+from mtlstruct.model.lattice import Outputs
+from mtlstruct.model.model import Model
+from mtlstruct.templates import TemplateSet
+from mtlstruct.training.options import LABELLED, Options
+from mtlstruct.training.train import train
+
+SHARE = 0.2
+"""The share of the templates that a step drops."""
+
+KNOWN = (
+    *("task", "method", "loss", "solver", "c", "p", "l1", "l2", "seed", "min_count", "share_identical"),
+    *("scaling", "label_support", "transition_support"),
+)
+"""The options of a training that a model stores."""
+
+Score = Callable[[Model, Corpus, Outputs], float]
+"""The score of the outputs of a model for labelled data; larger is better."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A set of templates and its scores.
+
+    kept     indices of the templates, in file order
+    score    the mean over the held-out parts
+    speed    tokens labelled per second
+    models   one for each part
+    """
+
+    kept: tuple[int, ...]
+    score: float
+    speed: float
+    models: tuple[Model, ...]
+
+
+def options_of(model: Model) -> Options:
+    """Return the options that a model was trained with, as far as they matter for a new training."""
+    facts = {name: value for name, value in model.facts.items() if value is not None}
+    values: dict[str, Any] = {name: facts[name] for name in KNOWN if name in facts}
+    values["loss_weights"] = tuple(facts.get("loss_weights", {}).items())
+    name = model.structure.name
+    values["scheme"] = facts["tags"] if model.characters else facts.get("scheme", {}).get("learned", "keep")
+    values |= {"projective": "projective" in name, "single_root": "single-root" in name}
+    values["normalize"] = model.index.normalize
+    return Options(**values).checked()
+
+
+def sizes(start: int, top: int | None = None, least: int = 1) -> list[int]:
+    """Return the numbers of templates of a path, of which `top` is one."""
+    found = [start]
+    while found[-1] > least:
+        found.append(max(least, min(found[-1] - 1, round(found[-1] * (1 - SHARE)))))
+    return sorted({*found} | ({top} if top is not None and least <= top <= start else set()), reverse=True)
+
+
+def eliminate(
+    parts: Sequence[tuple[Corpus, Corpus]],
+    templates: TemplateSet,
+    options: Options,
+    score: Score,
+    *,
+    locked: Collection[int] = (),
+    left_out: Collection[int] = (),
+    top: int | None = None,
+) -> Iterator[Step]:
+    """Yield steps from all templates to one, or to the locked ones.
+
+    parts      pairs of sentences to train on and held-out ones: one, or one for each fold
+    locked     indices of templates that every step keeps
+    left_out   indices of templates that no step has
+    top        a number of templates that is among the steps
+    """
+    kept = [j for j in range(len(templates)) if j not in left_out]
+    step: Step | None = None
+    for size in sizes(len(kept), top, max(1, len(locked))):
+        if step is not None:
+            worth = np.mean(
+                [model.mu if model.facts["sparse"] else model.norm for model in step.models], axis=0
+            )
+            worth[[n for n, j in enumerate(kept) if j in locked]] = np.inf
+            kept = sorted(kept[n] for n in np.argsort(-worth, kind="stable")[:size].tolist())
+        step = _fitted(kept, parts, templates, options, score, step)
+        yield step
+
+
+def _fitted(
+    kept: Sequence[int],
+    parts: Sequence[tuple[Corpus, Corpus]],
+    templates: TemplateSet,
+    options: Options,
+    score: Score,
+    before: Step | None,
+) -> Step:
+    """Train on each part with some of the templates, from the weights of the step before."""
+    scores, seconds, models = [], 0.0, []
+    for n, (corpus, gold) in enumerate(parts):
+        init = None if before is None or options.task not in LABELLED else before.models[n]
+        model = train(corpus, templates.select(tuple(kept)), options, init=init).model
+        began = time.perf_counter()
+        outputs = model.predict(gold)
+        seconds += time.perf_counter() - began
+        scores.append(score(model, gold, outputs))
+        models.append(model)
+    tokens = sum(gold.tokens for _, gold in parts)
+    return Step(tuple(kept), float(np.mean(scores)), tokens / max(seconds, 1e-9), tuple(models))
+
+
+def smallest(steps: Sequence[Step], within: float) -> Step:
+    """Return the step with the fewest templates whose score is within some points of the best."""
+    best = max(step.score for step in steps)
+    return min((step for step in steps if step.score >= best - within), key=lambda step: len(step.kept))
