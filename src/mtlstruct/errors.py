@@ -20,7 +20,7 @@ MAX_MESSAGE_LENGTH = 2000
 """Characters of a message, which may repeat input of any size."""
 
 
-class MtlError(Exception):
+class MtlError(ValueError):
     """Base of all errors caused by the input rather than by a bug."""
 
     def __init__(self, sentence: str) -> None:

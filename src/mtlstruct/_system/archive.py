@@ -13,6 +13,7 @@ own size; names are keys that never become paths. Nothing is pickled.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import math
 import mmap
@@ -64,13 +65,14 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDAr
         _write_digest(out)
 
 
-def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the mapped arrays; raise ModelFileError for a file that is damaged."""
+def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return header and arrays of a file or of its content; raise ModelFileError for damaged ones."""
+    path = name_of(source)
     try:
-        with open(path, "rb") as file:
+        with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
                 raise ModelFileError(f"{path}: not a model file: expected a zip archive")
-            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            view = source if isinstance(source, bytes) else _mapped(file.fileno())
             _check_digest(path, memoryview(view))
             with zipfile.ZipFile(file) as archive:
                 entries = _checked_entries(archive, len(view))
@@ -86,6 +88,15 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     except (zipfile.BadZipFile, ValueError, KeyError, struct.error, NotImplementedError, EOFError, RecursionError,
             OverflowError, TypeError, MemoryError) as error:  # fmt: skip
         raise ModelFileError(f"{path}: the model file is damaged: {error}") from None
+
+
+def name_of(source: str | Path | bytes) -> str:
+    """Return what messages call a file or the content of one."""
+    return "model in memory" if isinstance(source, bytes) else str(source)
+
+
+def _mapped(file: int) -> mmap.mmap:
+    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _write_digest(out: IO[bytes]) -> None:

@@ -22,7 +22,7 @@ from mtlstruct._numba.decorators import kernel, make_peek
 from mtlstruct.features.extraction import Normalizer, stream_functions
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary, pair_hash
-from mtlstruct.formats.feature_dicts import MAX_DEPTH, MAX_VALUE, SEPARATOR
+from mtlstruct.formats.feature_dicts import MAX_DEPTH, MAX_VALUE, SEPARATOR, group_of
 from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.templates import boundary
 from mtlstruct.templates.functions import VALUE
@@ -113,7 +113,7 @@ class DictEncoder:
     """Encoder of sentences of feature dicts, where each template is a column."""
 
     def __init__(self, index: FeatureIndex, names: Sequence[str], groups: Mapping[str, str] | None) -> None:
-        self._groups, self._numbers = groups, {name: number for number, name in enumerate(names)}
+        self._group, self._numbers = group_of(groups), {name: number for number, name in enumerate(names)}
         self._normal = NORMALIZERS[index.normalize]
         self._readers: dict[int, list[tuple[Vocabulary, Int32, int]]] = {}
         self._constant: list[int] = []
@@ -129,7 +129,7 @@ class DictEncoder:
 
     def find(self, key: str, text: str) -> int:
         """Return the attribute of a feature of a key, ABSENT if there is none."""
-        name = key if self._groups is None else self._groups.get(key)
+        name = self._group(key)
         column = ABSENT if name is None else self._numbers.get(name, ABSENT)
         found = [ABSENT]
         for vocabulary, map_, first in self._readers.get(column, ()):

@@ -2,7 +2,7 @@
 
 A token is a dict of features, or a list or set of strings:
 
-    {"word": "Oslo"}             the string feature "word:Oslo"
+    {"word": "Oslo"}             the string feature "word:Oslo"; bytes are text in UTF-8
     {"title": True}              the feature "title"; False is none
     {"length": 4, "p": 0.3}      the features "length" and "p" with these values; 0 is none
     {"in": ["towns", "names"]}   the features "in:towns" and "in:names"; a set likewise
@@ -35,6 +35,9 @@ Group = Callable[[str], str | None]
 """A function from a key to its column, None if the key is to be ignored."""
 
 SEPARATOR = ":"
+OTHER_KEYS = "*"
+"""In the groups of a model: the column of all keys that are not listed."""
+
 MAX_KEYS = 1000
 """The number of columns; more is taken for a mistake in the feature function."""
 
@@ -56,11 +59,14 @@ class Features:
 
     group    the column of each key; a key is its own column by default
     names    the columns; by default those of the keys that occur
+    zeros    whether a feature with the value 0 is kept, as in CRFsuite
     groups   the column of each key that occurred, None for an ignored key
     """
 
-    def __init__(self, group: Group = lambda key: key, names: Sequence[str] | None = None) -> None:
-        self.group = group
+    def __init__(
+        self, group: Group = lambda key: key, names: Sequence[str] | None = None, zeros: bool = False
+    ) -> None:
+        self.group, self.zeros = group, zeros
         self.fixed = names is not None
         self.columns = {name: _ColumnBuilder(name) for name in names or ()}
         self.groups: dict[str, str | None] = {}
@@ -95,8 +101,8 @@ class Features:
 
     def _add_value(self, key: str, value: Any, depth: int = 0) -> None:
         """Add the features of a key whose value may be of any type."""
-        if isinstance(value, str):
-            self._put((key, value))
+        if isinstance(value, str | bytes):
+            self._put((key, value if isinstance(value, str) else value.decode()))
         elif isinstance(value, Mapping):
             if depth == MAX_DEPTH:
                 raise FeatureError(
@@ -132,7 +138,7 @@ class Features:
         if not abs(value) <= MAX_VALUE:  # in float32 it would be infinite
             limit = f" up to {MAX_VALUE:.2g}" if math.isfinite(value) else ""
             raise FeatureError(f"expected a finite number{limit} for {key!r}, got {value}")
-        if value != 0:
+        if value != 0 or self.zeros:
             self._put((key, None), value)
 
     def _put(self, feature: tuple[str, str | None] | str, value: float = 1.0) -> None:
@@ -249,6 +255,14 @@ class _ColumnBuilder:
         ids = np.tile(np.arange(width, dtype=np.int32), tokens)
         names = [f"{self.vector_key}{SEPARATOR}{k}" for k in range(width)]
         return Column(ids, names, np.arange(tokens + 1, dtype=np.int64) * width, table.ravel())
+
+
+def group_of(groups: Mapping[str, str] | None) -> Group:
+    """Return the function from a key to its column, given the groups of a model."""
+    if groups is None:
+        return lambda key: key
+    other = groups.get(OTHER_KEYS)
+    return lambda key: groups.get(key, other)
 
 
 def shown(value: Any) -> str:

@@ -22,7 +22,7 @@ import numpy as np
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
-from mtlstruct.formats.feature_dicts import FeatureError, Features, Group, shown
+from mtlstruct.formats.feature_dicts import FeatureError, Features, group_of, shown
 
 _NO_LABEL = re.compile(r"[ \t\r\n]|^$")
 
@@ -75,7 +75,7 @@ def _corpus(
     labelled: bool,
     alone: bool,
 ) -> Corpus | None:
-    group: Group = (lambda key: key) if groups is None else groups.get
+    group = group_of(groups)
     features = Features(group, names)
     lengths, starts, labels, echo = [0], [], [], []
     for number, line in enumerate(lines, first):

@@ -28,6 +28,7 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
 from mtlstruct.formats import conll, segmented
 from mtlstruct.formats import jsonl as dicts
+from mtlstruct.formats.feature_dicts import group_of
 from mtlstruct.formats.in_memory import InputData, from_dicts, from_rows
 
 Grouping = str | Callable[[str], str | None] | None
@@ -177,8 +178,7 @@ def data_for(model: Any, X: Any, *, alone: bool = False) -> InputData:
     if model.characters:
         X = (segmented.rows(line) if isinstance(line, str) else line for line in X)
     if model.takes_dicts:
-        group = (lambda key: key) if model.groups is None else model.groups.get
-        data = from_dicts(X, group=group, names=model.names)
+        data = from_dicts(X, group=group_of(model.groups), names=model.names)
     else:
         data = from_rows(X, names=model.names)
     corpus = data.corpus

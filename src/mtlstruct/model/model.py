@@ -352,6 +352,24 @@ class Model:
         except (Unusual, TypeError):  # TypeError: a cell that cannot be a key of a dict
             return None
 
+    def sentence_lattice(self, sentence: Any) -> Lattice:
+        """Return the part scores of one sentence that is not empty.
+
+        Parameters
+        ----------
+        sentence : list
+            A sentence, as in the X of `predict`.
+
+        Returns
+        -------
+        Lattice
+            The scores, with methods for inference.
+        """
+        for found in self._directly([sentence], DirectScorer.lattice) or ():
+            direct: Lattice = found
+            return direct
+        return self.lattice(self._data([sentence]).corpus)
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the scorer of single sentences, which holds addresses."""
         return {name: value for name, value in vars(self).items() if name != "_direct"}
@@ -589,13 +607,14 @@ class Model:
         serialization.write(self, path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Model:
+    def load(cls, path: str | Path | bytes) -> Model:
         """Load a model file.
 
         Parameters
         ----------
-        path : str or Path
-            A file that `Model.save` or `mtlstruct train` has written. Arrays are memory-mapped.
+        path : str, Path or bytes
+            A file that `Model.save` or `mtlstruct train` has written, whose arrays are
+            memory-mapped, or the content of such a file.
 
         Returns
         -------

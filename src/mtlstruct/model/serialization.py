@@ -43,9 +43,9 @@ def write(model: Model, path: str | Path) -> None:
     archive.write(path, {"format": FORMAT, "version": VERSION} | _header(model), _arrays(model))
 
 
-def read(path: str | Path) -> Model:
-    """Load a model file; raise ModelFileError if it is damaged or of another version."""
-    header, arrays = archive.read(path)
+def read(source: str | Path | bytes) -> Model:
+    """Load a model file, or its content; raise ModelFileError if it is damaged or of another version."""
+    (header, arrays), path = archive.read(source), archive.name_of(source)
     if header.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of mtlstruct")
     if header.get("version") != VERSION:

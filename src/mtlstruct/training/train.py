@@ -302,9 +302,9 @@ def learn(
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:
     """Return the oracle of encoded data for the loss of the options."""
     assert corpus.outputs is not None
-    if options.seen_only:
+    if options.seen_only and encoded.designs[0].layout.support is None:
         encoded = encoded.supported(corpus.outputs, structure.labels)
-    if options.transition_support == "seen":
+    if options.transition_support == "seen" and encoded.designs[1].layout.support is None:
         tokens = structure.sites(corpus.ptr)[1].tokens
         assert tokens is not None
         encoded = encoded.with_seen_pairs(tokens, corpus.outputs, structure.labels)

@@ -1,0 +1,10 @@
+"""The interface of sklearn-crfsuite: `CRF`, and the modules `metrics`, `scorers` and `utils`.
+
+    from mtlstruct.compat import sklearn_crfsuite   # was: import sklearn_crfsuite
+"""
+
+from __future__ import annotations
+
+from mtlstruct.compat.sklearn_crfsuite.estimator import CRF
+
+__all__ = ["CRF"]

@@ -1,0 +1,10 @@
+"""Scorers for `cross_val_score`, `GridSearchCV` and the like."""
+
+from __future__ import annotations
+
+from sklearn.metrics import make_scorer
+
+from mtlstruct.compat.sklearn_crfsuite import metrics
+
+flat_accuracy = make_scorer(metrics.flat_accuracy_score)
+sequence_accuracy = make_scorer(metrics.sequence_accuracy_score)
