@@ -134,7 +134,10 @@ def group(found: ColumnHashes) -> ColumnGroups:
 
 
 def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return for each attribute the sum of hash · bits of the value over its rows."""
+    """Return for each attribute the sum of hash · (1 + bits of the value) over its rows.
+
+    An entry of value 0 counts: it may have a part in the label support.
+    """
     out = np.zeros(design.layout.attributes + 1, np.uint64)
     _sum_hashes(design.ids, design.ptr, design.values.view(np.uint32), hashes, out)
     return out[:-1]
@@ -182,7 +185,7 @@ def _sum_hashes(ids, ptr, values, hashes, out):
     real = len(values) > 0
     for row in range(len(ptr) - 1):
         for k in range(ptr[row], ptr[row + 1]):
-            out[ids[k]] += hashes[row] * np.uint64(values[k]) if real else hashes[row]
+            out[ids[k]] += hashes[row] * (np.uint64(values[k]) + np.uint64(1)) if real else hashes[row]
 
 
 @kernel
