@@ -16,6 +16,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._system import threads
+
 Arrays = list[NDArray[Any]]
 PerWorker = Sequence[tuple[Any, ...]]
 """Arguments for each worker, in the order of the workers."""
@@ -33,7 +35,7 @@ class Stored:
 
 
 class Pool:
-    """Workers in this process, called one after the other; each uses all threads.
+    """Workers in this process, one per thread, or in turn on all threads if there are fewer workers.
 
     The results of a worker depend on the arguments only. Its method `forget(live)` drops cached
     results of other stored values. As a context the pool closes itself.
@@ -52,11 +54,15 @@ class Pool:
 
     def call(self, method: str, *arguments: Any, each: PerWorker | None = None) -> list[Any]:
         """Call a method of every worker k with `each[k]` and `arguments`; return the results."""
-        results = []
-        for worker, first in zip(self.workers, each or [()] * self.size, strict=True):
-            worker.forget(frozenset(self._stored))
-            results.append(getattr(worker, method)(*first, *arguments))
-        return results
+        live = frozenset(self._stored)
+
+        def work(task: tuple[Any, tuple[Any, ...]]) -> Any:
+            worker, first = task
+            worker.forget(live)
+            return getattr(worker, method)(*first, *arguments)
+
+        tasks = list(zip(self.workers, each or [()] * self.size, strict=True))
+        return threads.in_order(work, tasks) if self.size >= threads.get_threads() else list(map(work, tasks))
 
     def sum(self, method: str, *arguments: Any, each: PerWorker | None = None) -> Arrays:
         """Call a method that returns a list of arrays; return the sums over the workers."""
@@ -89,5 +95,5 @@ def tree_reduce(join: Callable[[Any, Any], Any], items: Sequence[Any]) -> Any:
 
 
 def add(a: Arrays, b: Arrays) -> Arrays:
-    """Return a + b in new arrays."""
-    return [np.add(x, y) for x, y in zip(a, b, strict=True)]
+    """Return a + b, in the arrays of a."""
+    return [np.add(x, y, out=x) for x, y in zip(a, b, strict=True)]

@@ -144,9 +144,9 @@ class Shard:
         return found.losses, found.slope, found.variance
 
     def count(self, view: View, point: Point) -> Weights:
-        """Return the gradient of the sum of losses, Aᵀ·counts."""
+        """Return the gradient of the sum of losses, Aᵀ·counts, in arrays that the next call reuses."""
         oracle = self._oracle(view)
-        weights = oracle.zeros()
+        weights = self._cached("gradient", view.keys, oracle.zeros)
         oracle.count(self._likelihood(view, point).counts, weights)
         return weights
 

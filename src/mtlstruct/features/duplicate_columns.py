@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +39,17 @@ class MergedColumns:
     number: tuple[NDArray[np.int32], ...]
     fired: tuple[NDArray[np.int64], ...]
 
-    def sums(self, mu: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return for each kind and merged weight row the sum of mu_j over its members."""
+    @cached_property
+    def members(self) -> list[tuple[NDArray[np.int64], NDArray[np.unsignedinteger]]]:
+        """For each kind where the members of each merged weight row begin, and their templates."""
         return [
-            np.bincount(
-                number, np.repeat(mu[design.layout.templates], np.diff(design.layout.weight_ptr)), len(fired)
-            ).astype(np.float64)
+            _members(number, design.layout, len(fired))
             for number, fired, design in zip(self.number, self.fired, self.large.designs, strict=True)
         ]
+
+    def sums(self, mu: NDArray[np.float64]) -> list[NDArray[np.float64]]:
+        """Return for each kind and merged weight row the sum of mu_j over its members."""
+        return [_sum_members(ptr, templates, mu) for ptr, templates in self.members]
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,14 @@ def group(found: ColumnHashes) -> ColumnGroups:
     return ColumnGroups(number, often[falling])
 
 
+def _members(
+    number: NDArray[np.int32], layout: WeightLayout, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.unsignedinteger]]:
+    templates = layout.templates.astype(np.min_scalar_type(int(layout.templates.max(initial=0))))
+    ptr = np.append(0, np.cumsum(np.bincount(number, minlength=count))).astype(np.int64)
+    return ptr, _sort_members(number, np.repeat(templates, np.diff(layout.weight_ptr)), ptr)
+
+
 def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return for each attribute the sum of hash · (1 + bits of the value) over its rows.
 
@@ -178,6 +190,25 @@ def _sorted_rows(
 
 
 # ---------------------------------------------------------------- kernels
+
+
+@kernel
+def _sort_members(number, templates, ptr):
+    """Return the templates in order of their merged rows, which begin at ptr."""
+    place, out = ptr[:-1].copy(), np.empty_like(templates)
+    for a in range(len(number)):
+        out[place[number[a]]] = templates[a]
+        place[number[a]] += 1
+    return out
+
+
+@kernel
+def _sum_members(ptr, templates, mu):
+    out = np.zeros(len(ptr) - 1)
+    for row in range(len(out)):
+        for k in range(ptr[row], ptr[row + 1]):
+            out[row] += mu[templates[k]]
+    return out
 
 
 @kernel

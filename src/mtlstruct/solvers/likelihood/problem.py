@@ -150,13 +150,17 @@ class MergedProblem(Stateful):
 
         For gradients in h these are ⟨a_j, b_j⟩ of gradients in w; for h itself ‖w_j‖²/mu_j².
         """
-        tables = [np.zeros((len(rows), len(pairs))) for rows in self.total]
-        for k, (a, b) in enumerate(pairs):
-            self.map_blocks(_row_products, a, b, self.total, [table[:, k] for table in tables])
-        out = np.zeros((len(pairs), self.full.templates))
-        for j, (kind, first, last) in self.full.blocks.items():
-            out[:, j] = tables[kind][self.merged.number[kind][first:last]].sum(0)
-        return out
+
+        def work(chunk: tuple[int, slice, slice, int]) -> NDArray[np.float64]:
+            kind, rows, flat, width = chunk
+            out, (ptr, templates) = np.zeros((len(pairs), self.full.templates)), self.merged.members[kind]
+            at, total = ptr[rows.start : rows.stop + 1], self.total[kind][rows]
+            for (a, b), products in zip(pairs, out, strict=True):
+                vectors = a[flat].reshape(-1, width), b[flat].reshape(-1, width)
+                _add_products(*vectors, total, at, templates, products)
+            return out
+
+        return np.asarray(np.sum(threads.in_order(work, list(self.chunks())), axis=0))
 
     def full_weights(self, x: Vector, mu: NDArray[np.float64]) -> Weights:
         """Return the weights of all attributes: merged ones are shared out in proportion to mu."""
@@ -207,9 +211,12 @@ def _scale_from_weights(x, scale, weights):
 
 
 @fast_kernel
-def _row_products(a, b, total, out):
+def _add_products(a, b, total, ptr, templates, out):
+    """Add the products of rows, divided by their totals, to the templates of their members."""
     for f in range(a.shape[0]):
         product = 0.0
         for y in range(a.shape[1]):
             product += np.float64(a[f, y]) * np.float64(b[f, y])
-        out[f] = product / total[f]
+        product /= total[f]
+        for k in range(ptr[f], ptr[f + 1]):
+            out[templates[k]] += product
