@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
+from mtlstruct.linear.design import prefetch
 
 MASK_BITS = 16
 """A record is start · 2^MASK_BITS + observed classes."""
@@ -67,17 +68,20 @@ class Work(NamedTuple):
 
     found     int64[lookups, 2]: row and base of what was found
     number    int64[sources]
+    keys      int64[lookups]: what each lookup looks for, EMPTY for nothing
     """
 
     found: NDArray[np.int64]
     number: NDArray[np.int64]
+    keys: NDArray[np.int64]
 
 
 def make_work(program: Program, longest: int) -> Work:
     """Allocate the workspace for sentences of up to `longest` words."""
     each = int(np.count_nonzero(program.inner[:, 5] == 0))
     lookups = len(program.lookups) + len(program.inner) + each * longest
-    return Work(np.zeros((lookups, 2), np.int64), np.zeros(program.sources + 1, np.int64))
+    keys = np.zeros(len(program.lookups), np.int64)
+    return Work(np.zeros((lookups, 2), np.int64), np.zeros(program.sources + 1, np.int64), keys)
 
 
 # ---------------------------------------------------------------- kernels
@@ -126,9 +130,12 @@ def _popcount(bits):
 
 @kernel
 def _look_up(program, table, words, origin, head, modifier, work):
-    """Find the rows of all bases of an arc, and these bases. Return their number."""
+    """Find the rows of all bases of an arc, and these bases. Return their number.
+
+    Rows are prefetched for all keys before the first is compared: finding one waits for memory.
+    """
     lookups, ends, slots, inner, _, _, _, _, sources, null = program
-    found, number = work
+    found, number, keys = work
     right = 1 if modifier > head else 0
     between = abs(head - modifier) - 1
     reach = min(between, slots.shape[1] - 1)
@@ -142,9 +149,13 @@ def _look_up(program, table, words, origin, head, modifier, work):
         if i < sources:
             number[i] = one + other if known and not lookups[i, 3] else -1
             known = known and lookups[i, 3] and between > 0
-        if not known:
+        keys[i] = one << 32 | other if known else EMPTY
+        if known:
+            prefetch(table, lookups[i, 0] + (_hash(keys[i]) & lookups[i, 1]))
+    for i in range(len(lookups)):
+        if keys[i] == EMPTY:
             continue
-        row = _find(table, lookups[i, 0], lookups[i, 1], one << 32 | other)
+        row = _find(table, lookups[i, 0], lookups[i, 1], keys[i])
         if row < 0:
             continue
         if i < sources:
