@@ -13,20 +13,28 @@ With a smooth loss, spans are whole sentences.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._system import threads
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
 from mtlstruct.linear.label_support import support_arrays
 from mtlstruct.linear.weight_layout import WeightLayout, padded
 from mtlstruct.objective.oracle import Oracle, Weights
-from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import Flow, flow_bytes
+from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import (
+    Flow,
+    count_flow,
+    find_loose_flow,
+    flow_bytes,
+    repair_flow,
+)
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
     Edges,
     FeatureLists,
@@ -39,13 +47,23 @@ from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import pairwise_
 from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import (
     DenseMarginals,
     ascend_spans,
+    count_marginals,
     dense_bytes,
+    find_loose_tokens,
+    repair_marginals,
     smooth_workspace,
 )
 from mtlstruct.structures.sequence import SequenceStructure
 
 MAX_SPAN = 400
 """A span has at most this many tokens: the kernels of a span take 4·MAX_SPAN² bytes."""
+
+
+Kernels = namedtuple("Kernels", "update find_loose count repair")
+"""Kernels that work on one kind of marginals."""
+
+PAIRWISE = Kernels(take_pairwise_steps, find_loose_flow, count_flow, repair_flow)
+SMOOTH = Kernels(ascend_spans, find_loose_tokens, count_marginals, repair_marginals)
 
 
 class SequenceDual(Stateful):
@@ -71,6 +89,7 @@ class SequenceDual(Stateful):
             if self.smooth
             else Flow.of_gold(oracle.gold, ptr)
         )
+        self.kernels = SMOOTH if self.smooth else PAIRWISE
         self.edge_row = np.full(oracle.tokens, -1, np.int32)
         assert rows is not None
         self.edge_row[oracle.structure.sites(ptr)[1].tokens] = rows
@@ -85,7 +104,8 @@ class SequenceDual(Stateful):
 
     def active(self) -> NDArray[np.int64]:
         """Return runs of tokens with mass off gold; with a smooth loss their sentences."""
-        loose, ptr = self.marginals.loose(self.oracle.gold), self.oracle.encoded.ptr
+        loose, ptr = np.zeros(self.oracle.tokens, np.bool_), self.oracle.encoded.ptr
+        self.kernels.find_loose(self.marginals, self.oracle.gold, loose)
         if not self.smooth:
             return _runs(loose, self.starts, ptr)
         return self.spans(np.unique(np.searchsorted(ptr, np.flatnonzero(loose), side="right") - 1), 0)
@@ -112,20 +132,13 @@ class SequenceDual(Stateful):
         values = node.values if len(node.values) > 0 else None
         mark = None if node.slots_aligned else np.zeros(node.layout.null_row + 1, np.float32)
         longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
-        work: Any
         if isinstance(self.marginals, Flow):
             self.marginals = self.marginals.with_room(step.rounds)  # a round brings a token at most one edge
-            kernel, work = (
-                take_pairwise_steps,
-                pairwise_workspace(longest, self.labels, node, edge.rows, step.rounds),
-            )
+            work = pairwise_workspace(longest, self.labels, node, edge.rows, step.rounds)
         else:
-            kernel, work = (
-                ascend_spans,
-                smooth_workspace(longest, self.marginals.mass.shape[1:], node, edge.rows),
-            )
+            work = smooth_workspace(longest, self.marginals.mass.shape[1:], node, edge.rows)
         gaps = np.zeros(len(spans))
-        loss = kernel(
+        loss = self.kernels.update(
             spans, Labels(self.starts, self.oracle.gold, self.oracle.cost), self.marginals,
             node_features(node, V[0], templates.mu), values, support,
             Edges(self.edge_row, edge.ids, edge.ptr, edge.blocks, edge.slots_aligned, edge.layout.null_row, V[1]),
@@ -155,18 +168,27 @@ class SequenceDual(Stateful):
 
     def repair(self) -> None:
         """Remove rounding errors of the marginals, from the first token on."""
-        self.marginals.repair(self.oracle.gold, self.oracle.encoded.ptr, self.labels)
+        ptr, gold = self.oracle.encoded.ptr, self.oracle.gold
+
+        def work(first: int, last: int) -> None:
+            self.kernels.repair(first, last, ptr, self.marginals, gold, np.zeros(self.labels))
+
+        threads.over_sentences(work, ptr)
 
     def counts(self) -> tuple[NDArray[np.float32], ...]:
         """Part counts of (dual − gold): node float32[T, L], edge float32[rows, L·L]."""
-        rows = self.oracle.encoded.designs[1].rows
-        return self.marginals.part_counts(self.oracle.gold, self.edge_row, self.labels, rows)
+        node = np.zeros((self.oracle.tokens, self.labels), np.float32)
+        edge = np.zeros((self.oracle.encoded.designs[1].rows, self.labels**2))
+        self.kernels.count(self.marginals, self.oracle.gold, self.edge_row, node, edge)
+        return node, edge.astype(np.float32)
 
     def loss(self, node: NDArray[np.float32]) -> float:
         """Return Σ_t Σ_y marginal·cost, from the node counts, plus T times the entropy."""
         cost = self.oracle.cost[self.oracle.gold]
         expected = float(np.einsum("ty,ty->", node, cost, dtype=np.float64))
-        return expected + self.oracle.temperature * self.marginals.total_entropy()
+        if isinstance(self.marginals, Flow):
+            return expected
+        return expected + self.oracle.temperature * float(self.marginals.entropy.sum())
 
 
 class ItemDual(SequenceDual):

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel, kernel
-from mtlstruct._system import threads
 
 LEAST_MASS = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
@@ -41,14 +40,12 @@ class Flow(NamedTuple):
 
     @classmethod
     def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Flow:
-        """All mass on the gold labels of sentences `ptr`."""
-        tokens = len(gold)
-        tail = np.zeros((tokens, EDGE_CAPACITY), np.int16)
-        tail[1:, 0] = gold[:-1]
-        tail[ptr[:-1], 0] = 0
+        """Return the flow with all mass on the gold labels of sentences `ptr`."""
+        tail = np.zeros((len(gold), EDGE_CAPACITY), np.int16)
         head, mass = np.zeros_like(tail), np.zeros(tail.shape, np.float32)
-        head[:, 0], mass[:, 0] = gold, 1
-        return cls(np.ones(tokens, np.int32), tail, head, mass)
+        tail[1:, 0], head[:, 0], mass[:, 0] = gold[:-1], gold, 1
+        tail[ptr[:-1], 0] = 0
+        return cls(np.ones(len(gold), np.int32), tail, head, mass)
 
     def with_room(self, entries: int) -> Flow:
         """Return the flow with room for so many more entries at any token."""
@@ -58,39 +55,14 @@ class Flow(NamedTuple):
         more = ((0, 0), (0, wanted + EDGE_CAPACITY // 2 - self.mass.shape[1]))
         return Flow(self.size, np.pad(self.tail, more), np.pad(self.head, more), np.pad(self.mass, more))
 
-    def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """The tokens whose mass has left gold."""
-        found = np.zeros(len(gold), np.bool_)
-        _loose(self.size, self.head, self.mass, gold, found)
-        return found
-
-    def part_counts(
-        self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """(flow − gold) by token float32[T, L], and by edge row float32[rows, L·L]."""
-        node = np.zeros((len(gold), labels), np.float32)
-        edge = np.zeros((rows, labels * labels))
-        _marginals(*self, gold, edge_row, node, edge)
-        return node, edge.astype(np.float32)
-
-    def total_entropy(self) -> float:
-        """Return 0: losses that keep a list of edges have no entropy."""
-        return 0.0
-
-    def repair(self, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> None:
-        """Remove rounding errors of the flow by pushing mass forward from the first token."""
-
-        def work(first: int, last: int) -> None:
-            _repair(first, last, ptr, *self, gold, np.zeros(labels), np.zeros(labels))
-
-        threads.over_sentences(work, ptr)
-
 
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _loose(count, head, mass, gold, out):
+def find_loose_flow(flow, gold, out):
+    """Find the tokens whose mass has left gold."""
+    count, _, head, mass = flow
     for t in range(len(count)):
         off = np.float32(0)
         for k in range(count[t]):
@@ -100,8 +72,9 @@ def _loose(count, head, mass, gold, out):
 
 
 @kernel
-def _marginals(count, tail, head, mass, gold, edge_row, node, edge):
+def count_flow(flow, gold, edge_row, node, edge):
     """Add marginals less gold, summed off gold: 1 − (mass on gold) is too coarse for a large c."""
+    count, tail, head, mass = flow
     L = node.shape[1]
     for t in range(len(gold)):
         row = edge_row[t]
@@ -117,12 +90,14 @@ def _marginals(count, tail, head, mass, gold, edge_row, node, edge):
 
 
 @kernel
-def _repair(first, last, ptr, count, tail, head, mass, gold, arrived, left):
-    """Pass on mass that arrives at a label in present shares, or to gold if none leaves.
+def repair_flow(first, last, ptr, flow, gold, arrived):
+    """Push mass forward from the first token: in present shares, or to gold if none leaves a label.
 
     Loops clear arrays: `arrived[:] = 0` would be more to compile.
     """
+    count, tail, head, mass = flow
     L = len(arrived)
+    left = np.zeros(L)
     for i in range(first, last):
         for t in range(ptr[i], ptr[i + 1]):
             if t == ptr[i]:

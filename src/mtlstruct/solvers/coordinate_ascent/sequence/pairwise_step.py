@@ -10,6 +10,7 @@ only the rows of tokens that move are computed.
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
@@ -48,11 +49,10 @@ high, low   the best path, and the worst that carries flow
 back, now, best, arg   of the Viterbi recursion
 """
 
-Workspace = namedtuple("Workspace", "paths gram")
-"""Arrays that kernels work in."""
 
-
-def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Workspace:
+def pairwise_workspace(
+    longest: int, labels: int, node: Design, edge_rows: int, rounds: int
+) -> tuple[Any, Any]:
     """Make arrays for spans of at most `longest` tokens, in Python to compile less."""
     wide = padded(labels)
     paths = Paths(
@@ -68,7 +68,7 @@ def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, 
         arg=zeros(wide, kind=np.int32),
     )
     rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
-    return Workspace(paths, gram_workspace(longest, labels, node, rows, rounds))
+    return paths, gram_workspace(longest, labels, node, rows, rounds)
 
 
 # ---------------------------------------------------------------- kernels

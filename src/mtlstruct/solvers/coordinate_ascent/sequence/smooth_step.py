@@ -23,12 +23,13 @@ from __future__ import annotations
 
 from collections import namedtuple
 from typing import NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
-from mtlstruct._system import threads
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
@@ -88,9 +89,6 @@ beta, behind       float64[L]: messages backward
 edge_sum           float64[rows, L·L]: the direction summed over edges that share a row
 """
 
-SmoothWork = namedtuple("SmoothWork", "messages gram")
-"""Arrays that kernels work in."""
-
 
 class DenseMarginals(NamedTuple):
     """Edge marginals float32[T, L, L] of (previous, current) labels, and the entropy of each token.
@@ -114,41 +112,14 @@ class DenseMarginals(NamedTuple):
         mass[np.arange(tokens), before, gold] = 1
         return cls(mass, np.zeros(tokens))
 
-    def loose(self, gold: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """Return the tokens with probability off gold."""
-        found = np.zeros(len(gold), np.bool_)
-        _loose(self.mass, gold, found)
-        return found
-
-    def part_counts(
-        self, gold: NDArray[np.int32], edge_row: NDArray[np.int32], labels: int, rows: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return marginals less gold: float32[T, L] by token, float32[rows, L·L] by edge row."""
-        node = np.zeros((len(gold), labels), np.float32)
-        edge = np.zeros((rows, labels * labels))
-        _counts(self.mass, gold, edge_row, node, edge)
-        return node, edge.astype(np.float32)
-
-    def total_entropy(self) -> float:
-        """Return the entropy of all sentences."""
-        return float(self.entropy.sum())
-
-    def repair(self, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> None:
-        """Scale marginals until inflow equals outflow at each label; recompute the entropy."""
-
-        def work(first: int, last: int) -> None:
-            _repair(first, last, ptr, self.mass, self.entropy, gold, np.zeros(labels))
-
-        threads.over_sentences(work, ptr)
-
 
 def _edges(ptr: NDArray[np.int64], labels: int) -> int:
     """Return the labels that a token may follow: one where all sentences have one token."""
     return 1 if len(ptr) - 1 == ptr[-1] else labels
 
 
-def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_rows: int) -> SmoothWork:
-    """Arrays for block updates with a smooth loss, for sentences of at most `longest` tokens."""
+def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_rows: int) -> tuple[Any, Any]:
+    """Return Messages and Gram for sentences of at most `longest` tokens."""
     before, labels = shape
     rows, one = 1 if edge_rows == 1 else longest, zeros(longest, labels, kind=np.float64)
     gram = gram_workspace(min(longest, CURVATURE_TOKENS), labels, node, rows, 0)
@@ -168,7 +139,7 @@ def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_ro
         behind=zeros(labels, kind=np.float64),
         edge_sum=zeros(rows, labels * labels, kind=np.float64),
     )
-    return SmoothWork(messages, gram)
+    return messages, gram
 
 
 # ---------------------------------------------------------------- kernels
@@ -481,7 +452,9 @@ def _add_edges(rows, size, gram, messages, edges, templates):
 
 
 @kernel
-def _loose(mass, gold, out):
+def find_loose_tokens(dual, gold, out):
+    """Find the tokens with probability off gold."""
+    mass = dual.mass
     for t in range(len(gold)):
         off = np.float32(0)
         for z in range(mass.shape[1]):
@@ -492,8 +465,9 @@ def _loose(mass, gold, out):
 
 
 @kernel
-def _counts(mass, gold, edge_row, node, edge):
-    """The probability on gold is one less all others, which float32 has more exactly."""
+def count_marginals(dual, gold, edge_row, node, edge):
+    """Add marginals less gold; that of gold is minus all others, which float32 has more exactly."""
+    mass = dual.mass
     L = node.shape[1]
     for t in range(len(gold)):
         row = edge_row[t]
@@ -510,7 +484,9 @@ def _counts(mass, gold, edge_row, node, edge):
 
 
 @kernel
-def _repair(first, last, ptr, mass, entropy, gold, arrived):
+def repair_marginals(first, last, ptr, dual, gold, arrived):
+    """Scale marginals until inflow equals outflow at each label; recompute the entropy."""
+    mass, entropy = dual
     L = mass.shape[2]
     for i in range(first, last):
         for t in range(ptr[i], ptr[i + 1]):
