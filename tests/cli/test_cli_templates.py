@@ -206,3 +206,54 @@ def test_lists_are_stored_in_the_model(run: Run) -> None:
     Path("towns.txt").unlink()
     Path("new.txt").write_text("Paris NNP\n")
     assert run("predict a.mtl new.txt").out.split() == ["Paris", "NNP", "B-LOC"]
+
+
+# --- select with new trainings, and no templates at all
+
+
+def test_select_walks_a_path_of_trainings(run: Run) -> None:
+    Path("train.txt").write_text(f"{DATA}\n" * 8)
+    Path("a.tpl").write_text("# words\nU1:%x[0,0]\nU2:%x[0,1]\nU3:%x[-1,0]\nU4:%x[1,1]\nB\n")
+    run("train a.tpl train.txt m.mtl -q").ok()
+    got = run(
+        "templates select m.mtl --valid train.txt --keep U2 --drop U[34] --templates a.tpl --plot p.png"
+    ).ok()
+    assert got.out.startswith("# words\n")
+    assert "U2:" in got.out
+    assert "U3" not in got.out
+    assert "   3 templates: f1 " in got.err
+    assert Path("p.png").stat().st_size
+    assert len(run("templates select m.mtl --folds 2 --top 2 --train train.txt").ok().out.split()) == 2
+    run("templates select m.mtl --valid train.txt --keep X*").rejected("no template has a name like 'X*'")
+    run("templates select m.mtl --valid train.txt --keep U1 --drop U*").rejected("both match U1")
+    run("templates select m.mtl --top 2 --keep U1").rejected(
+        "--keep, --drop, --plot and --train are for --valid"
+    )
+    Path("m.mtl.log.jsonl").unlink()
+    run("templates select m.mtl --valid train.txt").rejected("expected --train FILE")
+
+
+@pytest.mark.parametrize("task", ["sequence", "segmentation", "multiclass"])
+def test_training_without_templates_writes_those_that_are_left(run: Run, task: str) -> None:
+    Path("train.txt").write_text(
+        "今天  天气  好\n我们  去\n" * 5 if task == "segmentation" else f"{DATA}\n" * 8
+    )
+    run("train train.txt m.mtl -q --task", task).ok()
+    left = Path("m.mtl.tpl").read_text()
+    run("train m.mtl.tpl train.txt n.mtl -q --task", task).ok()
+    assert 0 < left.count("%") < 300
+    if task == "sequence":
+        run("train train.txt c.mtl -q --context --scheme bioes").ok()
+        assert "U_label" not in Path("c.mtl.tpl").read_text()  # nothing of the first pass
+
+
+def test_segmentation_learns_six_labels(run: Run) -> None:
+    from mtlstruct.model.model import Model
+
+    text = "今天天气好  我们  去  图书馆  中华人民共和国\n" * 4
+    Path("train.txt").write_text(text)
+    run("train train.txt m.mtl -q --task segmentation --scheme six").ok()
+    assert Model.load("m.mtl").labels == ("B", "B2", "B3", "E", "M", "S")
+    Path("raw.txt").write_text(text.replace(" ", ""))
+    assert run("predict m.mtl raw.txt").ok().out == text
+    assert run("evaluate m.mtl train.txt --json").ok().json["f1"] == 100

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mtlstruct._system import memory
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.checkpoint_dir import CheckpointDir, Stage
@@ -25,14 +26,17 @@ from mtlstruct.distributed.ray_pool import RayPool, read_pool
 from mtlstruct.distributed.train import train_local_shards, train_shards
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.evaluation.scores import Scores, headline
+from mtlstruct.explain.selection import selected_lines
 from mtlstruct.formats import conll
 from mtlstruct.formats.columns import SPACES, CellFormat
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model, load
 from mtlstruct.solvers import Fit, Record
 from mtlstruct.solvers.base import active_templates
+from mtlstruct.structures.schemes import recognised
 from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
+from mtlstruct.templates.automatic import automatic
 from mtlstruct.templates.presets import preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, method_spec
@@ -72,7 +76,7 @@ class TrainingRun:
     """One run of `train`: options, input files, output files."""
 
     options: Options
-    templates: Path
+    templates: Path | None
     data: Path
     model: Path
     valid: Path | None = None
@@ -106,9 +110,18 @@ class TrainingRun:
             raise IncompatibleError("--address is for --engine ray")
         if self.label_templates is not None and not self.options.labels:
             raise IncompatibleError("--label-templates is for --labels")
+        if self.templates is None and self.engine == "ray":
+            raise IncompatibleError("--engine ray needs TEMPLATES")
         inputs = [self.templates, self.data, self.valid, self.label_templates]
+        if self.templates is None:
+            check_outputs([(self.made_templates, Kind.TEMPLATES)], inputs=inputs, force=self.force)
         check_outputs([(self.model, Kind.MODEL)], inputs=inputs, force=self.force)
         check_outputs([(self.log, Kind.LOG)], inputs=[*inputs, self.model, self.start], force=self.force)
+
+    @property
+    def made_templates(self) -> Path:
+        """The file of the templates that are left, where none were given."""
+        return Path(f"{self.model}.tpl")
 
     def run(self, data: RunData | None = None) -> TrainingResult:
         """Read the data unless given, train, save. Until the model is saved, no file changes."""
@@ -121,10 +134,12 @@ class TrainingRun:
 
     def read(self, pool: RayPool | None = None) -> RunData:
         """Read templates and data; with a pool, only the outline of the data that it has read."""
-        templates = read_templates(self.templates, self.dialect)
+        templates = None if self.templates is None else read_templates(self.templates, self.dialect)
+        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
+        if templates is None:
+            templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
         if self.options.share_identical:
             templates = templates.shared()
-        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
         labels = None
@@ -175,6 +190,10 @@ class TrainingRun:
             model = replace(model, relations=labels.model)
         model = replace(model, facts=model.facts | self._file_facts())
         model.save(self.model)
+        if self.templates is None:
+            kept = [j for j in model.live if j < len(data.templates)]  # without those of --context
+            with replacing(self.made_templates) as out:
+                out.write(selected_lines(data.templates, kept).encode())
         task = task_of(model.task)
         if data.valid is not None:
             warn_unknown_characters(model, data.valid, str(self.valid))
@@ -298,6 +317,7 @@ class TrainingResult:
             temperature = f" · temperature {model.temperature:.3g}" if model.calibrated else ""
             lines.append(f"{run.valid}: {headline(self.valid)}{temperature}")
         log = f", log {run.log}" if run.log is not None else ""
+        log += f", templates {run.made_templates}" if run.templates is None else ""
         return "\n".join([*lines, f"saved {run.model} ({gigabytes(run.model.stat().st_size)}){log}"])
 
     def warn(self) -> None:
@@ -341,6 +361,13 @@ def print_data_summary(say: Callable[[str], None], task: str, corpus: Corpus, te
         say(f"note: all {some}; the last column is read as the label: is the label column missing?")
     if note := task_of(task).warning(corpus):
         say(f"note: {note}")
+
+
+def _has_chunks(corpus: Corpus) -> bool:
+    """Return whether labels mark chunks."""
+    if corpus.outputs is None or not corpus.labels:
+        return False
+    return recognised(corpus.labels, corpus.outputs, corpus.ptr) is not None
 
 
 def _is_number(label: str) -> bool:

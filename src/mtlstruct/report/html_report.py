@@ -79,6 +79,7 @@ def make_report(
         **model.kind,
         "structure": model.structure.name,
         "sizes": _sizes(model, size, trace),
+        "search": model.facts.get("search"),
         "run": None if trace is None else _run(trace),
         "assessment": assessed
         and assessed | {"confusions": list(map(_most_confused, assessed["confusions"]))},

@@ -38,11 +38,13 @@ if TYPE_CHECKING:
 def train(
     call: typer.Context,
     options: Options,
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")],
+    templates: Annotated[
+        Path, typer.Argument(metavar="[TEMPLATES]", help="Template file; made from the columns if left out.")
+    ],
     data: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
     ],
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file to write.")],
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="Model file to write.")] = None,
     valid: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Held-out data, to score and calibrate the model.")
     ] = None,
@@ -102,6 +104,9 @@ def train(
     the same model file, on any number of threads, and after any number of interruptions with
     --checkpoint and --resume.
 
+    Without TEMPLATES a large set is made from what the columns hold, and training drops templates
+    that are of no use; MODEL.tpl has those that are left.
+
     --method auto tries losses, norms, values of c and label schemes on held-out data, then trains
     with the setting it chooses, and with --context if asked to. Its results are in
     MODEL.auto/results.jsonl: after an interruption the same command continues.
@@ -113,9 +118,11 @@ def train(
 
     if resume and checkpoint is None:
         raise IncompatibleError("--resume is for --checkpoint DIR")
+    source = None if model is None else templates
+    data, model = (templates, data) if model is None else (data, model)
     run = TrainingRun(
         options,
-        templates,
+        source,
         data,
         model,
         valid=valid,

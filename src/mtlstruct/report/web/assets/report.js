@@ -245,6 +245,17 @@ function sizes() {
     ['strings known', whole(s.strings)], ['peak memory of the training', known(s.peak) ? bytes(s.peak * 1e6) : null]]));
 }
 
+function tried() {
+  if (!data.search) return null;
+  const {tried: rows, score, scored_on: source, reason} = data.search;
+  const number = (title, key, show = figure) => ({title, number: true, value: row => row[key], show: row => known(row[key]) ? show(row[key]) : '–'});
+  const word = (title, key) => ({title, value: row => row[key] || ''});
+  return card('tried', 'Tried', 'Settings that were tried', `Scores on ${source}. Chosen: ${reason}. ± is the standard error of the difference to the best.`,
+    dataTable([{title: '', value: row => row.chosen ? '*' : ''}, word('method', 'method'), word('loss', 'loss'), word('scheme', 'scheme'), number('p', 'p'), number('c', 'c'),
+      number(score, 'score', value => value.toFixed(2)), number('±', 'error', value => value.toFixed(2)), number('templates', 'active_templates', whole), number('features', 'features', whole)],
+    rows, {limit: 40, sort: [6, true], label: 'settings'}));
+}
+
 function repeat() {
   const {facts} = main;
   const run = data.run || {};
@@ -261,7 +272,7 @@ function repeat() {
 }
 
 const sections = [summary(), templates(main), convergence(main), scores(), ...confusions(), calibration(), features(main),
-  ...(second ? [templates(second), convergence(second), features(second)] : []), sizes(), repeat()].filter(Boolean);
+  ...(second ? [templates(second), convergence(second), features(second)] : []), tried(), sizes(), repeat()].filter(Boolean);
 document.body.prepend(topBar(sections));
 page.append(
   el('header', {class: 'top'}, el('h1', null, data.name), el('p', {class: 'soft row'}, second ? 'Dependency trees with labels' : TASKS[data.task] || data.task, certificate(main))),
