@@ -12,7 +12,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
-from mtlstruct.tuning.elimination import Step, eliminate, options_of, sizes, smallest
+from mtlstruct.tuning.elimination import EliminationStep, eliminate, options_of, sizes, smallest
 
 TEMPLATES = TemplateSet.parse(
     "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[1,1]\nU3:%x[0,1]\nU4:%x[2,0]\nB\nB1:%x[0,1]"
@@ -34,7 +34,7 @@ def test_steps_are_nested_and_as_good_as_new_trainings(options: Options) -> None
     for before, after in pairwise(steps):
         assert set(after.kept) < set(before.kept)
     for step in steps:
-        for model, (corpus, gold) in zip(step.models, parts, strict=True):
+        for model, (corpus, _) in zip(step.models, parts, strict=True):
             fit = train(corpus, TEMPLATES.select(step.kept), options).fit
             assert model.facts["dual"] <= fit.objective * (1 + 1e-6)
             assert fit.dual <= model.facts["objective"] * (1 + 1e-6)
@@ -53,7 +53,8 @@ def test_sizes_fall_by_a_fifth_and_the_smallest_set_within_the_tolerance_is_take
     assert 20 in sizes(134, 20)
     assert sizes(10, None, least=8) == [10, 8]
     steps = [
-        Step(tuple(range(n)), score, 1.0, ()) for n, score in ((4, 80.0), (3, 80.1), (2, 79.9), (1, 70.0))
+        EliminationStep(tuple(range(n)), score, 1.0, ())
+        for n, score in ((4, 80.0), (3, 80.1), (2, 79.9), (1, 70.0))
     ]
     assert [len(smallest(steps, within).kept) for within in (0, 0.3, 20)] == [3, 2, 1]
 

@@ -67,7 +67,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _of_preset(name: str, tags: Sequence[int], letter: str = "U") -> Iterator[str]:
-    """Yield the templates of a preset on the word and, in place of its column 1, on a column of tags."""
+    """Yield the templates of a preset, with a column of tags, if any, in place of column 1."""
     for template in preset(name):
         if template.kind == letter and template.terms and (tags or not _sees_tags(template)):
             yield "/".join(_on(term, tags).text() for term in template.terms)

@@ -38,7 +38,7 @@ Score = Callable[[Model, Corpus, Outputs], float]
 
 
 @dataclass(frozen=True)
-class Step:
+class EliminationStep:
     """A set of templates and its scores.
 
     kept     indices of the templates, in file order
@@ -54,7 +54,7 @@ class Step:
 
 
 def options_of(model: Model) -> Options:
-    """Return the options that a model was trained with, as far as they matter for a new training."""
+    """Return the options that a model was trained with, for a new training."""
     facts = {name: value for name, value in model.facts.items() if value is not None}
     values: dict[str, Any] = {name: facts[name] for name in KNOWN if name in facts}
     values["loss_weights"] = tuple(facts.get("loss_weights", {}).items())
@@ -82,7 +82,7 @@ def eliminate(
     locked: Collection[int] = (),
     left_out: Collection[int] = (),
     top: int | None = None,
-) -> Iterator[Step]:
+) -> Iterator[EliminationStep]:
     """Yield steps from all templates to one, or to the locked ones.
 
     parts      pairs of sentences to train on and held-out ones: one, or one for each fold
@@ -91,7 +91,7 @@ def eliminate(
     top        a number of templates that is among the steps
     """
     kept = [j for j in range(len(templates)) if j not in left_out]
-    step: Step | None = None
+    step: EliminationStep | None = None
     for size in sizes(len(kept), top, max(1, len(locked))):
         if step is not None:
             worth = np.mean(
@@ -109,8 +109,8 @@ def _fitted(
     templates: TemplateSet,
     options: Options,
     score: Score,
-    before: Step | None,
-) -> Step:
+    before: EliminationStep | None,
+) -> EliminationStep:
     """Train on each part with some of the templates, from the weights of the step before."""
     scores, seconds, models = [], 0.0, []
     for n, (corpus, gold) in enumerate(parts):
@@ -122,10 +122,10 @@ def _fitted(
         scores.append(score(model, gold, outputs))
         models.append(model)
     tokens = sum(gold.tokens for _, gold in parts)
-    return Step(tuple(kept), float(np.mean(scores)), tokens / max(seconds, 1e-9), tuple(models))
+    return EliminationStep(tuple(kept), float(np.mean(scores)), tokens / max(seconds, 1e-9), tuple(models))
 
 
-def smallest(steps: Sequence[Step], within: float) -> Step:
+def smallest(steps: Sequence[EliminationStep], within: float) -> EliminationStep:
     """Return the step with the fewest templates whose score is within some points of the best."""
     best = max(step.score for step in steps)
     return min((step for step in steps if step.score >= best - within), key=lambda step: len(step.kept))

@@ -207,7 +207,7 @@ class Search:
         return sorted(found, key=self._size)
 
     def _size(self, one: Finding) -> list[Any]:
-        """Return what is smaller for a setting that is preferred: no other label scheme, and sizes."""
+        """Return the key of the order of preference: the label scheme of the data, then sizes."""
         other = one.options in self.added
         return [other, *(one.mean(name) for name in SIZES), one.options.c_value]
 

@@ -89,8 +89,8 @@ def tune(
     """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
     Every combination of the values of -c, -p, --loss, --scheme and --method is trained and scored,
-    in parallel, on data encoded once. Of the settings within one standard error of the best score the
-    one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
+    in parallel, on data encoded once. Of the settings within one standard error of the best score
+    the one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
     interruption the same command continues. The exit code is 1 if a training failed; the results of
     the others are saved.
 
