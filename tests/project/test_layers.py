@@ -26,7 +26,7 @@ LAYERS = [
     {"training"},
     {"distributed", "tuning", "tasks"},
     {"report"},
-    {"serve", "estimators", "samples"},
+    {"serve", "estimators", "samples", "compat"},
     {"cli"},
     {"__main__"},
 ]
@@ -68,7 +68,10 @@ def test_imports_point_to_lower_layers() -> None:
     assert list(upward_imports()) == ALLOWED
 
 
-@pytest.mark.parametrize("module", ["mtlstruct", "mtlstruct.model.model", "mtlstruct.cli.commands.predict"])
+@pytest.mark.parametrize(
+    "module",
+    ["mtlstruct", "mtlstruct.model.model", "mtlstruct.cli.commands.predict", "mtlstruct.compat.pycrfsuite"],
+)
 def test_prediction_loads_no_training_code(module: str) -> None:
     training = (
         "mtlstruct.solvers",

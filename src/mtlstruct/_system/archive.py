@@ -66,7 +66,7 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDAr
 
 
 def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return header and arrays of a file or of its content; raise ModelFileError for damaged ones."""
+    """Return header and arrays of a file or of its content; raise ModelFileError if damaged."""
     path = name_of(source)
     try:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:

@@ -1,4 +1,4 @@
-"""Modules with the interfaces of python-crfsuite and sklearn-crfsuite, trained and run by mtlstruct.
+"""Drop-in modules: the interfaces of python-crfsuite and sklearn-crfsuite.
 
 Imports anything below `cli`. Read `pycrfsuite`, then `sklearn_crfsuite`.
 """

@@ -14,18 +14,22 @@ import math
 import sys
 import time
 import warnings
+from collections import namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.evaluation.classification import label_scores
+from mtlstruct.evaluation.scores import by_sentence
 from mtlstruct.explain.top_features import spelled
 from mtlstruct.formats.feature_dicts import OTHER_KEYS, FeatureError, Features
 from mtlstruct.formats.in_memory import label_column
+from mtlstruct.formats.text import named
 from mtlstruct.model.lattice import Marginals
 from mtlstruct.model.model import Model, load
 from mtlstruct.structures import SequenceStructure
@@ -38,60 +42,49 @@ if TYPE_CHECKING:
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose parameters these are."""
 
+BROKEN = -(2**31)
+"""The group of sequences with an item that could not be read."""
+
 COLUMN = "attributes"
 _ITEM_TYPES = frozenset((dict, list, set, frozenset))
 MIN_C2 = 1e-8
 """c2 if both coefficients are 0: without a penalty the weights of separable data are infinite."""
 
-Parameters = dict[str, tuple[Any, str]]
-
-_FEATURES: Parameters = {
-    "feature.minfreq": (0.0, "Least frequency of a feature, an attribute with a label."),
-    "feature.possible_states": (False, "Features of all attributes with all labels, seen or not."),
-    "feature.possible_transitions": (False, "Features of all pairs of labels, seen or not."),
+_FEATURES: dict[str, Any] = {
+    "feature.minfreq": 0.0,
+    "feature.possible_states": False,
+    "feature.possible_transitions": False,
 }
-_UNUSED = "Not used here: the solver has no such parameter."
-_EPOCHS: Parameters = {"max_iterations": (100, "Number of epochs."), "epsilon": (0.0, _UNUSED)}
-_L2: Parameters = {"c2": (1.0, "Coefficient of the L2 penalty, the sum of squared weights.")}
-_DELTA = "Stop when the objective improves by less than this share over `period` iterations."
+_EPOCHS: dict[str, Any] = {"max_iterations": 100, "epsilon": 0.0}
+_STOP: dict[str, Any] = {"max_iterations": 2**31 - 1, "period": 10, "delta": 1e-5}
+_SEARCH = {"num_memories": 6, "epsilon": 1e-5, "linesearch": "MoreThuente", "max_linesearch": 20}
+_CALIBRATION = {"eta": 0.1, "rate": 2.0, "samples": 1000.0, "candidates": 10, "max_trials": 20}
 
-ALGORITHMS: dict[str, Parameters] = {
-    "lbfgs": _FEATURES
-    | {"c1": (0.0, "Coefficient of the L1 penalty, the sum of absolute weights.")}
-    | _L2
-    | {
-        "max_iterations": (2**31 - 1, "Greatest number of iterations."),
-        "num_memories": (6, _UNUSED),
-        "epsilon": (1e-5, _UNUSED),
-        "period": (10, "Iterations over which `delta` is measured."),
-        "delta": (1e-5, _DELTA),
-        "linesearch": ("MoreThuente", _UNUSED),
-        "max_linesearch": (20, _UNUSED),
-    },
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "lbfgs": _FEATURES | {"c1": 0.0, "c2": 1.0} | _STOP | _SEARCH,
     "l2sgd": _FEATURES
-    | _L2
-    | {
-        "max_iterations": (1000, "Greatest number of iterations."),
-        "period": (10, "Iterations over which `delta` is measured."),
-        "delta": (1e-6, _DELTA),
-        "calibration.eta": (0.1, _UNUSED),
-        "calibration.rate": (2.0, _UNUSED),
-        "calibration.samples": (1000.0, _UNUSED),
-        "calibration.candidates": (10, _UNUSED),
-        "calibration.max_trials": (20, _UNUSED),
-    },
+    | {"c2": 1.0, **_STOP, "max_iterations": 1000, "delta": 1e-6}
+    | {f"calibration.{name}": value for name, value in _CALIBRATION.items()},
     "averaged-perceptron": _FEATURES | _EPOCHS,
     "passive-aggressive": _FEATURES
-    | {
-        "type": (1, _UNUSED),
-        "c": (1.0, "Largest step of an update."),
-        "error_sensitive": (True, _UNUSED),
-        "averaging": (True, _UNUSED),
-    }
+    | {"type": 1, "c": 1.0, "error_sensitive": True, "averaging": True}
     | _EPOCHS,
-    "arow": _FEATURES | {"variance": (1.0, _UNUSED), "gamma": (1.0, _UNUSED)} | _EPOCHS,
+    "arow": _FEATURES | {"variance": 1.0, "gamma": 1.0} | _EPOCHS,
 }
-"""The parameters of each algorithm: default and description."""
+"""The parameters of each algorithm with CRFsuite's defaults."""
+
+HELP = {
+    "feature.minfreq": "Least frequency of a feature, an attribute with a label.",
+    "feature.possible_states": "Features of all attributes with all labels, seen or not.",
+    "feature.possible_transitions": "Features of all pairs of labels, seen or not.",
+    "c1": "Coefficient of the L1 penalty, the sum of absolute weights.",
+    "c2": "Coefficient of the L2 penalty, the sum of squared weights.",
+    "c": "Largest step of an update.",
+    "max_iterations": "Greatest number of iterations.",
+    "period": "Iterations over which `delta` is measured.",
+    "delta": "Stop when the objective improves by less than this share over `period` iterations.",
+}
+"""Descriptions of the parameters that are used; others are checked only."""
 
 _ALIASES = {"ap": "averaged-perceptron", "pa": "passive-aggressive"}
 _warned: set[str] = set()
@@ -155,15 +148,8 @@ def _add_items(features: Features, items: Sequence[Any]) -> None:
             raise FormatError("xseq", None, f"item {number}: {error}") from None
 
 
-class LabelScore(NamedTuple):
-    """Scores of one label on held-out data; None where they are not defined."""
-
-    match: int
-    model: int
-    ref: int
-    precision: float | None
-    recall: float | None
-    f1: float | None
+LabelScore = namedtuple("LabelScore", "match model ref precision recall f1")
+"""Scores of one label on held-out data."""
 
 
 @dataclass
@@ -181,7 +167,6 @@ class TrainingLog:
     log: list[str] = field(default_factory=list)
     events: list[tuple[str, int, int]] = field(default_factory=list)
     iterations: list[dict[str, Any]] = field(default_factory=list)
-    featgen_percent: int = 100
     featgen_num_features: int | None = None
     featgen_seconds: float | None = None
     training_seconds: float | None = None
@@ -243,14 +228,12 @@ class BaseTrainer:
         """
         name = _ALIASES.get(algorithm.lower(), algorithm.lower())
         if name not in ALGORITHMS or type != "crf1d":
-            expected = ", ".join([*ALGORITHMS, *_ALIASES])
-            raise IncompatibleError(
-                f"algorithm: expected one of {expected} for crf1d, got {algorithm!r} for {type}"
-            )
+            known = ", ".join([*ALGORITHMS, *_ALIASES])
+            raise IncompatibleError(f"expected crf1d and one of {known}, got {type!r} and {algorithm!r}")
         if name in ("averaged-perceptron", "arow") and name not in _warned:
             _warned.add(name)
             warnings.warn(f"{name} is trained by MIRA with averaging here, like pa", stacklevel=3)
-        self._algorithm, self._values = name, {key: known[0] for key, known in ALGORITHMS[name].items()}
+        self._algorithm, self._values = name, dict(ALGORITHMS[name])
 
     def params(self) -> list[str]:
         """Return the names of the parameters of the algorithm."""
@@ -264,8 +247,8 @@ class BaseTrainer:
     def get(self, name: str) -> Any:
         """Return the value of a parameter."""
         if name not in self._values:
-            raise IncompatibleError(f"{self._algorithm} has no parameter {name!r}: expected one of "
-                                    f"{', '.join(self._values)}")  # fmt: skip
+            known = ", ".join(self._values)
+            raise IncompatibleError(f"expected a parameter of {self._algorithm} ({known}), got {name!r}")
         return self._values[name]
 
     def set_params(self, params: Mapping[str, Any]) -> None:
@@ -280,7 +263,7 @@ class BaseTrainer:
     def help(self, name: str) -> str:
         """Return the description of a parameter."""
         self.get(name)
-        return ALGORITHMS[self._algorithm][name][1]
+        return HELP.get(name, "Not used here: the solver has no such parameter.")
 
     def clear(self) -> None:
         """Remove all data."""
@@ -299,13 +282,18 @@ class BaseTrainer:
         group : int, default 0
             Number that `train` may hold out.
         """
-        items, labels = _items_of(xseq), list(yseq)
-        if len(items) != len(labels):
-            raise FormatError("yseq", None, f"expected {len(items)} labels, one per item, got {len(labels)}")
-        _add_items(self._features, items)
-        if items:
-            self._labels.append(labels)
-            self._groups.append(group)
+        items, labels, begin = _items_of(xseq), list(yseq), self._features.tokens
+        if len(items) != len(labels) or not all(isinstance(label, str) for label in labels):
+            raise FormatError("yseq", None, f"expected {len(items)} strings, one per item, got {labels!r}")
+        try:
+            _add_items(self._features, items)
+        except ValueError:  # leave out the items so far, and the one that was added in part
+            self._features.tokens += 1
+            labels, group = labels[: self._features.tokens - begin], BROKEN
+            raise
+        finally:
+            self._labels += [labels] if labels else []
+            self._groups += [group] if labels else []
 
     def message(self, message: str) -> None:
         """Receive a message of the training; print it if `verbose`."""
@@ -326,25 +314,17 @@ class BaseTrainer:
         self._before_train()
         began = time.perf_counter()
         self._say("start", f"Holdout group: {holdout + 1}\n\n" * (holdout >= 0) + "Feature generation\n")
-        groups = np.array(self._groups, np.int64)
-        corpus = self._corpus()
+        groups, corpus = np.array(self._groups, np.int64), self._corpus()
         held = corpus.take(np.flatnonzero(groups == holdout)) if (groups == holdout).any() else None
-        trained = self._train(corpus.take(np.flatnonzero(groups != holdout)), held)
-        self._log.training_seconds = time.perf_counter() - began
-        self._say(
-            "optimization_end",
-            f"Loss: {self._log.last_iteration.get('loss', 0.0):.6f}\n"
-            f"Total seconds required for training: {self._log.training_seconds:.3f}\n\n",
-        )
+        trained = self._train(corpus.take(np.flatnonzero((groups != holdout) & (groups != BROKEN))), held)
+        self._log.training_seconds = seconds = time.perf_counter() - began
+        loss = self._log.last_iteration.get("loss", 0.0)
+        self._say("optimization_end", f"Loss: {loss}\nTotal seconds required for training: {seconds:.3f}\n\n")
         if model:
             trained.save(model)
-        self._log.storing_seconds = time.perf_counter() - began - self._log.training_seconds
+        self._log.storing_seconds = time.perf_counter() - began - seconds
         active = int(trained.features.sum())
-        self._say(
-            "end",
-            f"Storing the model\nNumber of active features: {active}\n"
-            f"Seconds required: {self._log.storing_seconds:.3f}\n\n",
-        )
+        self._say("end", f"Storing the model\nNumber of active features: {active}\n\n")
 
     def _before_train(self) -> None:
         """Prepare for the messages of a training."""
@@ -379,13 +359,10 @@ class BaseTrainer:
 
         def on_encoded(found: Any) -> None:
             self._log.featgen_num_features = found.weights
-            self._log.featgen_seconds = time.perf_counter() - began
-            lines = "".join(f"{name}: {_number(value)}\n" for name, value in self._values.items())
-            self._say(
-                "featgen_end",
-                f"type: CRF1d\nNumber of features: {found.weights}\n"
-                f"Seconds required: {self._log.featgen_seconds:.3f}\n",
-            )
+            self._log.featgen_seconds = seconds = time.perf_counter() - began
+            count = f"Number of features: {found.weights}\nSeconds required: {seconds:.3f}\n"
+            self._say("featgen_end", f"type: CRF1d\n{count}")
+            lines = "".join(f"{name}: {value}\n" for name, value in self._values.items())
             self._say("prepared", f"\n{self._algorithm} optimization\n{lines}\n")
 
         def on_pass(record: Record) -> bool:
@@ -393,15 +370,18 @@ class BaseTrainer:
             now = time.perf_counter()
             info: dict[str, Any] = {"num": record.passes, "loss": record.objective * scale, "scores": {}}
             info["time"], began = now - began, now
+            text = f"***** Iteration #{record.passes} *****\nLoss: {info['loss']:.6f}\n"
             if record.now is not None and (self.verbose or held is not None):
                 fit = record.now()
                 info["active_features"] = sum(int(np.count_nonzero(w)) for w in fit.weights)
                 info["feature_norm"] = math.sqrt(sum(float(np.square(w).sum()) for w in fit.weights))
+                text += f"Feature norm: {info['feature_norm']:.6f}\n"
                 if held is not None:
                     model = build_model(corpus, structure, outline, data.index, fit, options)
-                    info |= _held_out_scores(held, model)
+                    more, table = _held_out_scores(held, model)
+                    info, text = info | more, text + table
             self._log.iterations.append(info)
-            self._say("iteration", _iteration_text(info, held))
+            self._say("iteration", f"{text}Seconds required for this iteration: {info['time']:.3f}\n\n")
             return False
 
         scale = 1.0 if options.c is None else 1 / options.c  # Ω of crf-l2 is ½‖w‖²
@@ -418,41 +398,25 @@ class BaseTrainer:
         if self._algorithm not in ("lbfgs", "l2sgd"):
             least = max(1, math.ceil(values["feature.minfreq"]))
             return replace(common, method="mira", c=values.get("c", 1.0), min_count=least)
-        every = {name: values[f"feature.possible_{name}"] and values["feature.minfreq"] <= 0
-                 for name in ("states", "transitions")}  # fmt: skip
-        common = replace(
-            common,
-            eta=max(values["delta"] / max(1, values["period"]), 1e-12),
-            label_support="all" if every["states"] else "seen",
-            transition_support="all" if every["transitions"] else "seen",
-        )
+        if values["feature.minfreq"] > 0 or not values["feature.possible_states"]:
+            common = replace(common, label_support="seen")
+        if values["feature.minfreq"] > 0 or not values["feature.possible_transitions"]:
+            common = replace(common, transition_support="seen")
+        common = replace(common, eta=max(values["delta"] / max(1, values["period"]), 1e-12))
         c1, c2 = values.get("c1", 0.0), values["c2"]
         if c1 > 0:
             return replace(common, method="crf", l1=c1, l2=c2)
-        if c2 == 0:
-            c2 = self._values["c2"] = MIN_C2
-        return replace(common, method="crf-l2", solver="lbfgs", c=1 / (2 * c2))
+        return replace(common, method="crf-l2", solver="lbfgs", c=1 / (2 * (c2 or MIN_C2)))
 
 
 class Trainer(BaseTrainer):
     """Trainer with a method for each kind of message; all of them print.
 
-    Parameters
-    ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, optional
-        See `select`.
-    params : dict, optional
-        Parameters of the algorithm.
-    verbose : bool, default True
-        Whether the methods `on_…` are called.
-
-    Attributes
-    ----------
-    logparser : TrainingLog or None
-        The log of the last training.
+    They are called if `verbose`. Parameters are those of BaseTrainer.
     """
 
     logparser: TrainingLog | None = None
+    """The log of the last training."""
 
     def _before_train(self) -> None:
         self.logparser = self._log
@@ -468,43 +432,23 @@ class Trainer(BaseTrainer):
             more = (log.last_iteration,) if self._event == "iteration" else ()
             getattr(self, f"on_{self._event}")(log.last_log, *more)
 
-    def on_start(self, log: str) -> None:
-        """Print the messages before the features are made."""
+    def _print(self, log: str) -> None:
+        """Print the messages of an event."""
         print(log, end="")
+
+    on_start = on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = _print
 
     def on_featgen_progress(self, log: str, percent: int) -> None:
         """Print progress; never called here, where features are made in one step."""
-        print(log, end="")
-
-    def on_featgen_end(self, log: str) -> None:
-        """Print the number of features."""
-        print(log, end="")
-
-    def on_prepared(self, log: str) -> None:
-        """Print the parameters of the algorithm."""
-        print(log, end="")
-
-    def on_prepare_error(self, log: str) -> None:
-        """Print an error; never called here, where errors are raised."""
         print(log, end="")
 
     def on_iteration(self, log: str, info: dict[str, Any]) -> None:
         """Print the figures of an iteration, which are also in `info`."""
         print(log, end="")
 
-    def on_optimization_end(self, log: str) -> None:
-        """Print the last figures."""
-        print(log, end="")
 
-    def on_end(self, log: str) -> None:
-        """Print that the model was stored."""
-        print(log, end="")
-
-
-def _with_feature_set(
-    data: EncodedDataset, corpus: Corpus, options: Options, least: float
-) -> EncodedDataset:
-    """Return the data with CRFsuite's features: those whose values sum to at least `least`.
+def _with_feature_set(data: EncodedDataset, corpus: Corpus, options: Options, least: float) -> EncodedDataset:
+    """Return the data with CRFsuite's features: pairs whose values sum to at least `least`.
 
     An attribute with the value 0 counts, so that a bool has features with the labels of its Falses.
     """
@@ -541,43 +485,23 @@ def _constant_model(labels: tuple[str, ...], templates: Any) -> Model:
     return model_of(templates, labels, [[], []], zeros, facts)
 
 
-def _held_out_scores(held: Corpus, model: Model) -> dict[str, Any]:
-    """Return the scores of an iteration on held-out data, under the names of python-crfsuite."""
+def _held_out_scores(held: Corpus, model: Model) -> tuple[dict[str, Any], str]:
+    """Return the scores on held-out data, under the names of python-crfsuite, and their table."""
     assert held.outputs is not None
-    found, L = model.predict(held), len(model.labels)
-    right = found == held.outputs
-    counts = [np.bincount(some, minlength=L) for some in (found[right], found, held.outputs)]
-    scores, means = {}, np.zeros(3)
-    for label, match, ours, gold in zip(model.labels, *(some.tolist() for some in counts), strict=True):
-        precision, recall = match / max(1, ours), match / max(1, gold)
-        each = precision, recall, 2 * precision * recall / max(precision + recall, 1e-300)
-        scores[label] = LabelScore(match, ours, gold, *(each if ours + gold else (None, None, None)))
-        means += np.array(each) / L
-    whole = [bool(right[span].all()) for span in held.sentences()]
-    accuracy = {"item_accuracy_float": float(right.mean()), "instance_accuracy_float": float(np.mean(whole))}
-    names = ("avg_precision", "avg_recall", "avg_f1")
-    return {"scores": scores, **dict(zip(names, means.tolist(), strict=True)), **accuracy}
-
-
-def _iteration_text(info: dict[str, Any], held: Corpus | None) -> str:
-    lines = [f"***** Iteration #{info['num']} *****", f"Loss: {info['loss']:.6f}"]
-    if "feature_norm" in info:
-        lines += [f"Feature norm: {info['feature_norm']:.6f}", f"Active features: {info['active_features']}"]
-    lines.append(f"Seconds required for this iteration: {info['time']:.3f}")
-    if held is not None:
-        lines.append("Performance by label (#match, #model, #ref) (precision, recall, F1):")
-        for label, score in info["scores"].items():
-            rates = ", ".join("******" if rate is None else f"{rate:.4f}" for rate in score[3:])
-            lines.append(f"    {label}: ({score.match}, {score.model}, {score.ref}) ({rates})")
-        means = ", ".join(f"{info[name]:.6f}" for name in ("avg_precision", "avg_recall", "avg_f1"))
-        lines.append(f"Macro-average precision, recall, F1: ({means})")
-        lines += [f"{name.capitalize()} accuracy: {info[f'{name}_accuracy_float']:.4f}"
-                  for name in ("item", "instance")]  # fmt: skip
-    return "\n".join(lines) + "\n\n"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.6f}" if isinstance(value, float) else str(value if isinstance(value, str) else int(value))
+    gold, found = (
+        by_sentence(held, named(some, model.labels)) for some in (held.outputs, model.predict(held))
+    )
+    scored = label_scores(gold, found)
+    rates = {name: scored.as_dict()[name] / 100 for name in ("precision", "recall", "f1")}
+    values = {f"avg_{name}": rate for name, rate in rates.items()} | {
+        "item_accuracy_float": scored.accuracy / 100,
+        "instance_accuracy_float": scored.sequence_accuracy / 100,
+    }
+    scores = {
+        label: LabelScore(c.correct, c.predicted, c.gold, c.precision / 100, c.recall / 100, c.f1 / 100)
+        for label, c in scored.types.items()
+    }
+    return values | {"scores": scores}, scored.table()
 
 
 @dataclass
@@ -701,8 +625,7 @@ class Tagger:
             ("TRANSITIONS", [f"(1) {a} --> {b}: {w:.6f}" for (a, b), w in info.transitions.items()]),
             ("STATE_FEATURES", [f"(0) {a} --> {y}: {w:.6f}" for (a, y), w in info.state_features.items()]),
         ]
-        text = "\n".join(f"{name} = {{\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
-                         for name, lines in sections)  # fmt: skip
+        text = "\n".join("\n  ".join([f"{name} = {{", *lines]) + "\n}\n" for name, lines in sections)
         if filename is None:
             sys.stdout.write(text)
             return

@@ -44,7 +44,7 @@ def write(model: Model, path: str | Path) -> None:
 
 
 def read(source: str | Path | bytes) -> Model:
-    """Load a model file, or its content; raise ModelFileError if it is damaged or of another version."""
+    """Load a model file or its content; raise ModelFileError for damage or another version."""
     (header, arrays), path = archive.read(source), archive.name_of(source)
     if header.get("format") != FORMAT:
         raise ModelFileError(f"{path}: not a model file of mtlstruct")

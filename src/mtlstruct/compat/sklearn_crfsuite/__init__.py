@@ -1,6 +1,6 @@
 """The interface of sklearn-crfsuite: `CRF`, and the modules `metrics`, `scorers` and `utils`.
 
-    from mtlstruct.compat import sklearn_crfsuite   # was: import sklearn_crfsuite
+from mtlstruct.compat import sklearn_crfsuite   # was: import sklearn_crfsuite
 """
 
 from __future__ import annotations

@@ -76,20 +76,10 @@ class CRF(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, default None
-        None is lbfgs. l2sgd finds the same optimum; pa, ap and arow are MIRA with averaging.
-    min_freq : float, default None
-        Least frequency of a feature, an attribute with a label.
-    all_possible_states, all_possible_transitions : bool, default None
-        Whether there are features that do not occur in the training data.
-    c1, c2 : float, default None
-        Coefficients of the L1 and the L2 penalty; 0 and 1 if None.
-    max_iterations : int, default None
-        Greatest number of iterations.
-    period, delta : int and float, default None
-        Stop when the objective improves by less than the share `delta` over `period` iterations.
-    c : float, default None
-        Largest step of an update of pa.
+    algorithm, c1, c2, c, max_iterations, period, delta : default None
+        Algorithm and parameters of `pycrfsuite.Trainer`; None for CRFsuite's defaults.
+    min_freq, all_possible_states, all_possible_transitions : default None
+        Its parameters feature.minfreq, feature.possible_states and feature.possible_transitions.
     num_memories, epsilon, linesearch, max_linesearch, calibration_eta, calibration_rate,
     calibration_samples, calibration_candidates, calibration_max_trials, pa_type,
     error_sensitive, averaging, variance, gamma : default None

@@ -25,16 +25,8 @@ flat_accuracy_score = _flat(metrics.accuracy_score)
 flat_precision_score = _flat(metrics.precision_score)
 flat_recall_score = _flat(metrics.recall_score)
 flat_f1_score = _flat(metrics.f1_score)
-flat_classification_report = _flat(
-    lambda y_true, y_pred, labels=None, **more: metrics.classification_report(
-        y_true, y_pred, labels=labels, **more
-    )
-)
-
-
-def flat_fbeta_score(y_true: Any, y_pred: Any, beta: float, **kwargs: Any) -> Any:
-    """Return `sklearn.metrics.fbeta_score` of the labels of all tokens."""
-    return metrics.fbeta_score(flatten(y_true), flatten(y_pred), beta=beta, **kwargs)
+flat_fbeta_score = _flat(metrics.fbeta_score)
+flat_classification_report = _flat(metrics.classification_report)
 
 
 def sequence_accuracy_score(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
