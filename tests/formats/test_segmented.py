@@ -36,8 +36,11 @@ def spell(corpus: Corpus) -> list[str]:
 def written(corpus: Corpus, predictions: list[int] | None = None, labels: list[str] | None = None) -> str:
     ids = corpus.outputs if predictions is None else np.array(predictions, np.int32)
     assert ids is not None
-    cells = text.named(ids, corpus.labels if labels is None else labels)
-    return "".join(segmented.format_lines(corpus, segmented.words_of(corpus, cells)))
+    names = corpus.labels if labels is None else labels
+    found = segmented.format_text(corpus, ids, names)
+    words = segmented.words_of(corpus, text.named(ids, names))
+    assert found == "".join(segmented.format_lines(corpus, words))
+    return found
 
 
 def streamed(raw: str | bytes, *, spaced: bool = False, batch_tokens: int = 20000) -> list[Corpus]:

@@ -1,14 +1,18 @@
 """Single sentences without a corpus: labels and scores of the path through a corpus."""
 
 import copy
+from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mtlstruct import SequenceLabeler
 from mtlstruct.errors import FormatError
 from mtlstruct.formats.in_memory import from_dicts, from_rows
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
+from mtlstruct.model.lattice import Lattice
 
 WORDS = ["Ann", "runs", "to", "Oslo", ",", "Bo", "sits", "in", "the", "Park", "7", "Åse", "_B-1"]
 LINES = [
@@ -74,6 +78,28 @@ def test_labels_and_scores_equal_those_of_a_corpus(form, support):
         found, expected = (model.predict_marginals([x] * n)[0] for n in (1, MAX_SENTENCES + 1))
         for ours, theirs in zip(found, expected, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+@given(st.data())
+def test_weights_by_value_give_the_bits_of_a_design_matrix(data):
+    model = simple_model()
+    text = data.draw(st.lists(st.lists(st.sampled_from([*WORDS, "new"]), min_size=1, max_size=12), min_size=2))
+    corpus = from_rows([as_rows(words) for words in text]).corpus
+    parts, rows = model.index.score(corpus, model.structure.sites(corpus.ptr), model.weights)
+    scorer = model._direct
+    scorer._tokens = 10**9  # many enough for rows
+    found = scorer.corpus_lattice(corpus)
+    assert np.array_equal(found.parts[0], parts[0])
+    assert np.array_equal(found.parts[1][found.rows[1]], parts[1][rows[1]])
+    assert np.array_equal(model.predict(corpus), Lattice(model.structure, parts, rows, corpus.ptr).best())
+
+
+@cache
+def simple_model():
+    data = sentences(0)
+    templates = [*LINES[:-1], "U6:%x[0,0]/%x[1,0]", "U7:%x[1,0]", "U8:%x[-1,0]/%x[0,0]/%x[1,0]"]
+    fit = SequenceLabeler(max_iter=5, templates=templates).fit
+    return fit([as_rows(words) for words in data], [labels(words) for words in data]).model_
 
 
 def test_unusual_input_takes_the_path_through_a_corpus():

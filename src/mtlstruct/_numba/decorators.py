@@ -150,7 +150,6 @@ def _prune(folder: Path) -> None:
 
 def make_prefetch() -> Callable[[Any, Any], None]:
     """Return prefetch(array, row), which loads the start of array[row] into the cache."""
-    from llvmlite import ir
     from numba import config, types
     from numba.core import cgutils
     from numba.extending import intrinsic
@@ -164,10 +163,7 @@ def make_prefetch() -> Callable[[Any, Any], None]:
             view = context.make_array(kind)(context, builder, args[0])
             place = [args[1], *[context.get_constant(types.intp, 0)] * (kind.ndim - 1)]
             at = cgutils.get_item_pointer(context, builder, kind, view, place, wraparound=False)
-            byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
-            hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-            call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
-            builder.call(call, [builder.bitcast(at, byte), word(0), word(3), word(1)])
+            _hint(builder, cgutils, at)
             return context.get_dummy_value()
 
         return types.void(array, row), codegen
@@ -198,3 +194,34 @@ def make_peek(bits: int = 32) -> Callable[[Any, Any], Any]:
         return (types.int64 if bits == 64 else types.int32)(types.int64, types.int64), codegen
 
     return cast(Callable[[Any, Any], Any], intrinsic(peek))
+
+
+def make_prefetch_at(bits: int = 32) -> Callable[[Any, Any], None]:
+    """Return prefetch_at(address, i), which loads the integer number i there into the cache."""
+    from llvmlite import ir
+    from numba import config, types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    if config.DISABLE_JIT:
+        return lambda address, i: None
+
+    def prefetch_at(typing_context, address, i):
+        def codegen(context, builder, signature, args):
+            array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+            _hint(builder, cgutils, builder.gep(array, [args[1]]))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return cast(Callable[[Any, Any], None], intrinsic(prefetch_at))
+
+
+def _hint(builder: Any, cgutils: Any, at: Any) -> None:
+    """Emit the prefetch of an address."""
+    from llvmlite import ir
+
+    byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+    hint = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+    call = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0")
+    builder.call(call, [builder.bitcast(at, byte), word(0), word(3), word(1)])

@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel, make_peek
-from mtlstruct.features.extraction import Normalizer, stream_functions
+from mtlstruct._numba.decorators import inner_kernel, kernel, make_peek, make_prefetch_at
+from mtlstruct.corpus import Corpus
+from mtlstruct.features.extraction import stream_functions
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary, pair_hash
 from mtlstruct.formats.feature_dicts import MAX_DEPTH, MAX_VALUE, SEPARATOR, group_of
@@ -209,7 +211,14 @@ def _values(count: int, values: dict[int, float]) -> NDArray[np.float32]:
 
 
 class RowEncoder:
-    """Encoder of rows: one cell per column, or dicts from names of columns to cells."""
+    """Encoder of rows: one cell per column, or dicts from names of columns to cells.
+
+    nodes        number of nodes of the plan
+    plan         the arguments of `find_values` that do not depend on a sentence
+    node_lines   int64[lines, 4]: node, distance, address of the map, first attribute of each U line
+    node_maps    the maps of these lines
+    simple       whether all edges have the same scores and each template has one line
+    """
 
     def __init__(self, index: FeatureIndex, columns: int, names: Sequence[str]) -> None:
         plan = index.plan
@@ -223,7 +232,10 @@ class RowEncoder:
             | {n: n for n in range(len(order), plan.nodes)}
             | {ABSENT: ABSENT}
         )
-        self._remembered = [(c, _Remembered(_numbering(index, functions, c))) for c in used]
+        self._vocabularies = {
+            c: [(index.vocabularies[s], functions[s]) for s in order if plan.streams[s].column == c] for c in used
+        }
+        self._remembered = [(c, _Remembered(partial(self._number, c))) for c in used]
         reach = max([plan.before, plan.after, *(abs(stream.absolute) for stream in plan.streams)], default=0)
         marks = np.full((len(order), 2 * reach + 1), ABSENT, np.int32)
         for k, s in enumerate(order):
@@ -246,14 +258,16 @@ class RowEncoder:
         kinds = [index.templates[j].kind for j in plan.template_of]
         absolute = np.array([plan.streams[s].absolute for s in order], np.int64)
         shape = (plan.before, plan.after, reach)
-        self._plan = (*shape, marks, absolute, np.array(joins, np.int64).reshape(-1, 6))
-        self._node, self._edge = (
+        self.nodes, self.plan = plan.nodes, (*shape, marks, absolute, np.array(joins, np.int64).reshape(-1, 6))
+        self.node_lines, self._edge = (
             np.array(
                 [line for line, kind in zip(lines, kinds, strict=True) if kind == letter], np.int64
             ).reshape(-1, 4)
             for letter in "UB"
         )
+        self.node_maps = [map_ for map_, kind in zip(self._maps, kinds, strict=True) if kind == "U"]
         self._edges_vary = bool((self._edge[:, 0] != ABSENT).any())
+        self.simple = not self._edges_vary and len(lines) == len(index.templates)
 
     def encode(self, sentence: Any) -> Entries:
         """Return the attributes of a sentence."""
@@ -271,6 +285,20 @@ class RowEncoder:
                 numbers += remembered[row[column]]
         return self.numbered(numbers, len(sentence))
 
+    def cells(self, corpus: Corpus) -> Int32:
+        """Return the numbers of the cells of a corpus: int32[tokens · streams]."""
+        found = [self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._vocabularies]
+        return np.concatenate([*found, np.empty((corpus.tokens, 0), np.int32)], axis=1).ravel()
+
+    def _number(self, column: int, cell: str) -> tuple[int, ...]:
+        """Return the numbers of a cell in the streams of its column."""
+        return tuple(self._numbers(column, [cell])[0].tolist())
+
+    def _numbers(self, column: int, cells: Sequence[str]) -> Int32:
+        """Return the numbers of cells in the streams of a column: int32[cells, streams]."""
+        found = [v.lookup(list(map(function, cells))) for v, function in self._vocabularies[column]]
+        return np.stack(found, axis=1)
+
     def _by_name(self, row: dict[str, Any]) -> list[Any]:
         try:
             return [row[name] for name in self._names]
@@ -280,28 +308,16 @@ class RowEncoder:
     def numbered(self, numbers: list[int], tokens: int) -> Entries:
         """Return the attributes of a sentence whose cells have these numbers in their streams."""
         cells = np.frombuffer(array("i", numbers or [0]), np.int32)
-        ids = np.empty((tokens, len(self._node)), np.int32)
+        ids = np.empty((tokens, len(self.node_lines)), np.int32)
         edges = np.empty((tokens, len(self._edge)), np.int32) if self._edges_vary else None
-        _find_attributes(cells, *self._plan, self._node, ids, self._edge, edges)
-        sizes = np.full(tokens, len(self._node), np.int32)
+        _find_attributes(cells, *self.plan, self.node_lines, ids, self._edge, edges)
+        sizes = np.full(tokens, len(self.node_lines), np.int32)
         return Entries(ids.ravel(), sizes, NO_VALUES, None if edges is None else edges[1:])
 
 
-def _numbering(
-    index: FeatureIndex, functions: Sequence[Normalizer], column: int
-) -> Callable[[str], tuple[int, ...]]:
-    """Return the function from a cell of a column to its numbers in the streams of the column."""
-    own = [
-        (vocabulary, function)
-        for stream, vocabulary, function in zip(
-            index.plan.streams, index.vocabularies, functions, strict=True
-        )
-        if stream.column == column
-    ]
-    return lambda cell: tuple(int(vocabulary.lookup([function(cell)])[0]) for vocabulary, function in own)
-
-
 load_int32, load_int64 = make_peek(), make_peek(64)
+prefetch_int32, prefetch_int64 = make_prefetch_at(), make_prefetch_at(64)
+ZERO, ONE, TWO, THREE = map(np.uint64, range(4))  # indices that cannot be negative need no test
 
 
 @kernel
@@ -310,9 +326,23 @@ def _find_attributes(cells, before, after, reach, marks, absolute, joins, lines,
 
     cells   int32[tokens · streams]: the numbers of the cells of each token
     """
-    tokens, streams = len(ids), len(marks)
-    width = tokens + before + after
-    values = np.empty((streams + len(joins), width), np.int32)
+    width = len(ids) + before + after
+    values = np.empty((len(marks) + len(joins), width), np.int32)
+    todo = np.empty((width, 4), np.int64)
+    find_values(cells, len(ids), before, reach, marks, absolute, joins, values, todo)
+    _map_values(values, before, lines, ids)
+    if edge_ids is not None:
+        _map_values(values, before, edge_lines, edge_ids)
+
+
+@inner_kernel
+def find_values(cells, tokens, before, reach, marks, absolute, joins, values, todo):
+    """Write the values of all nodes at each place of a sentence and its boundaries.
+
+    Finding pairs waits for memory, so slots and pairs of all places are prefetched first.
+    todo   int64[places, 4], workspace: pair, hash, place and slot of what is looked up
+    """
+    streams, width = len(marks), values.shape[1]
     for s in range(streams):
         for place in range(width):
             at = place - before
@@ -327,22 +357,28 @@ def _find_attributes(cells, before, after, reach, marks, absolute, joins, lines,
             else:
                 values[s, place] = cells[at * streams + s]
     for j in range(len(joins)):
-        left, stream, gap = joins[j, 0], joins[j, 1], joins[j, 2]
+        left, right, gap = values[joins[j, 0]], values[joins[j, 1]], np.uint64(joins[j, 2])
         pairs, slots, mask = joins[j, 3], joins[j, 4], np.uint64(joins[j, 5])
-        for place in range(width):
-            found = -1
-            if place + gap < width and values[left, place] >= 0 and values[stream, place + gap] >= 0:
-                pair = np.int64(values[left, place]) << 32 | np.int64(values[stream, place + gap])
-                h = pair_hash(pair) & mask
-                slot = np.int64(load_int32(slots, np.int64(h)))
-                while slot >= 0 and load_int64(pairs, slot) != pair:
-                    h = (h + np.uint64(1)) & mask
-                    slot = np.int64(load_int32(slots, np.int64(h)))
-                found = slot
-            values[streams + j, place] = found
-    _map_values(values, before, lines, ids)
-    if edge_ids is not None:
-        _map_values(values, before, edge_lines, edge_ids)
+        found, known = values[streams + j], ZERO
+        found[:] = -1
+        for place in range(np.uint64(max(0, width - joins[j, 2]))):
+            pair = np.int64(left[place]) << 32 | np.int64(right[place + gap])
+            h = np.int64(pair_hash(pair) & mask)
+            todo[known, ZERO], todo[known, ONE], todo[known, TWO] = pair, h, np.int64(place)
+            if (left[place] | right[place + gap]) >= 0:
+                prefetch_int32(slots, h)
+                known += ONE
+        for k in range(known):
+            slot = np.int64(load_int32(slots, todo[k, ONE]))
+            todo[k, THREE] = slot
+            if slot >= 0:
+                prefetch_int64(pairs, slot)
+        for k in range(known):
+            h, slot = todo[k, ONE], todo[k, THREE]
+            while slot >= 0 and load_int64(pairs, slot) != todo[k, ZERO]:
+                h = np.int64(np.uint64(h + 1) & mask)
+                slot = np.int64(load_int32(slots, h))
+            found[np.uint64(todo[k, TWO])] = slot
 
 
 @kernel

@@ -145,6 +145,20 @@ def format_sentences(corpus: Corpus, cells: Sequence[str], *, alone: bool = Fals
     return ["".join(lines[span]) + "\n" for span in corpus.sentences()]
 
 
+def format_text(
+    corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str], *, alone: bool = False
+) -> str:
+    """Return all rows with the cell labels[output], and a blank line after each sentence."""
+    ends = [f"\t{label}\n" for label in labels]
+    number = outputs.copy()
+    if not alone:
+        ends += [f"{end}\n" for end in ends]
+        number[corpus.ptr[1:] - 1] += len(labels)
+    pieces = [""] * (2 * len(number))
+    pieces[::2], pieces[1::2] = rows(corpus), map(ends.__getitem__, number.tolist())
+    return "".join(pieces)
+
+
 def rows(corpus: Corpus) -> list[str]:
     """Return each row as it was read, with its label, cells joined by tabs."""
     return str(corpus.extra).split("\n") if corpus.tokens else []

@@ -120,6 +120,21 @@ def stream(
         yield _corpus(fresh, [[len(piece) for piece in line] for line in pieces], first=first)
 
 
+def format_text(corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str]) -> str:
+    """Return all lines with two blanks between the words that labels[outputs] make."""
+    starts, ends = (np.array([label in some for label in labels])[outputs] for some in (STARTS, ENDS))
+    starts[1:] |= ends[:-1]
+    starts[run_starts(corpus)] = True
+    lines = np.flatnonzero([any(runs) for runs in corpus.extra])
+    before, filler = 2 * starts, np.full(len(starts), ord(" "), np.uint32)
+    before[corpus.ptr[:-1]], filler[corpus.ptr[:-1]] = np.diff(lines, prepend=0), ord("\n")
+    out = np.repeat(filler, before + 1)
+    out[np.cumsum(before + 1) - 1] = text.code_points("".join(corpus.columns[0].strings))[
+        corpus.columns[0].ids
+    ]
+    return out.tobytes().decode(*text.CODE_POINTS) + "\n" * (len(corpus.extra) - int(lines.max(initial=0)))
+
+
 def format_lines(corpus: Corpus, found: Words, suffixes: Sequence[str] = ()) -> list[str]:
     """Return the text of each line: its words with their suffixes, and two blanks between."""
     characters = "".join(corpus.columns[0].cells())
@@ -256,5 +271,5 @@ def _corpus(
     sizes = np.array([sum(line) for line in runs], np.int64)
     filled = np.flatnonzero(sizes)
     ptr = np.concatenate([[0], np.cumsum(sizes[filled])]).astype(np.int64)
-    column = text.column("".join(lines).replace(" ", ""))
+    column = text.character_column("".join(lines).replace(" ", ""))
     return Corpus((column,), ptr, outputs, labels, lines=filled + first, extra=runs)

@@ -11,6 +11,7 @@ A file or stream that begins as a gzip file is decompressed.
 from __future__ import annotations
 
 import io
+import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ GZIP = b"\x1f\x8b"
 
 PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
 """ASCII that encodings of text read as one character per byte, and encodings of escapes do not."""
+
+CODE_POINTS = ("utf-32-le" if sys.byteorder == "little" else "utf-32-be", "surrogatepass")
+"""The encoding, and treatment of errors, by which text becomes an array of code points."""
 
 
 @dataclass(frozen=True)
@@ -234,6 +238,22 @@ def column(cells: Sequence[str]) -> Column:
     numbers = dict(zip(dict.fromkeys(cells), count()))
     ids = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
     return Column(ids, list(numbers))
+
+
+def character_column(characters: str) -> Column:
+    """Return a column with a cell for each character, numbered by first appearance."""
+    codes = code_points(characters)
+    places = np.arange(len(codes), dtype=np.int32)
+    number = np.empty(int(codes.max(initial=0)) + 1, np.int32)
+    number[codes[::-1]] = places[::-1]  # the last value that is assigned remains: the first place
+    firsts = codes[number[codes] == places]
+    number[firsts] = places[: len(firsts)]
+    return Column(number[codes], list(firsts.tobytes().decode(*CODE_POINTS)))
+
+
+def code_points(characters: str) -> NDArray[np.uint32]:
+    """Return the code point of each character."""
+    return np.frombuffer(characters.encode(*CODE_POINTS), np.uint32)
 
 
 def named(ids: NDArray[np.int32], labels: Sequence[str]) -> list[str]:

@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
-from mtlstruct.features.direct import DirectEncoder, Entries, first_attributes
+from mtlstruct.corpus import Corpus
+from mtlstruct.features.direct import DirectEncoder, Entries, RowEncoder, first_attributes
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT
+from mtlstruct.features.weight_rows import WeightRows, rows_size
 from mtlstruct.linear.design import PREFETCH_DISTANCE
 from mtlstruct.linear.label_support import support_arrays
 from mtlstruct.linear.products import score_rows, score_supported_rows
@@ -25,6 +27,12 @@ from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE, ViterbiWorkspace,
 
 MAX_SENTENCES = 16
 """The largest number of sentences that take this path: more are faster together, on all threads."""
+
+WEIGHTS_PER_TERM = 2
+"""Weights that WeightRows copy in the time that they save at one term of a token's score."""
+
+MAX_GROWTH = 4
+"""The largest size of WeightRows, as a multiple of the weights."""
 
 
 class DirectScorer:
@@ -38,6 +46,8 @@ class DirectScorer:
         encoder: DirectEncoder,
     ) -> None:
         self._structure, self._encoder = structure, encoder
+        self._rows: WeightRows | None = None
+        self._tokens = 0
         L = structure.labels
         some = index.support
         self._support = (None, None) if some is None else tuple(_fixed(a) for a in support_arrays(some))
@@ -69,6 +79,25 @@ class DirectScorer:
         _node_scores(found.ids, found.sizes, found.values, self._node, *self._support, nodes)
         parts = nodes, edges.reshape(-1, L * L)
         return Lattice(self._structure, parts, (None, rows), np.array([0, n], np.int64))
+
+    def corpus_lattice(self, corpus: Corpus) -> Lattice | None:
+        """Return the part scores of a corpus without missing cells; None if the index finds them.
+
+        WeightRows are made after as many tokens as repay it.
+        """
+        encoder = self._encoder
+        if not isinstance(encoder, RowEncoder) or not encoder.simple or self._support[0] is not None:
+            return None
+        size = rows_size(encoder, self._structure.labels)
+        self._tokens += corpus.tokens
+        lines = len(encoder.node_lines)
+        if self._tokens * lines * WEIGHTS_PER_TERM < size or size > MAX_GROWTH * self._node.size:
+            return None
+        if self._rows is None:
+            self._rows = WeightRows(encoder, self._node)
+        L, edges = self._structure.labels, np.zeros(corpus.tokens - len(corpus), np.int32)
+        parts = self._rows.score(corpus), self._edges.reshape(1, L * L)
+        return Lattice(self._structure, parts, (None, edges), corpus.ptr)
 
     def marginals(self, sentence: Any, temperature: float) -> list[list[float]]:
         """Return the probability of each label of each token."""

@@ -200,11 +200,15 @@ class Model:
         """
         corpus = self.observed(corpus)
         plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
-        if len(corpus) == 1 and plain and not self.takes_dicts:
-            cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
-            for found in self._directly([cells], DirectScorer.lattice) or ():
-                direct: Lattice = found.restricted(constraints)
-                return direct
+        if plain and not self.takes_dicts and self._direct is not None:
+            direct = None
+            if len(corpus) > 1:
+                direct = self._direct.corpus_lattice(corpus)
+            else:
+                cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
+                direct, *_ = self._directly([cells], DirectScorer.lattice) or [None]
+            if direct is not None:
+                return direct.restricted(constraints)
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
         return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion).restricted(constraints)
 

@@ -190,7 +190,7 @@ class Task:
     def format(self, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
         """Return the text of a batch with its predictions."""
         if not output.probabilities:
-            return "".join(self._blocks(batch, text.named(lattice.best(), model.labels)))
+            return self.labelled(batch, lattice.best(), model.labels)
         marginals = lattice.marginals(model.temperature)
         if output.nbest is None:
             best = lattice.best()
@@ -207,6 +207,10 @@ class Task:
             found = [self._scored(answer, outputs, others) for outputs in labelings]
         headers = self._headers(marginals.sequence(ranked.values).tolist(), ranks=output.nbest is not None)
         return "".join(_interleaved(found, headers, counts.tolist()))
+
+    def labelled(self, batch: Corpus, outputs: Outputs, labels: Sequence[str]) -> str:
+        """Return the text of a batch with labels[outputs]."""
+        return "".join(self._blocks(batch, text.named(outputs, labels)))
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         """Return the text of each sentence (or line) with these labels."""

@@ -43,6 +43,9 @@ class Segmentation(Task):
         """Return constraints that keep the blanks of the input as word ends."""
         return Constraints.from_boundaries(segmented.run_starts(batch), batch.tokens, model.labels)
 
+    def labelled(self, batch: Corpus, outputs: Outputs, labels: Sequence[str]) -> str:
+        return segmented.format_text(batch, outputs, labels)
+
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         return segmented.format_lines(batch, segmented.words_of(batch, cells))
 

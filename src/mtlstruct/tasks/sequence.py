@@ -46,6 +46,9 @@ class Sequence(Task):
         how |= {"columns": model.columns, "alone": self.alone, "cells": model.cell_format}
         return columns.stream(lines, known=known, **how)
 
+    def labelled(self, batch: Corpus, outputs: Outputs, labels: List[str]) -> str:
+        return columns.format_text(batch, outputs, labels, alone=self.alone)
+
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         return columns.format_sentences(batch, cells, alone=self.alone)
 
