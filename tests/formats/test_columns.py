@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mtlstruct.corpus import UNKNOWN, Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.formats import columns, text
+from mtlstruct.formats import columns, interning, text
 
 # Whatever a Unicode-minded reader takes for a blank or a line end, beside letters: all of it is cell.
 ODD = "\x0b\x0c\x1c\x1d\x1e\x85\u00a0\u2028\u2029\u3000\ufeff"
@@ -201,8 +201,23 @@ def test_one_very_long_sentence(batch_tokens: int) -> None:
 
 
 def written(corpus: Corpus, labels: list[str] | None, predictions: list[int]) -> str:
-    cells = text.named(np.array(predictions, np.int32), corpus.labels if labels is None else labels)
-    return "".join(columns.format_sentences(corpus, cells))
+    names, outputs = corpus.labels if labels is None else labels, np.array(predictions, np.int32)
+    found = columns.format_text(corpus, outputs, names)
+    assert found == "".join(columns.format_sentences(corpus, text.named(outputs, names)))
+    return found
+
+
+@given(st.lists(CELLS | st.text(LETTERS), max_size=30))
+def test_columns_of_bytes_and_characters_equal_those_of_strings(cells: list[str]) -> None:
+    blob = np.frombuffer("".join(cells).encode(), np.uint8)
+    ends = np.cumsum([0, *(len(cell.encode()) for cell in cells)])
+    pairs = (
+        (interning.column(blob, ends[:-1], ends[1:]), cells),
+        (text.character_column("".join(cells)), "".join(cells)),
+    )
+    for found, given_cells in pairs:
+        expected = text.column(given_cells)
+        assert (found.ids.tolist(), found.strings) == (expected.ids.tolist(), expected.strings)
 
 
 def test_writes_cells_tabs_and_the_prediction() -> None:

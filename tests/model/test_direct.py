@@ -83,7 +83,9 @@ def test_labels_and_scores_equal_those_of_a_corpus(form, support):
 @given(st.data())
 def test_weights_by_value_give_the_bits_of_a_design_matrix(data):
     model = simple_model()
-    text = data.draw(st.lists(st.lists(st.sampled_from([*WORDS, "new"]), min_size=1, max_size=12), min_size=2))
+    text = data.draw(
+        st.lists(st.lists(st.sampled_from([*WORDS, "new"]), min_size=1, max_size=12), min_size=2)
+    )
     corpus = from_rows([as_rows(words) for words in text]).corpus
     parts, rows = model.index.score(corpus, model.structure.sites(corpus.ptr), model.weights)
     scorer = model._direct

@@ -233,7 +233,8 @@ class RowEncoder:
             | {ABSENT: ABSENT}
         )
         self._vocabularies = {
-            c: [(index.vocabularies[s], functions[s]) for s in order if plan.streams[s].column == c] for c in used
+            c: [(index.vocabularies[s], functions[s]) for s in order if plan.streams[s].column == c]
+            for c in used
         }
         self._remembered = [(c, _Remembered(partial(self._number, c))) for c in used]
         reach = max([plan.before, plan.after, *(abs(stream.absolute) for stream in plan.streams)], default=0)
@@ -258,7 +259,10 @@ class RowEncoder:
         kinds = [index.templates[j].kind for j in plan.template_of]
         absolute = np.array([plan.streams[s].absolute for s in order], np.int64)
         shape = (plan.before, plan.after, reach)
-        self.nodes, self.plan = plan.nodes, (*shape, marks, absolute, np.array(joins, np.int64).reshape(-1, 6))
+        self.nodes, self.plan = (
+            plan.nodes,
+            (*shape, marks, absolute, np.array(joins, np.int64).reshape(-1, 6)),
+        )
         self.node_lines, self._edge = (
             np.array(
                 [line for line, kind in zip(lines, kinds, strict=True) if kind == letter], np.int64
@@ -287,7 +291,9 @@ class RowEncoder:
 
     def cells(self, corpus: Corpus) -> Int32:
         """Return the numbers of the cells of a corpus: int32[tokens · streams]."""
-        found = [self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._vocabularies]
+        found = [
+            self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._vocabularies
+        ]
         return np.concatenate([*found, np.empty((corpus.tokens, 0), np.int32)], axis=1).ravel()
 
     def _number(self, column: int, cell: str) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.corpus import ABSENT as ABSENT
+from mtlstruct.formats.interning import same_string, string_hash
 
 Int32 = NDArray[np.int32]
 
@@ -137,29 +138,11 @@ def _pack(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]
 # ---------------------------------------------------------------- kernels
 
 
-@inner_kernel
-def _string_hash(blob, start, stop):
-    h = np.uint64(14695981039346656037)  # FNV-1a
-    for i in range(start, stop):
-        h = (h ^ np.uint64(blob[i])) * np.uint64(1099511628211)
-    return h ^ (h >> np.uint64(29))
-
-
-@inner_kernel
-def _same_string(a, a0, a1, b, b0, b1):
-    if a1 - a0 != b1 - b0:
-        return False
-    for i in range(a1 - a0):  # noqa: SIM110
-        if a[a0 + i] != b[b0 + i]:
-            return False
-    return True
-
-
 @kernel
 def _hash_strings(blob, ptr, slots):
     mask = np.uint64(len(slots) - 1)
     for i in range(len(ptr) - 1):
-        h = _string_hash(blob, ptr[i], ptr[i + 1]) & mask
+        h = string_hash(blob, ptr[i], ptr[i + 1]) & mask
         while slots[h] >= 0:
             h = (h + np.uint64(1)) & mask
         slots[h] = i
@@ -169,11 +152,11 @@ def _hash_strings(blob, ptr, slots):
 def _find_strings(blob, ptr, known, known_ptr, slots, out):
     mask = np.uint64(len(slots) - 1)
     for i in range(len(out)):
-        h = _string_hash(blob, ptr[i], ptr[i + 1]) & mask
+        h = string_hash(blob, ptr[i], ptr[i + 1]) & mask
         out[i] = -1
         while slots[h] >= 0:
             k = slots[h]
-            if _same_string(blob, ptr[i], ptr[i + 1], known, known_ptr[k], known_ptr[k + 1]):
+            if same_string(blob, ptr[i], ptr[i + 1], known, known_ptr[k], known_ptr[k + 1]):
                 out[i] = k
                 break
             h = (h + np.uint64(1)) & mask

@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError
-from mtlstruct.formats import text
+from mtlstruct.formats import interning, text
+
+NEWLINE = ord("\n")
 
 BYTES_PER_ROW = 16
 """An estimate that turns the size of a batch in tokens into bytes."""
@@ -49,13 +51,13 @@ class CellFormat:
 
     @property
     def between(self) -> str:
-        """The character between the cells of `lines`."""
+        """The character between the cells of `tidy`."""
         return "\t" if self.separator else " "
 
-    def lines(self, given: str, source: str, first: int) -> list[str]:
-        """Return the lines of a text, the first of which has the number `first`."""
+    def tidy(self, given: str, source: str, first: int) -> str:
+        """Return a text with blank lines empty; its first line has the number `first`."""
         if not self.separator:
-            return text.tidy(given)
+            return text.tidy_text(given)
         if self.separator != "\t":
             if "\t" in given:  # output is separated by tabs
                 line = first + given.count("\n", 0, given.index("\t"))
@@ -63,21 +65,21 @@ class CellFormat:
                     source, line, f"expected {self.separator!r} between cells, got a tab in a cell"
                 )
             given = given.replace(self.separator, "\t")
-        return ["" if text.is_blank(line) else line for line in given.split("\n")]
+        return "\n".join(["" if text.is_blank(line) else line for line in given.split("\n")])
 
-    def padded(self, lines: list[str], width: int, labelled: bool) -> list[str]:
-        """Return lines with at least `width` cells, if they may be ragged."""
+    def padded(self, given: str, width: int, labelled: bool) -> str:
+        """Return a text whose rows have at least `width` cells, if they may be ragged."""
         if not self.ragged:
-            return lines
+            return given
         out = []
-        for line in lines:
+        for line in given.split("\n"):
             missing = [MISSING_CELL] * (width - 1 - line.count(self.between))
             if missing and line.count(self.between) >= labelled and line:
                 cells = line.split(self.between)
                 cells[len(cells) - labelled : len(cells) - labelled] = missing
                 line = self.between.join(cells)
             out.append(line)
-        return out
+        return "\n".join(out)
 
 
 SPACES = CellFormat()
@@ -94,19 +96,20 @@ def read(
     cells: CellFormat = SPACES,
 ) -> Corpus:
     """Read a whole file; if `names` are given, it must have exactly these observation columns."""
-    lines = cells.lines(text.load(path, encoding), str(path), 1)
+    given = cells.tidy(text.load(path, encoding), str(path), 1)
     least = int(labelled) + max(1, len(names))
     if cells.ragged:
-        width = least if names else max(line.count(cells.between) for line in lines) + 1
-        lines = cells.padded(lines, width, labelled)
+        width = least if names else max(line.count(cells.between) for line in given.split("\n")) + 1
+        given = cells.padded(given, width, labelled)
     widths = _widths(str(path), least, least if names else None)
     try:
-        _check_widths(widths, lines, 1, cells.between)
+        rows = _Rows(given, cells.between, widths, 1)
     except FormatError as error:
-        raise FormatError(str(path), error.line, error.problem + _other_format(lines, least)) from None
+        hint = _other_format(given.split("\n"), least)
+        raise FormatError(str(path), error.line, error.problem + hint) from None
     if not widths.width:
         raise FormatError(str(path), None, "no sentences: expected rows of columns, got none")
-    return _corpus(lines, widths.width, widths.width - labelled, cells.between, tuple(names), alone=alone)
+    return rows.corpus(widths.width - labelled, tuple(names), alone=alone)
 
 
 def stream(
@@ -129,12 +132,12 @@ def stream(
     widths = _widths(source, least, least if cells.ragged else columns + 1)
     blocks = text.blocks if alone else text.sentence_blocks
     for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
-        rows = cells.padded(cells.lines(block, source, first), least, known is not None)
-        _check_widths(widths, rows, first, cells.between)
+        given = cells.padded(cells.tidy(block, source, first), least, known is not None)
+        rows = _Rows(given, cells.between, widths, first)
         if known is not None:
-            _check_labels(rows, first, source, known, cells.between)
-        if any(rows):
-            yield _corpus(rows, widths.width, columns, cells.between, first=first, alone=alone)
+            _check_labels(given.split("\n"), first, source, known, cells.between)
+        if rows.filled.any():
+            yield rows.corpus(columns, alone=alone)
 
 
 def format_sentences(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list[str]:
@@ -149,6 +152,7 @@ def format_text(
     corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str], *, alone: bool = False
 ) -> str:
     """Return all rows with the cell labels[output], and a blank line after each sentence."""
+    text.check_ids(outputs, labels)
     ends = [f"\t{label}\n" for label in labels]
     number = outputs.copy()
     if not alone:
@@ -161,40 +165,41 @@ def format_text(
 
 def rows(corpus: Corpus) -> list[str]:
     """Return each row as it was read, with its label, cells joined by tabs."""
-    return str(corpus.extra).split("\n") if corpus.tokens else []
+    return [row for row in str(corpus.extra).split("\n") if row]
 
 
-def _corpus(
-    lines: list[str],
-    width: int,
-    observed: int,
-    between: str,
-    names: tuple[str, ...] = (),
-    first: int = 1,
-    alone: bool = False,
-) -> Corpus:
-    """Return a corpus of lines, of which the first is line `first` of its file.
+class _Rows:
+    """Cells of tidy text, checked for their number in each row; `first` is its first line."""
 
-    All rows have `width` cells with `between` between them; a cell after the `observed` ones is the
-    label.
-    """
-    found = [line for line in lines if line]
-    cells = between.join(found).split(between)
-    columns = tuple(text.column(cells[c::width]) for c in range(observed))
-    echo = "\n".join(found).replace(between, "\t")  # one string, not T: a fifth of the memory
-    ptr, starts = _bounds(lines, alone)
-    if width == observed:
-        return Corpus(columns, ptr, names=names, lines=starts + first, extra=echo)
-    outputs, labels = label_outputs(text.column(cells[observed::width]))
-    return Corpus(columns, ptr, outputs, labels, names, starts + first, echo)
+    def __init__(self, given: str, between: str, widths: text.WidthCheck, first: int) -> None:
+        self._echo, self._first = given.replace(between, "\t"), first
+        self._blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
+        stops = np.flatnonzero((self._blob == ord(between)) | (self._blob == NEWLINE))
+        starts = np.append(0, stops[:-1] + 1)
+        last = np.flatnonzero(self._blob[stops] == NEWLINE)  # the last cell of each line
+        width = np.diff(last, prepend=-1)
+        self.filled = (width > 1) | (starts[last] < stops[last])
+        for line in np.flatnonzero(self.filled)[:1].tolist():
+            widths.check(int(width[line]), first + line)
+        for line in np.flatnonzero(self.filled & (width != widths.width))[:1].tolist():
+            widths.check(int(width[line]), first + line)
+        cells = np.repeat(self.filled, width)
+        self._starts, self._stops = (
+            some[cells].reshape(-1, max(1, widths.width)) for some in (starts, stops)
+        )
 
-
-def _bounds(lines: list[str], alone: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where sentences start: int64[S+1] counted in rows, int64[S] counted in lines."""
-    filled = np.array([bool(line) for line in lines])
-    starts = np.flatnonzero(filled if alone else filled & ~np.concatenate([[False], filled[:-1]]))
-    rows_before = np.cumsum(filled) - filled
-    return np.append(rows_before[starts], filled.sum()).astype(np.int64), starts
+    def corpus(self, observed: int, names: tuple[str, ...] = (), *, alone: bool) -> Corpus:
+        """Return a corpus; a cell after the `observed` ones is the label."""
+        columns = [
+            interning.column(self._blob, self._starts[:, c], self._stops[:, c])
+            for c in range(self._starts.shape[1])
+        ]
+        filled = self.filled
+        starts = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
+        ptr = np.append((np.cumsum(filled) - filled)[starts], filled.sum()).astype(np.int64)
+        outputs, labels = (None, ()) if len(columns) == observed else label_outputs(columns[observed])
+        observations = tuple(columns[:observed])
+        return Corpus(observations, ptr, outputs, labels, names, starts + self._first, self._echo)
 
 
 def _check_labels(
@@ -213,12 +218,6 @@ def _widths(source: str, least: int, most: int | None) -> text.WidthCheck:
         return text.WidthCheck(source, least, None, f"at least {_columns(least)}")
     with_label = f" (or {most} with a label)" if most > least else ""
     return text.WidthCheck(source, least, most, _columns(least) + with_label)
-
-
-def _check_widths(widths: text.WidthCheck, lines: list[str], first: int, between: str) -> None:
-    for number, line in enumerate(lines, first):
-        if line and line.count(between) != widths.width - 1:
-            widths.check(line.count(between) + 1, number)
 
 
 def _other_format(lines: list[str], least: int) -> str:

@@ -122,6 +122,7 @@ def stream(
 
 def format_text(corpus: Corpus, outputs: NDArray[np.int32], labels: Sequence[str]) -> str:
     """Return all lines with two blanks between the words that labels[outputs] make."""
+    text.check_ids(outputs, labels)
     starts, ends = (np.array([label in some for label in labels])[outputs] for some in (STARTS, ENDS))
     starts[1:] |= ends[:-1]
     starts[run_starts(corpus)] = True

@@ -132,12 +132,16 @@ def sentence_blocks(
     pending: list[str] = []
     begin = 1
     for first, block in blocks(stream, source, encoding, size):
-        lines = block.split("\n")
-        end = next((i + 1 for i in reversed(range(len(lines))) if is_blank(lines[i])), 0)
-        if end:
-            yield begin, "\n".join(pending + lines[:end])
-            pending, begin = [], first + end
-        pending += lines[end:]  # in place: a long sentence that comes row by row must not take quadratic time
+        start, end = block.rfind("\n") + 1, len(block)
+        while start and not is_blank(block[start:end]):
+            start, end = block.rfind("\n", 0, start - 1) + 1, start - 1
+        if is_blank(block[start:end]):
+            yield begin, "\n".join([*pending, block[:end]])
+            pending, begin = [], first + block.count("\n", 0, end) + 1
+            block = block[end + 1 :] if end < len(block) else ""
+            if not block:
+                continue
+        pending.append(block)
     if pending:
         yield begin, "\n".join(pending)
 
@@ -204,11 +208,16 @@ def tidy(text: str, blanks: str = "\t") -> list[str]:
 
     str.split() would not do: it takes U+0085, U+00A0, U+2028 and others for blanks.
     """
+    return tidy_text(text, blanks).split("\n")
+
+
+def tidy_text(text: str, blanks: str = "\t") -> str:
+    """Return the text whose lines are those of `tidy`."""
     for blank in blanks:
         text = text.replace(blank, " ")
     while "  " in text:
         text = text.replace("  ", " ")
-    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ").split("\n")
+    return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
 class WidthCheck:
@@ -258,7 +267,12 @@ def code_points(characters: str) -> NDArray[np.uint32]:
 
 def named(ids: NDArray[np.int32], labels: Sequence[str]) -> list[str]:
     """Return the labels of ids; raise for ids out of range, UNKNOWN included."""
+    check_ids(ids, labels)
+    return [labels[i] for i in ids.tolist()]
+
+
+def check_ids(ids: NDArray[np.int32], labels: Sequence[str]) -> None:
+    """Raise for ids that are no indices of labels."""
     if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < len(labels):
         got = f"{int(ids.min())} to {int(ids.max())}"
         raise IncompatibleError(f"expected label ids from 0 to {len(labels) - 1}, got {got}")
-    return [labels[i] for i in ids.tolist()]
