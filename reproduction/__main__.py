@@ -180,7 +180,7 @@ class Reproduction:
 
         cores = set_threads(None)
         runner = Runner.encode(study, task_of(study.task))
-        self.progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(trials)))
+        self.progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(trials)), trials)
         set_threads(max(1, cores // jobs))
         with closing(runner.run(trials, self.store, jobs=jobs, go_on=self._time_left)) as outcomes:
             for outcome in outcomes:

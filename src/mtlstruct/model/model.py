@@ -208,7 +208,7 @@ class Model:
                 cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
                 direct, *_ = self._directly([cells], DirectScorer.lattice) or [None]
             if direct is not None:
-                return direct.restricted(constraints)
+                return replace(direct, conversion=self.conversion).restricted(constraints)
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
         return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion).restricted(constraints)
 
@@ -336,7 +336,7 @@ class Model:
         """The scorer of single sentences; None if the structure or a template needs a corpus."""
         if type(self.structure) is not SequenceStructure or not isinstance(self.index, FeatureIndex):
             return None
-        if self.first is not None or self.conversion is not None:
+        if self.first is not None:
             return None
         encoder = direct_encoder(self.index, self.columns, self.names, self.takes_dicts, self.groups)
         if encoder is None:
@@ -346,6 +346,8 @@ class Model:
     def _directly(self, X: Any, infer: Callable[[DirectScorer, Any], Any]) -> list[Any] | None:
         """Return what is inferred for each of a few sentences, None if X needs a corpus."""
         if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES or self._direct is None:
+            return None
+        if self.conversion is not None and infer is not DirectScorer.lattice:
             return None
         if self.characters:
             X = [segmented.rows(line) if type(line) is str else line for line in X]
@@ -370,7 +372,7 @@ class Model:
             The scores, with methods for inference.
         """
         for found in self._directly([sentence], DirectScorer.lattice) or ():
-            direct: Lattice = found
+            direct: Lattice = replace(found, conversion=self.conversion).restricted(None)
             return direct
         return self.lattice(self._data([sentence]).corpus)
 
