@@ -1,17 +1,19 @@
 """The dual state of trees: mass stays mass, the dual never falls, V and N are what the trees say, solvers agree."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from support.duals import close_the_gap, keep_books, silent
+from support.duals import check_same_optimum, close_the_gap, keep_books, silent
 from support.naive import all_trees, block_squares, is_tree, score, tree_oracle, tree_score
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
-from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
+from mtlstruct.solvers import LBFGS, Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.coordinate_ascent import tree_dual
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.structures import ProjectiveTree, TreeStructure
-from mtlstruct.structures.tree import arc_starts
+from mtlstruct.structures.tree import SingleRootTree, arc_starts
 
 
 def setting(seed, structure=None, **sizes):
@@ -116,6 +118,48 @@ def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c
         true = objective(oracle, fit.weights, fit.scale, regularizer, c)
         assert fit.objective == pytest.approx(true, rel=1e-4)
         assert fit.dual <= min(f.objective for f in fits) * (1 + 1e-6)
+
+
+TREES = [TreeStructure(), ProjectiveTree(), SingleRootTree()]
+
+
+def log_loss(seed, structure, **sizes):
+    """Return an oracle of trees with the log loss; gold is a chain where not every tree is allowed."""
+    oracle = setting(seed, structure, **sizes)[0]
+    n = np.diff(oracle.encoded.ptr)
+    chains = np.concatenate([np.arange(k, dtype=np.int32) for k in n])
+    gold = oracle.gold if type(structure) is TreeStructure else chains
+    return replace(oracle, gold=gold, cost=0 * oracle.cost, temperature=1.0)
+
+
+@pytest.mark.parametrize("structure", TREES, ids=lambda s: s.name)
+@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
+def test_block_updates_with_the_log_loss_raise_the_dual_and_keep_v_consistent(structure, c):
+    oracle = log_loss(1, structure)
+    state = keep_books(oracle, c, passes=8)
+    tokens = np.add.reduceat(state.trees.marginals[:, 0], state.first_arc)
+    np.testing.assert_allclose(tokens, 1, atol=1e-6)
+    assert close_the_gap(oracle, 60) < 1e-3
+
+
+@pytest.mark.parametrize("structure", TREES, ids=lambda s: s.name)
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
+def test_the_optimum_of_the_log_loss_is_confirmed_by_enumeration_and_lbfgs(structure, regularizer):
+    oracle = log_loss(8, structure, sentences=10, longest=4)
+    fits = [solver(Stop(gap=1e-3)).fit(oracle, regularizer, 2.0) for solver in (Coordinate, LBFGS)]
+    check_same_optimum(fits)
+    fit, total = fits[0], 0.0
+    assert fit.converged
+    scores, ptr = (
+        score(oracle.encoded.designs[0], fit.weights[0].astype(float), fit.scale)[:, 0],
+        oracle.encoded.ptr,
+    )
+    for i, (n, first) in enumerate(zip(np.diff(ptr), arc_starts(ptr), strict=False)):
+        arcs, gold = scores[first : first + n * (n + 1)].reshape(n, n + 1), oracle.gold[ptr[i] : ptr[i + 1]]
+        trees = all_trees(n, structure.projective, structure.single_root)
+        total += np.logaddexp.reduce([tree_score(arcs, t) for t in trees]) - tree_score(arcs, gold)
+    norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))
+    assert fit.objective == pytest.approx(regularizer.value(norms) + 2.0 * total, rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def marginals(
     rows = int((lengths * (lengths + 1)).sum())
     out = np.zeros((rows, 1))
     right = np.zeros(0, np.int32) if gold is None else gold
-    run = _inside_outside if projective else _matrix_tree
+    run = inside_outside if projective else matrix_tree
     where = slice(first_row, first_row + rows)
     run(first, last, ptr, scores[where], float(scale), right, single_root, out, log_partition)
     return (RowCounts(where, out.astype(np.float32)),)
@@ -81,7 +81,7 @@ def _store(n, p, row, gold, start, out):
 
 
 @kernel
-def _matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):
+def matrix_tree(first, last, ptr, scores, scale, gold, single, out, log_z):
     n = longest_sentence(first, last, ptr)
     w = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))
@@ -185,7 +185,7 @@ def _share_split(a, b, low, high, total, mass, to_a, to_b):
 
 
 @kernel
-def _inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):
+def inside_outside(first, last, ptr, scores, scale, gold, single, out, log_z):
     n = longest_sentence(first, last, ptr)
     s = np.empty((n + 1, n + 1))
     p = np.empty((n + 1, n + 1))

@@ -22,7 +22,7 @@ from mtlstruct.objective.regularizers import (
     Regularizer,
 )
 from mtlstruct.solvers import SOLVERS, Coordinate, CuttingPlane, Mira, Proximal, Solver
-from mtlstruct.solvers.coordinate_ascent.duals import supports_smooth_losses
+from mtlstruct.solvers.coordinate_ascent.duals import smooth_losses
 from mtlstruct.structures import structure_for
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def loss_name(options: Options) -> str:
     """Return the loss as given or the default; raise an error if the method lacks it.
 
     The default is the first loss of the method that the solver given can minimise, if one is given.
-    Where the coordinate solver does not support the log loss (trees), the hinge is the default.
+    Where the coordinate solver does not support all smooth losses (trees), it is the hinge.
     """
     known = method_spec(options.method).solvers
     if options.loss is not None:
@@ -122,14 +122,18 @@ def loss_name(options: Options) -> str:
                 f"method '{options.method}' has no loss '{options.loss}': expected {' or '.join(known)}"
             )
         return options.loss
-    if "hinge" in known and options.solver != "lbfgs" and not _smooth_by_coordinate(options):
+    if (
+        "hinge" in known
+        and options.solver != "lbfgs"
+        and "softmax-margin" not in _smooth_by_coordinate(options)
+    ):
         return "hinge"
     return next((loss for loss, solvers in known.items() if options.solver in solvers), next(iter(known)))
 
 
-def _smooth_by_coordinate(options: Options) -> bool:
-    """Return whether the coordinate solver supports smooth losses for the task."""
-    return supports_smooth_losses(structure_for(options.task, options.structure))
+def _smooth_by_coordinate(options: Options) -> tuple[str, ...]:
+    """Return the smooth losses that the coordinate solver supports for the task."""
+    return smooth_losses(structure_for(options.task, options.structure))
 
 
 def loss_function(options: Options) -> Loss:
@@ -144,7 +148,9 @@ def solver_name(options: Options) -> str:
     """Return the solver as given or the default; raise an error if it cannot be used."""
     loss = loss_name(options)
     known = method_spec(options.method).solvers[loss]
-    if loss != "hinge" and (options.transition_support == "seen" or not _smooth_by_coordinate(options)):
+    if loss != "hinge" and (
+        options.transition_support == "seen" or loss not in _smooth_by_coordinate(options)
+    ):
         known = tuple(name for name in known if name != "coordinate")
     if not known:
         raise IncompatibleError(f"no solver minimises the loss '{loss}' for the task '{options.task}'")

@@ -207,6 +207,8 @@ def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet
     """
     if options.solver is not None or solver_name(options) != "coordinate" or options.loss_name == "hinge":
         return options
+    if issubclass(structure_for(options.task, options.structure), TreeStructure):
+        return options
     if int(np.diff(corpus.ptr).max(initial=0)) > MAX_SENTENCE_TOKENS:
         return replace(options, solver="lbfgs")
     allowed = max(MAX_PAIR_BYTES, 4 * corpus.tokens * len(templates))

@@ -49,7 +49,7 @@ class CachedDual(Stateful):
     """
 
     shares_singletons: ClassVar[bool] = False
-    smooth_losses: ClassVar[bool] = False
+    smooth_losses: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, oracle: Oracle, V: Weights, N: Floats) -> None:
         self.oracle, self.V, self.N = oracle, V, N

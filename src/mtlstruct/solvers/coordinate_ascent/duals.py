@@ -12,6 +12,7 @@ from mtlstruct.linear.singletons import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
+from mtlstruct.solvers.coordinate_ascent.smooth_trees import SmoothTreeDual
 from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 
@@ -27,8 +28,8 @@ class DualState(Protocol):
     shares_singletons: ClassVar[bool] = False
     """Whether block updates support weight rows that singleton attributes share."""
 
-    smooth_losses: ClassVar[bool] = False
-    """Whether block updates support the log loss and the softmax-margin."""
+    smooth_losses: ClassVar[tuple[str, ...]] = ()
+    """Which of the losses "log" and "softmax-margin" block updates support."""
 
     @staticmethod
     def memory(oracle: Oracle) -> int:
@@ -83,19 +84,21 @@ DUAL_STATES: dict[type, Any] = {
 """Structure -> dual variables. Subclasses inherit them; other structures have `CachedDual`."""
 
 
-def dual_class(structure: type[Structure]) -> Any:
-    """Return the class of the dual variables of a structure."""
-    return next((DUAL_STATES[kind] for kind in structure.__mro__ if kind in DUAL_STATES), CachedDual)
+def dual_class(structure: type[Structure], smooth: bool = False) -> Any:
+    """Return the class of the dual variables of a structure with the hinge or a smooth loss."""
+    found = next((DUAL_STATES[kind] for kind in structure.__mro__ if kind in DUAL_STATES), CachedDual)
+    return SmoothTreeDual if smooth and found is TreeDual else found
 
 
-def supports_smooth_losses(structure: type[Structure]) -> bool:
-    """Return whether the dual of a structure supports the log loss and the softmax-margin."""
-    return bool(dual_class(structure).smooth_losses)
+def smooth_losses(structure: type[Structure]) -> tuple[str, ...]:
+    """Return which of the losses "log" and "softmax-margin" the dual of a structure supports."""
+    found: tuple[str, ...] = dual_class(structure, smooth=True).smooth_losses
+    return found
 
 
 def dual_state(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> DualState:
     """Return the dual variables of the data, at gold, working on V and its squared norms N."""
-    state: DualState = dual_class(type(oracle.structure))(oracle, V, N)
+    state: DualState = dual_class(type(oracle.structure), oracle.temperature > 0)(oracle, V, N)
     return state
 
 

@@ -83,7 +83,7 @@ class Coordinate(Solver):
 
     def memory(self, oracle: Oracle) -> int:
         """Return the bytes of V, the dual state and the part scores."""
-        state = dual_class(type(oracle.structure)).memory(oracle)
+        state = dual_class(type(oracle.structure), oracle.temperature > 0).memory(oracle)
         return int(table_bytes(oracle) + state + score_bytes(oracle))
 
     def start(self, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None) -> Run:

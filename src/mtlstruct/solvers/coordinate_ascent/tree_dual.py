@@ -15,19 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.stateful import Stateful
-from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
-    ArcDesign,
     Forest,
-    Primal,
     Scratch,
+    arc_arrays,
     arc_counts,
     improve,
     premultiply,
     score_arcs,
 )
-from mtlstruct.structures.tree import arc_starts
 from mtlstruct.structures.tree_decoding import best_trees
 
 STEPS = 4
@@ -43,7 +40,7 @@ class TreeDual(Stateful):
 
     state_fields = ("forest",)
     shares_singletons: ClassVar[bool] = False
-    smooth_losses: ClassVar[bool] = False
+    smooth_losses: ClassVar[tuple[str, ...]] = ()
 
     @staticmethod
     def memory(oracle: Oracle) -> int:
@@ -53,14 +50,9 @@ class TreeDual(Stateful):
     def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
         self.oracle = oracle
         (self.design,) = oracle.encoded.designs
-        if len(self.design.values):
-            raise IncompatibleError("trees take features that fire or do not, not real values")
         ptr = oracle.encoded.ptr
         self.forest = _gold_forest(oracle.gold, ptr)
-        self.arcs = ArcDesign(self.design.ids, self.design.ptr, ptr, arc_starts(ptr), oracle.gold)
-        table = np.zeros((self.design.layout.attributes + 1, 2), np.int32)
-        table[:-1, 1] = np.repeat(self.design.layout.templates, np.diff(self.design.layout.block_ptr))
-        self.primal = Primal(V[0], N, np.zeros(len(table), np.float32), table)
+        self.arcs, self.primal = arc_arrays(oracle, V, N)
         self.work = _scratch(int(np.diff(ptr).max(initial=1)))
 
     def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:

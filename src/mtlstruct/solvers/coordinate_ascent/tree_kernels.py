@@ -10,11 +10,16 @@ that come and go, and scores change by −cθ·Kz. At the end V, N and `product`
 from __future__ import annotations
 
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
+from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct.structures.tree import arc_starts
 
 FORGET = 3
 """A tree without mass is dropped after so many searches."""
@@ -50,6 +55,17 @@ value       float64[capacity]: scores of the trees on the loose tokens, cost add
 """
 
 
+def arc_arrays(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> tuple[Any, Any]:
+    """Return ArcDesign and Primal of the data; raise an error if features have real values."""
+    (design,), ptr = oracle.encoded.designs, oracle.encoded.ptr
+    if len(design.values):
+        raise IncompatibleError("trees take features that fire or do not, not real values")
+    table = np.zeros((design.layout.attributes + 1, 2), np.int32)
+    table[:, 1] = design.layout.attribute_blocks
+    arcs = ArcDesign(design.ids, design.ptr, ptr, arc_starts(ptr), oracle.gold)
+    return arcs, Primal(V[0], N, np.zeros(len(table), np.float32), table)
+
+
 # ---------------------------------------------------------------- kernels
 
 
@@ -63,7 +79,8 @@ def premultiply(block_ptr, templates, V, mu, product):
 
 
 @inlined_kernel
-def _score(ids, ptr, row, product):
+def score_arc(ids, ptr, row, product):
+    """Return the score of an arc: Σ product over its features."""
     entry = ids[ptr[row] : ptr[row + 1]]
     total = np.float32(0)
     for k in range(len(entry)):
@@ -75,7 +92,7 @@ def _score(ids, ptr, row, product):
 def score_arcs(first, rows, ids, ptr, product, scores):
     """scores[r, 0] of `rows` rows of A from `first` on."""
     for r in range(rows):
-        scores[r, 0] = _score(ids, ptr, first + r, product)
+        scores[r, 0] = score_arc(ids, ptr, first + r, product)
 
 
 @kernel
@@ -237,26 +254,26 @@ def _inner_products(count, row, ids, ptr, table, mu):
 
 
 @inner_kernel
-def _commit(count, coefficient, arcs, mu, primal, work):
-    """Add each arc's coefficient to V on its features; update N_j and the product."""
+def add_arc(row, d, arcs, primal, mu):
+    """Add d to V on the features of an arc; update N and the product. Return Σ_j mu_j·ΔN_j."""
     null = len(primal.product) - 1
-    for a in range(count):
-        d = np.float32(coefficient[a])
-        if d == 0:
+    first = arcs.ptr[row]
+    size = arcs.ptr[row + 1] - first
+    entry = arcs.ids[first : first + size + PREFETCH_DISTANCE]
+    total = 0.0
+    for k in range(size):
+        prefetch(primal.V, np.int64(entry[k + PREFETCH_DISTANCE]))
+        f = np.uint64(entry[k])
+        if f == null:
             continue
-        first = arcs.ptr[work.row[a]]
-        size = arcs.ptr[work.row[a] + 1] - first
-        entry = arcs.ids[first : first + size + PREFETCH_DISTANCE]
-        for k in range(size):
-            prefetch(primal.V, np.int64(entry[k + PREFETCH_DISTANCE]))
-            f = np.uint64(entry[k])
-            if f == null:
-                continue
-            j = primal.table[f, 1]
-            v = primal.V[f, 0]
-            primal.N[j] += np.float64(d) * (2.0 * np.float64(v) + np.float64(d))
-            primal.V[f, 0] = v + d
-            primal.product[f] = -np.float32(mu[j]) * (v + d)
+        j = primal.table[f, 1]
+        v = primal.V[f, 0]
+        change = np.float64(d) * (2.0 * np.float64(v) + np.float64(d))
+        primal.N[j] += change
+        total += mu[j] * change
+        primal.V[f, 0] = v + d
+        primal.product[f] = -np.float32(mu[j]) * (v + d)
+    return total
 
 
 @kernel
@@ -354,12 +371,14 @@ def improve(i, found, forest, arcs, primal, work, mu, wrong, c, rounds, toleranc
         if searched:  # all arcs have been scored
             work.score[a] = work.scores[work.row[a] - arcs.first_row[i], 0]
         else:
-            work.score[a] = _score(arcs.ids, arcs.ptr, work.row[a], primal.product)
+            work.score[a] = score_arc(arcs.ids, arcs.ptr, work.row[a], primal.product)
     K = _inner_products(count, work.row, arcs.ids, arcs.ptr, primal.table, mu)
     coefficient = np.zeros(count)
     full = forest.kept[i] == forest.mass.shape[1]
     gap, loss = _ascend(i, gap, loose, count, K, forest, work, coefficient, c, rounds, tolerance, enough)
-    _commit(count, coefficient, arcs, mu, primal, work)
+    for a in range(count):
+        if np.float32(coefficient[a]) != 0:
+            add_arc(work.row[a], np.float32(coefficient[a]), arcs, primal, mu)
     if searched:
         _forget(i, start, n, forest, 0 if full else FORGET)
     return max(gap, 0.0), loss

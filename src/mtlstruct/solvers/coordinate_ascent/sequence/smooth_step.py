@@ -22,9 +22,7 @@ fields, UAI 2018. Gimpel, Smith: Softmax-margin CRFs, NAACL 2010.
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import NamedTuple
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
