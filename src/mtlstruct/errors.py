@@ -16,17 +16,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-MAX_MESSAGE_LENGTH = 2000
+MAX_MESSAGE_LENGTH = 280
 """Characters of a message, which may repeat input of any size."""
+
+
+def shortened(sentence: str, most: int = MAX_MESSAGE_LENGTH) -> str:
+    """Return a sentence with `most` characters or fewer: a longer one loses its middle."""
+    half = (most - 3) // 2
+    return sentence if len(sentence) <= most else f"{sentence[:half]} … {sentence[-half:]}"
 
 
 class MtlError(ValueError):
     """Base of all errors caused by the input rather than by a bug."""
 
     def __init__(self, sentence: str) -> None:
-        super().__init__(
-            sentence if len(sentence) <= MAX_MESSAGE_LENGTH else sentence[:MAX_MESSAGE_LENGTH] + "…"
-        )
+        super().__init__(shortened(sentence))
 
 
 class FormatError(MtlError):

@@ -185,6 +185,30 @@ def test_a_full_disk_is_a_sentence(place: Path, how: str) -> None:
     assert Path("/dev/full").is_char_device()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_log_that_cannot_be_written_leaves_the_new_model(place: Path) -> None:
+    target = place / "logless.mtl"
+    done = call("train", place / "a.tpl", place / "train.txt", target, "-q", "--log", "/dev/full")
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"mtlstruct: saved {target}, but not its log: /dev/full: cannot write".encode()
+    )
+    assert call("predict", target, place / "train.txt").returncode == 0
+
+
+def test_a_named_pipe_is_waited_for_with_a_note(place: Path) -> None:
+    pipe = place / "pipe"
+    os.mkfifo(pipe)
+    line, piped = [*COMMAND, "predict", place / "m.mtl", pipe], subprocess.PIPE
+    with subprocess.Popen(line, stdout=piped, stderr=piped) as child:
+        assert child.stderr is not None
+        assert b"is a named pipe: waiting" in child.stderr.readline()
+        pipe.write_bytes(b"Ana N\n")
+        out, _ = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert out.startswith(b"Ana\tN\t")
+
+
 def test_a_full_disk_leaves_an_older_model(place: Path) -> None:
     old = (place / "m.mtl").read_bytes()
 

@@ -306,7 +306,7 @@ def test_more_shards_than_sentences():
         ({"method": "mira"}, "mira updates its weights after each sentence"),
         ({"solver": "coordinate"}, "expected --solver cutting-plane, got coordinate"),
         ({"task": "dependency"}, "does not support trees"),
-        ({"shards": 0}, "--shards must be at least 1, got 0"),
+        ({"shards": 0}, "--shards must be a whole number from 1 to 1,000, got 0"),
     ],
 )
 def test_options_that_shards_do_not_support_are_rejected(options, problem):

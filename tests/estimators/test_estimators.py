@@ -206,7 +206,7 @@ def test_groups_of_keys(tmp_path):
 @pytest.mark.parametrize(
     ("options", "given", "problem"),
     [
-        ({"c": -1}, X, "^c must be a positive number, got -1"),
+        ({"c": -1}, X, "^c must be a number from 1e-09 to .*, got -1"),
         ({"method": "magic"}, X, "method must be one of mtl, .*, got 'magic'"),
         ({"group_by": 3}, X, "group_by: expected a regular expression or a function, got 3"),
         ({}, ROWS, "rows of cells need templates"),

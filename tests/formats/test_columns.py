@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.corpus import UNKNOWN, Corpus
-from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.errors import FormatError, IncompatibleError, ResourceError
 from mtlstruct.formats import columns, interning, text
 
 # Whatever a Unicode-minded reader takes for a blank or a line end, beside letters: all of it is cell.
@@ -334,3 +334,24 @@ def test_rejects_damaged_gzip_files(tmp_path: Path) -> None:
     rejects(put(tmp_path, packed[:12] + b"xyz" + packed[15:]), None, "got one that is damaged")
     with pytest.raises(FormatError, match="a gzip file cannot be split into shards"):
         text.load(text.Part(put(tmp_path, packed), 0, len(packed)))
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_lines_without_end_are_rejected_while_they_are_read(tmp_path, monkeypatch, packed):
+    monkeypatch.setattr("mtlstruct.formats.text.MAX_LINE", 3_000_000)
+    raw = b"a X\n\nb Y\n" + b"c" * 5_000_000
+    path = tmp_path / "endless.txt"
+    path.write_bytes(gzip.compress(raw) if packed else raw)
+    for read in (lambda: columns.read(path), lambda: batches(path.read_bytes(), width=2)):
+        with pytest.raises(FormatError, match=r"line 4: expected lines of at most 3,000,000 bytes"):
+            read()
+
+
+def test_text_beyond_the_memory_is_rejected_while_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("mtlstruct.formats.text.MAX_LINE", 100_000)
+    monkeypatch.setattr("mtlstruct._system.memory.available", lambda: 1_000_000)
+    raw = b"a X\n" * 1_000_000  # one sentence
+    (tmp_path / "long.txt").write_bytes(raw)
+    for read in (lambda: columns.read(tmp_path / "long.txt"), lambda: batches(raw)):
+        with pytest.raises(ResourceError, match=r"reading .* bytes and more needs about"):
+            read()

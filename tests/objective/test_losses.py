@@ -49,9 +49,6 @@ def test_what_is_written_is_read_or_refused(weights):
         ("A=1,B", "got 'B'"),
         ("=1", "got '=1'"),
         ("A=", "got 'A='"),
-        ("A=x", "expected for 'A' a weight of 0 or more, got 'x'"),
-        ("A=-1", "a weight of 0 or more, got '-1'"),
-        ("A=inf", "a weight of 0 or more, got 'inf'"),
         ("A=1,A=2", "expected one weight for 'A', got two"),
     ],
 )

@@ -78,7 +78,7 @@ def test_training_stops_with_an_estimate_if_arcs_do_not_fit(tmp_path, capsys):
     files = [str(tmp_path / name) for name in ("arcs.tpl", "train.conll", "model.mtl")]
     try:
         assert cli.run(["train", *files, "--task", "dependency", "--memory", "-1"]) == 2
-        assert "--memory must be a positive number" in capsys.readouterr().err
+        assert "--memory must be a number from" in capsys.readouterr().err
         assert cli.run(["train", *files, "--task", "dependency", "--memory", "0.00001"]) == 2
         assert re.search(r"encoding \d+ arcs needs about .* of memory, but only", capsys.readouterr().err)
     finally:

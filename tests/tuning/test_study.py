@@ -106,7 +106,7 @@ def test_equivalent_settings_are_merged():
 
 
 def test_invalid_settings_are_rejected_before_any_work():
-    with pytest.raises(MtlError, match="-c must be a positive number"):
+    with pytest.raises(MtlError, match="-c must be a number from"):
         study([Options(), Options(c=-1.0)])
     with pytest.raises(MtlError, match="must agree on task"):
         study([Options(), Options(min_count=2)])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
+
+from mtlstruct.cli.errors import print_message
+from mtlstruct.training.options import check_number
 
 GROUPS: dict[str, Sequence[str]] = {
     "Common": ("method", "c", "p", "valid", "folds", "hold_out"),
@@ -33,7 +39,26 @@ class Command(TyperCommand):
                 given[-1] = "--scores=all"
             else:
                 given.append("--scores=best" if argument == "--scores" else argument)
-        return super().parse_args(ctx, [*given, *args[end:]])
+        given += args[end:]
+        self._check_ranges(self.make_parser(ctx).parse_args(args=[*given])[0])
+        return super().parse_args(ctx, given)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; say first that it waits for a named pipe, if it does."""
+        for value in ctx.params.values():
+            if isinstance(value, Path) and Path(os.path.realpath(value)).is_fifo():
+                print_message(f"note: {value} is a named pipe: waiting for the program at its other end")
+        return super().invoke(ctx)
+
+    def _check_ranges(self, given: dict[str, Any]) -> None:
+        """Raise an error that names option, range and value for a number out of its range."""
+        for parameter in self.params:
+            low, text = getattr(parameter, "min", None), given.get(parameter.name or "")
+            if low is not None and isinstance(text, str):
+                value: Any = text
+                with suppress(ValueError):  # a text that is no number is rejected as it is
+                    value = type(low)(text)
+                check_number(parameter.opts[-1], value, type(low), (low, parameter.max))  # type: ignore[attr-defined]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options: in groups if the command has options of a training."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,10 +33,12 @@ InputArgument = Annotated[
     Path, typer.Argument(metavar="INPUT", help="Data with or without labels; - reads standard input.")
 ]
 ThreadsOption = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Number of threads.", show_default="all cores")
+    int | None,
+    typer.Option(metavar="N", min=1, max=1000, help="Number of threads.", show_default="all cores"),
 ]
 MemoryOption = Annotated[
-    float | None, typer.Option(metavar="GB", help="Memory limit.", show_default="free memory")
+    float | None,
+    typer.Option(metavar="GB", min=1e-6, max=1e6, help="Memory limit.", show_default="free memory"),
 ]
 EncodingOption = Annotated[str, typer.Option(help="Encoding of the data files.")]
 ModelEncodingOption = Annotated[
@@ -73,7 +74,8 @@ MinutesOption = Annotated[
     float | None,
     typer.Option(
         metavar="M",
-        min=0,
+        min=0.0,
+        max=1e6,
         help="Begin no training of the search after so long; choose among what is finished.",
         rich_help_panel="Search",
     ),
@@ -109,8 +111,6 @@ def use_memory(limit: float | None) -> None:
     """Set the memory limit in gigabytes."""
     from mtlstruct._system.memory import set_limit
 
-    if limit is not None and not (math.isfinite(limit) and limit > 0):
-        raise MtlError(f"--memory must be a positive number of gigabytes, got {limit}")
     set_limit(None if limit is None else int(limit * 1e9))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from mtlstruct.errors import MtlError
+from mtlstruct.errors import MtlError, shortened
 
 OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
@@ -67,7 +67,7 @@ def exit_code(work: Callable[[], None], *, debug: bool) -> int:
 def print_message(sentence: str) -> None:
     """Print a sentence on one line of stderr, after the name of the program."""
     with suppress(OSError):  # stderr may be closed
-        print(f"mtlstruct: {' '.join(sentence.splitlines())}", file=sys.stderr)
+        print(f"mtlstruct: {shortened(' '.join(sentence.splitlines()))}", file=sys.stderr)
 
 
 def _sentence(error: BaseException) -> str:

@@ -50,14 +50,17 @@ def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., No
 
 def _parameter(row: Field[Any]) -> inspect.Parameter:
     known = declaration(row)
+    text = row.name == "loss_weights"  # parsed when the command runs
+    low, high = (None, None) if known.range is None or text else known.range
     option = typer.Option(
         flag(row.name),
         help=known.help,
         metavar=known.metavar,
         show_default=known.shown or True,
+        min=low,
+        max=high,
         rich_help_panel=known.group,
     )
-    text = row.name == "loss_weights"  # parsed when the command runs
     return inspect.Parameter(
         row.name,
         inspect.Parameter.KEYWORD_ONLY,

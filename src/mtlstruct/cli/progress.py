@@ -133,7 +133,7 @@ class TrainingProgress:
         coming = "" if left is None else f", {clock(left)} left"
         return (
             f"pass {record.passes}  {clock(self.seconds)}{coming}  gap {'' if record.certified else '~'}"
-            f"{record.gap:.2%}  objective {figure(record.objective)}  risk {record.risk:.3g}  "
+            f"{percentage(record.gap)}  objective {figure(record.objective)}  risk {record.risk:.3g}  "
             f"active {record.active}/{self.templates}"
         )
 
@@ -184,8 +184,13 @@ class GridProgress:
 
 
 def figure(value: float) -> str:
-    """Return a number with four digits, or as a whole number if it is large."""
-    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    """Return a number with four digits, or as a whole number, in at most 12 characters."""
+    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e8 else f"{value:.4g}"
+
+
+def percentage(value: float) -> str:
+    """Return a share in percent, in at most 12 characters."""
+    return f"{value:.2%}" if abs(value) < 1e4 else f"{100 * value:.3g}%"
 
 
 def clock(seconds: float) -> str:

@@ -19,7 +19,7 @@ from mtlstruct.cli.commands.templates import read_templates
 from mtlstruct.cli.common import warn_unknown_characters
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
-from mtlstruct.cli.progress import TrainingProgress, clock, figure
+from mtlstruct.cli.progress import TrainingProgress, clock, figure, percentage
 from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.index import merged_outline
 from mtlstruct.distributed.ray_pool import RayPool, read_pool
@@ -203,7 +203,11 @@ class TrainingRun:
             if data.valid is not None:
                 log.add("assessment", task.assess(model, data.valid, str(self.valid)).as_dict())
             log.add("summary", result.numbers)
-            log.write(self.log)
+            try:
+                log.write(self.log)
+            except MtlError as error:
+                reason = str(error).partition(";")[0]
+                raise MtlError(f"saved {self.model}, but not its log: {reason}") from None
         return result
 
     def _file_facts(self) -> dict[str, Any]:
@@ -299,7 +303,7 @@ class TrainingResult:
         """Return a few lines on the training and on the files that it wrote."""
         run, training, model, fit = self.run, self.training, self.training.model, self.training.fit
         online, found = model.facts["solver"] in ONLINE, self.numbers
-        gap = "no gap, since the method is online" if online else f"gap {fit.gap:.2%}"
+        gap = "no gap, since the method is online" if online else f"gap {percentage(fit.gap)}"
         lines = [
             f"{'converged' if fit.converged else 'stopped'} after {fit.passes} passes, {clock(training.seconds)} "
             f"({clock(training.encode_seconds)} of that encoding): objective {figure(fit.objective)}, {gap}",
@@ -308,7 +312,7 @@ class TrainingResult:
             f"peak memory {gigabytes(round(found['peak_rss_mb'] * 1e6))}",
         ]
         if self.labels is not None:
-            gap, some = "" if online else f", gap {self.labels.fit.gap:.2%}", found["labels"]
+            gap, some = "" if online else f", gap {percentage(self.labels.fit.gap)}", found["labels"]
             lines.append(
                 f"labels: {some['passes']} passes, {clock(self.labels.seconds)}{gap}; "
                 f"kept {some['active_templates']} of {some['templates']} templates"
@@ -331,7 +335,7 @@ class TrainingResult:
         by_eta = stop.eta is not None and fit.passes < stop.max_passes
         if fit.converged or by_eta or method_spec(self.run.options.method).epochs is not None:
             return
-        got, asked = f"gap is {fit.gap:.2%}", f"{stop.gap:.2%}"
+        got, asked = f"gap is {percentage(fit.gap)}", f"{stop.gap:.2%}"
         if stop.epsilon is not None:
             got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
         print_message(

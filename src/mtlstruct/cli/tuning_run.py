@@ -15,7 +15,7 @@ from mtlstruct._system.folder_lock import locked
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.outputs import check_picture_output
-from mtlstruct.cli.progress import GridProgress, clock
+from mtlstruct.cli.progress import GridProgress, clock, percentage
 from mtlstruct.cli.training_run import TrainingResult, TrainingRun, print_data_summary
 from mtlstruct.errors import MtlError
 from mtlstruct.report.plots import plot_settings
@@ -232,7 +232,7 @@ def headline(task: str, result: dict[str, Any]) -> str:
     name = task_of(task).chosen_score([result])
     state = "" if result["converged"] else ", not converged"
     return (
-        f"{name} {result['scores'][name]:.2f}, gap {result['gap']:.2%}{state}, "
+        f"{name} {result['scores'][name]:.2f}, gap {percentage(result['gap'])}{state}, "
         f"{result['active_templates']} templates, {clock(result['seconds'])}"
     )
 

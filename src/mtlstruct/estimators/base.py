@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ from mtlstruct.solvers import Record
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import quoted
-from mtlstruct.training.options import Options, check_count, check_type
+from mtlstruct.training.options import MAX_COUNT, Options, check_number
 from mtlstruct.training.train import train
 from mtlstruct.tuning.search import searched
 
@@ -293,7 +292,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """Raise an error for a wrong value of a parameter that is no option of training."""
         for name in ("patience", "threads"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name), 1)
+                check_number(name, getattr(self, name), int, (1, MAX_COUNT))
         columns = getattr(self, "columns", None)
         if columns is not None and not _are_words(columns):
             raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
@@ -341,14 +340,8 @@ class LabelEstimator(StructuredEstimator):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         given = self.loss_weights
-        if given is None:
-            return
-        if not isinstance(given, Mapping):
+        if given is not None and not isinstance(given, Mapping):
             raise IncompatibleError(f"loss_weights: expected a dict from labels to numbers, got {given!r}")
-        for label, weight in given.items():
-            check_type(f"loss_weights[{label!r}]", weight, float)
-            if not 0 <= weight < math.inf:
-                raise MtlError(f"loss_weights[{label!r}] must be finite and not negative, got {weight}")
 
     def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         if y is None:

@@ -5,7 +5,8 @@ bytes that are not text in the encoding, and NUL. Rejected at once: encodings in
 not the single byte LF (UTF-16, UTF-32, EBCDIC), because streams are split there before they are
 decoded, and encodings that write characters as runs of ASCII (UTF-7, unicode_escape, idna).
 
-A file or stream that begins as a gzip file is decompressed.
+A file or stream that begins as a gzip file is decompressed. Input may have no end: a line beyond
+MAX_LINE bytes, or text that does not fit into memory, is rejected while it is read.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import io
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -22,14 +23,21 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._system import memory
 from mtlstruct.corpus import MOST_COLUMNS, Column
-from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 OTHER_ENCODINGS = ("gb18030", "cp1252", "latin-1")
 """Encodings to try, in this order, for a file that cannot be decoded."""
 
 GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file."""
+
+MAX_LINE = 64_000_000
+"""Bytes of a line: what is longer is no text."""
+
+CHUNK = 1 << 20
+"""Bytes of a whole file that are read, or decompressed, at a time."""
 
 PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
 """ASCII that encodings of text read as one character per byte, and encodings of escapes do not."""
@@ -63,14 +71,33 @@ class Part:
 def load(path: str | Path | Part, encoding: str = "utf-8") -> str:
     """Return the text of a file, or of a part of one, without the LF after the last line."""
     check_encoding(encoding, str(path))
+    return decode(load_bytes(path).removesuffix(b"\n"), str(path), encoding)
+
+
+def load_bytes(path: str | Path | Part) -> bytes:
+    """Return the bytes of a file of lines, or of a part of one; raise if it has no end."""
+    found, size = [], 0
     try:
-        raw = path.read_bytes() if isinstance(path, Part) else Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(str(path), None, f"cannot be read: {error.strerror or error}") from None
-    if isinstance(path, Part) and raw.startswith(GZIP):
-        raise FormatError(str(path), None, "expected text, since a gzip file cannot be split into shards")
-    raw = b"".join(_chunks(io.BytesIO(raw), str(path), max(1, len(raw))))
-    return decode(raw.removesuffix(b"\n"), str(path), encoding)
+        with io.BytesIO(path.read_bytes()) if isinstance(path, Part) else open(path, "rb") as file:
+            if isinstance(path, Part) and file.getbuffer()[:2] == GZIP:  # type: ignore[union-attr]
+                problem = "expected text, since a gzip file cannot be split into shards"
+                raise FormatError(str(path), None, problem)
+            for chunk in _chunks(file, str(path), CHUNK):
+                found.append(chunk)
+                size = _grown(size, chunk, str(path))
+    except MtlError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a path no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise FormatError(str(path), None, f"cannot be read: {reason}") from None
+    return b"".join(found)
+
+
+def _grown(size: int, more: Sized, source: str) -> int:
+    """Return size + len(more); every MAX_LINE raise an error if text of that size does not fit."""
+    if (size + len(more)) // MAX_LINE > size // MAX_LINE:
+        memory.ensure(4 * size, f"{source}: reading {size:,} bytes and more")
+    return size + len(more)
 
 
 def blocks(
@@ -96,6 +123,17 @@ def blocks(
 
 
 def _chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a stream, one chunk per read; raise for a line beyond MAX_LINE."""
+    line, length = 1, 0
+    for chunk in _plain_chunks(stream, source, size):
+        ends = chunk.count(b"\n")
+        line, length = line + ends, len(chunk) - chunk.rfind(b"\n") - 1 + (0 if ends else length)
+        if length > MAX_LINE:
+            raise FormatError(source, line, f"expected lines of at most {MAX_LINE:,} bytes, got a longer one")
+        yield chunk
+
+
+def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
     """Yield the bytes of a stream, one chunk per read, decompressed if it is a gzip file."""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     chunk = read(size)
@@ -111,8 +149,8 @@ def _chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
         while chunk:
             if member.eof:  # files may be concatenated
                 member = _gzip_member()
-            yield member.decompress(chunk)
-            chunk = member.unused_data or read(size)
+            yield member.decompress(chunk, CHUNK)
+            chunk = member.unconsumed_tail or member.unused_data or read(size)
     except zlib.error as error:
         raise FormatError(
             source, None, f"expected a whole gzip file, got one that is damaged: {error}"
@@ -130,14 +168,15 @@ def sentence_blocks(
 ) -> Iterator[tuple[int, str]]:
     """Yield `blocks` that end at a blank line, or with the input."""
     pending: list[str] = []
-    begin = 1
+    begin, held = 1, 0
     for first, block in blocks(stream, source, encoding, size):
+        held = _grown(held, block, source)
         start, end = block.rfind("\n") + 1, len(block)
         while start and not is_blank(block[start:end]):
             start, end = block.rfind("\n", 0, start - 1) + 1, start - 1
         if is_blank(block[start:end]):
             yield begin, "\n".join([*pending, block[:end]])
-            pending, begin = [], first + block.count("\n", 0, end) + 1
+            pending, held, begin = [], 0, first + block.count("\n", 0, end) + 1
             block = block[end + 1 :] if end < len(block) else ""
             if not block:
                 continue

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError
-from mtlstruct.formats.text import encode
+from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.attribute_cells import ensure_weights
 from mtlstruct.interop.wapiti import Observations, Weights
 
@@ -74,7 +74,7 @@ def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read the lines of a dump."""
     parts: list[tuple[str, str, str, float]] = []
     skipped: set[bytes] = set()
-    for number, line in enumerate(_bytes(path).split(b"\n"), 1):
+    for number, line in enumerate(load_bytes(path).split(b"\n"), 1):
         cells = line.rstrip(b"\r").split(b"\t")
         if cells == [b""]:
             continue
@@ -117,7 +117,7 @@ def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tupl
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a model file and check that it is consistent."""
-    file = _File(path, _bytes(path))
+    file = _File(path, load_bytes(path))
     active = _header(file)
     patterns = [file.string() for _ in range(_patterns(file))]
     labels = [file.string() for _ in range(file.count(rb"#qrk#(\d+)", "the number of labels"))]
@@ -210,13 +210,6 @@ class _File:
 
     def error(self, problem: str) -> FormatError:
         return FormatError(self.path, self.data.count(b"\n", 0, self.at) + 1, problem)
-
-
-def _bytes(path: str | Path) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
 
 
 def _text(raw: bytes, encoding: str) -> str | None:

@@ -107,8 +107,6 @@ def parse_weights(text: str) -> LossWeights:
         if pair is None:
             raise MtlError(f"expected LABEL=WEIGHT pairs with commas between them, got {text[at:]!r}")
         label, weight = pair[1], _number(pair[2])
-        if not (math.isfinite(weight) and weight >= 0):
-            raise MtlError(f"expected for {label!r} a weight of 0 or more, got {pair[2]!r}")
         if label in found:
             raise MtlError(f"expected one weight for {label!r}, got two")
         found[label] = weight

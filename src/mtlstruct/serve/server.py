@@ -51,8 +51,9 @@ def bound(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=1024)
-    except OSError as error:
-        raise MtlError(f"cannot listen on {host}, port {port}: {error.strerror or error}") from None
+    except (OSError, UnicodeError) as error:  # UnicodeError: a name that no host can have
+        reason = getattr(error, "strerror", None) or error
+        raise MtlError(f"cannot listen on {host}, port {port}: {reason}") from None
 
 
 def address(listening: socket.socket) -> str:

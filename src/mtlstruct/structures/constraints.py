@@ -10,7 +10,6 @@ match no label; for `valid_chunks`, labels that do not mark chunks.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -137,8 +136,20 @@ def _matching(side: str, labels: Sequence[str]) -> list[int]:
         return [len(labels)]
     if side in labels:
         return [labels.index(side)]
-    pattern = re.compile(".*".join(map(re.escape, side.split("*"))), re.DOTALL)
-    return [index for index, label in enumerate(labels) if pattern.fullmatch(label)]
+    parts = side.split("*")
+    return [index for index, label in enumerate(labels) if len(parts) > 1 and _matches(parts, label)]
+
+
+def _matches(parts: Sequence[str], label: str) -> bool:
+    """Return whether a label is the parts in this order with any text between them."""
+    first, *middle, last = parts
+    at, end = len(first), len(label) - len(last)
+    for part in middle:
+        at = label.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return at <= end and label.startswith(first) and label.endswith(last)
 
 
 def _both(a: Mask | None, b: Mask | None) -> Mask | None:

@@ -23,7 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mtlstruct.templates.lines import Line, clipped
+from mtlstruct.errors import shortened
+from mtlstruct.templates.lines import Line
 from mtlstruct.templates.terms import NO_COLUMN, Term
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def site_macro(line: Line, at: int, name: str) -> tuple[Term, int]:
     wanted = f"%{name}[{','.join(anchor)}]"
     if not line.text.startswith(wanted, at):
         opened, closing, _ = line.text[at:].partition("]")
-        raise line.error(f"expected {wanted}, got {clipped(opened + closing)!r}", at + 1)
+        raise line.error(f"expected {wanted}, got {shortened(opened + closing, 100)!r}", at + 1)
     return Term(0, NO_COLUMN, name, anchor=anchor), at + len(wanted)
 
 

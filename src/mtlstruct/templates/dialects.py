@@ -19,11 +19,20 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mtlstruct.errors import TemplateError
+from mtlstruct.errors import TemplateError, shortened
 from mtlstruct.templates import arc_terms as arcs
 from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check
-from mtlstruct.templates.lines import Line, clipped
-from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, NO_COLUMN, Template, Term, quoted, written
+from mtlstruct.templates.lines import Line
+from mtlstruct.templates.terms import (
+    MAX_CELLS,
+    MAX_COLUMN,
+    MAX_ROW,
+    NO_COLUMN,
+    Template,
+    Term,
+    quoted,
+    written,
+)
 
 CRFPP_ROWS = 8
 """The farthest CRF++ looks."""
@@ -110,6 +119,8 @@ def _split(line: Line, text: str, rules: Dialect) -> tuple[tuple[str, ...], tupl
     start = 0
     cut = Line(text, line.number, line.path)
     while (at := text.find("%", start)) >= 0:
+        if len(terms) == MAX_CELLS:
+            raise line.error(f"expected at most {MAX_CELLS} cells, got more", at + 1)
         term, end = rules.macro(cut, at)
         pieces.append(text[start:at])
         terms.append(term)
@@ -119,7 +130,7 @@ def _split(line: Line, text: str, rules: Dialect) -> tuple[tuple[str, ...], tupl
 
 def _checked(line: Line, at: int, end: int, term: Term, farthest: int = MAX_ROW) -> tuple[Term, int]:
     """Return the term and its end, or raise on its numbers and arguments."""
-    macro = clipped(line.text[at:end])
+    macro = shortened(line.text[at:end], 100)
     if abs(term.row) > farthest:
         raise line.error(f"row offset beyond ±{farthest}, got {macro}", at + 1)
     if term.absolute and term.row == 0:
@@ -145,7 +156,7 @@ def _row(sign: str, digits: str) -> int:
 
 def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
     opened, closing, _ = line.text[at:].partition("]")
-    return line.error(f"expected {expected}, got {clipped(opened + closing)!r}", at + 1)
+    return line.error(f"expected {expected}, got {shortened(opened + closing, 100)!r}", at + 1)
 
 
 # ---------------------------------------------------------------- ours
@@ -191,7 +202,7 @@ def _column_name(line: Line, at: int, text: str) -> str:
         return quoted(json.loads(text))
     except ValueError:
         raise line.error(
-            f"expected a name of a column in JSON's quotes, got {clipped(text)}", at + 1
+            f"expected a name of a column in JSON's quotes, got {shortened(text, 100)}", at + 1
         ) from None
 
 
@@ -212,7 +223,7 @@ def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]
 
 def _unknown(rest: str, name: str, on_arcs: bool) -> str:
     known = ", ".join(f"%{function}" for function in (*FUNCTIONS, *(arcs.FUNCTIONS if on_arcs else ())))
-    got = clipped("%" + name) if name else rest[:2]
+    got = shortened("%" + name, 100) if name else rest[:2]
     return f"unknown macro {got!r}: expected %x[row,column] or one of {known}"
 
 
@@ -248,7 +259,7 @@ def _wapiti_macro(line: Line, at: int) -> tuple[Term, int]:
         raise _bad_macro(line, at, f"%{name}[row,column{_REGEX if wants else ''}]")
     for digits in (macro[4], macro[5]):
         if len(digits) > 1 and digits[0] == "0":
-            problem = f"expected a number without a leading 0 (octal to Wapiti), got {clipped(digits)}"
+            problem = f"expected a number without a leading 0 (octal to Wapiti), got {shortened(digits, 100)}"
             raise line.error(problem, at + 1)
     arguments = (macro[6],) if wants else ()
     row, column = _row(macro[3], macro[4]), _number(macro[5])

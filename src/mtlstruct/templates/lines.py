@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from mtlstruct.errors import MtlError, TemplateError
-
-_SHOWN = 200  # characters of a line or macro that a message repeats
+from mtlstruct.errors import MtlError, TemplateError, shortened
 
 MAX_FILE_BYTES = 256 << 20
 """Size of a template or list file."""
@@ -24,7 +22,7 @@ class Line:
     def error(self, problem: str, column: int | None = None) -> TemplateError:
         """Return an error about this line; column: the character it is about, from 1."""
         return TemplateError(
-            problem, text=clipped(self.text), line=self.number, column=column, path=self.path
+            problem, text=shortened(self.text, 100), line=self.number, column=column, path=self.path
         )
 
 
@@ -37,11 +35,6 @@ def split_lines(text: str) -> list[str]:
 def numbered(text: str, path: str | Path) -> list[Line]:
     """Return all lines of a file, blank ones and comments included."""
     return [Line(line, number, str(path)) for number, line in enumerate(split_lines(text), 1)]
-
-
-def clipped(text: str) -> str:
-    """Return text short enough for a message."""
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
 def read_text(path: str | Path, what: str) -> str:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mtlstruct.errors import MtlError
+from mtlstruct.errors import MtlError, shortened
 from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
-from mtlstruct.templates.lines import Line, clipped, numbered
+from mtlstruct.templates.lines import Line, numbered
 from mtlstruct.templates.template_set import (
     TemplateSet,
     canonical,
@@ -116,7 +116,7 @@ def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[LintFindi
 
 
 def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> LintFinding:
-    return LintFinding(line.number, severity, code, clipped(line.text), problem, advice)
+    return LintFinding(line.number, severity, code, shortened(line.text, 100), problem, advice)
 
 
 def _clause(error: MtlError) -> str:
@@ -130,7 +130,7 @@ def _clause(error: MtlError) -> str:
 
 
 def _about(template: Template, code: str, problem: str, advice: str, severity: str = WARNING) -> LintFinding:
-    return LintFinding(template.line, severity, code, clipped(template.text), problem, advice)
+    return LintFinding(template.line, severity, code, shortened(template.text, 100), problem, advice)
 
 
 def _again(

@@ -11,6 +11,9 @@ from mtlstruct.templates.functions import FUNCTIONS, QUOTED, Lists, bound
 NO_COLUMN = -1
 """The column of a term that names it (`name`) and is not resolved yet, or looks at no cell."""
 
+MAX_CELLS = 100
+"""Cells of a template."""
+
 MAX_ROW = 255
 """The farthest a cell may lie from the current position (CRF++ itself stops at 8)."""
 

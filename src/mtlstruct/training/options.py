@@ -7,13 +7,12 @@ its fields.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError, MtlError, shortened
 
 if TYPE_CHECKING:
     from mtlstruct.solvers.base import Stop
@@ -58,10 +57,8 @@ class Declaration:
         The group of options in the help of a command.
     metavar, shown : str or None
         How the command line shows the value and the default.
-    least : int or None
-        The smallest value allowed.
-    positive : bool
-        Whether the value must be finite and greater than 0.
+    range : (float, float) or None
+        The smallest and the largest value allowed.
     command_line : bool
         Whether the command line has the option.
     users : str
@@ -74,8 +71,7 @@ class Declaration:
     group: str = "Method"
     metavar: str | None = None
     shown: str | None = None
-    least: int | None = None
-    positive: bool = False
+    range: tuple[float, float] | None = None
     command_line: bool = True
     users: str = ""
     used: Callable[[Options], bool] | None = None
@@ -139,14 +135,14 @@ class Options:
     temperature: float = _option(
         1.0,
         "Temperature of the softmax-margin; towards 0 it becomes the hinge.",
-        positive=True,
+        range=(1e-6, 1e6),
         users="--loss softmax-margin",
         used=_softmax_margin,
     )
     cost_weight: float = _option(
         1.0,
         "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.",
-        positive=True,
+        range=(1e-6, 1e6),
         users="--loss softmax-margin",
         used=_softmax_margin,
     )
@@ -155,34 +151,45 @@ class Options:
         "Cost of training errors: a larger value fits the training data more closely.",
         group="Common",
         shown=f"{LOG_C:g} for mtl with the log loss or softmax-margin, else 1",
-        positive=True,
+        range=(1e-9, 1e6),
     )
     p: float | None = _option(
         None,
         "Exponent of the norm, greater than 1.",
         shown="4/3 for pmtl, 2 for mixed",
         users="pmtl and mixed",
+        range=(1.0, 1000.0),
     )
     l1: float | None = _option(
-        None, "Weight of the sum of absolute weights, CRFsuite's c1.", shown="0.1", users="crf"
+        None,
+        "Weight of the sum of absolute weights, CRFsuite's c1.",
+        shown="0.1",
+        users="crf",
+        range=(0.0, 1e9),
     )
     l2: float | None = _option(
-        None, "Weight of the sum of squared weights, CRFsuite's c2.", shown="0.1", users="crf"
+        None,
+        "Weight of the sum of squared weights, CRFsuite's c2.",
+        shown="0.1",
+        users="crf",
+        range=(0.0, 1e9),
     )
     solver: SolverName | None = _option(
         None,
         "Algorithm; for margin methods coordinate, or cutting-plane as in the paper.",
         shown="depends on --method",
     )
-    gap: float | None = _option(None, "Stop at this relative duality gap.", shown=str(GAP), positive=True)
+    gap: float | None = _option(
+        None, "Stop at this relative duality gap.", shown=str(GAP), range=(1e-15, 100.0)
+    )
     epsilon: float | None = _option(
-        None, "Stop at this difference of empirical risk and its bound, as in the paper.", positive=True
+        None, "Stop at this difference of empirical risk and its bound, as in the paper.", range=(1e-15, 1e9)
     )
     eta: float | None = _option(
         None,
         "Stop when the objective changes by less than this share in three passes, as CRF++ does.",
         shown="1e-4 for crf-l1, crf, irw-crf",
-        positive=True,
+        range=(1e-15, 1.0),
         users="the log loss",
         used=_likelihood,
     )
@@ -191,7 +198,7 @@ class Options:
         "Stop after N passes.",
         metavar="N",
         shown=f"{MAX_PASSES}; mira 10, online-mkl 20",
-        least=1,
+        range=(1, 1_000_000),
     )
     line_search: bool = _option(
         False,
@@ -211,11 +218,12 @@ class Options:
         "Cost of getting a label wrong, e.g. B-PER=2,O=0.5.",
         metavar="LABEL=COST,...",
         shown="all 1",
+        range=(0.0, 1e6),
         users="--loss hinge and --loss softmax-margin",
         used=_with_costs,
     )
     min_count: int = _option(
-        1, "Drop attributes that occur less than N times.", group="Data", metavar="N", least=1
+        1, "Drop attributes that occur less than N times.", group="Data", metavar="N", range=(1, MAX_COUNT)
     )
     normalize: Literal["none", "nfkc"] = _option(
         "none", "Unicode normalization of cells before lookup.", group="Data"
@@ -267,9 +275,11 @@ class Options:
     labels: bool = _option(
         False, "Also learn the labels of arcs.", group="Trees", users="--task dependency", used=_trees
     )
-    seed: int = _option(0, "Seed for the order of sentences, folds and held-out parts.", metavar="N", least=0)
+    seed: int = _option(
+        0, "Seed for the order of sentences, folds and held-out parts.", metavar="N", range=(0, MAX_COUNT)
+    )
     shards: int = _option(
-        1, "Number of parts of the data, one per worker.", group="Cluster", metavar="K", least=1
+        1, "Number of parts of the data, one per worker.", group="Cluster", metavar="K", range=(1, 1000)
     )
 
     def checked(self, spell: Callable[[str], str] | None = None) -> Options:
@@ -403,6 +413,9 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
 
     known, allowed = declaration(row), TYPES[row.name]
     kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
+    if row.name == "loss_weights":
+        for label, weight in value:
+            check_number(f"{name} of {label!r}", weight, float, known.range)
     if row.name in ("task", "loss_weights"):
         return
     if value is None and type(None) in get_args(allowed):
@@ -412,11 +425,7 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
         if not isinstance(value, str) or value not in words:
             raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
         return
-    check_type(name, value, kinds[0])
-    if known.positive and not (math.isfinite(value) and value > 0):
-        raise MtlError(f"{name} must be a positive number, got {value}")
-    if known.least is not None:
-        check_count(name, value, known.least)
+    check_number(name, value, kinds[0], known.range)
 
 
 def _words(allowed: Any) -> tuple[str, ...]:
@@ -434,19 +443,19 @@ _NAMES: dict[type, tuple[Any, str]] = {
 """The type of a field -> what its values are instances of, and what messages call them."""
 
 
-def check_type(name: str, value: Any, kind: type) -> None:
-    """Raise an error for a value that is no float, int or bool, whichever is expected."""
+def check_number(name: str, value: Any, kind: type, limits: tuple[float, float] | None = None) -> None:
+    """Raise an error for a value that is no float, int or bool, or not within the limits."""
     types, words = _NAMES[kind]
-    if not isinstance(value, types) or (kind is not bool and isinstance(value, bool)):
-        raise MtlError(f"{name} must be {words}, got {value!r}")
+    if limits is not None:
+        words += f" from {spelled(limits[0])} to {spelled(limits[1])}"
+    wrong = not isinstance(value, types) or (kind is not bool and isinstance(value, bool))
+    if wrong or (limits is not None and not limits[0] <= value <= limits[1]):
+        raise MtlError(f"{name} must be {words}, got {shortened(repr(value), 40)}")
 
 
-def check_count(name: str, value: Any, least: int) -> None:
-    """Raise an error for anything but a whole number from `least` to 2³¹ − 1."""
-    check_type(name, value, int)
-    if not least <= value <= MAX_COUNT:
-        bound = f"at least {least}" if value < least else f"at most {MAX_COUNT}"
-        raise MtlError(f"{name} must be {bound}, got {value}")
+def spelled(limit: float) -> str:
+    """Return a limit of a range as messages and the help write it."""
+    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 TYPES: dict[str, Any] = get_type_hints(Options)

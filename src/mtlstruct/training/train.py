@@ -249,6 +249,8 @@ class PreparedTraining:
         hooks, summary = self.hooks, self.summary
         if hooks.on_encoded is not None:
             hooks.on_encoded(summary)
+        if not summary.weights:
+            raise IncompatibleError("templates and --min-count leave no feature: there is nothing to learn")
         memory.ensure(summary.memory, "training")
         if hooks.validate is None:
             fit = self._solve(hooks.callback)

@@ -33,7 +33,7 @@ def bench(
     ] = None,
     data: Annotated[Path | None, typer.Argument(metavar="DATA]", help="Labelled data.")] = None,
     task: Annotated[Task, typer.Option(help="Task of the data.")] = "sequence",
-    c: Annotated[float, typer.Option("-c", help="Cost of training errors.")] = 1.0,
+    c: Annotated[float, typer.Option("-c", min=1e-9, max=1e6, help="Cost of training errors.")] = 1.0,
     json: JsonOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",

@@ -133,7 +133,11 @@ def score(
     least: Annotated[
         float | None,
         typer.Option(
-            "--min", metavar="F1", help="Exit with code 1 if F1 (trees: UAS) is below this percentage."
+            "--min",
+            metavar="F1",
+            min=0.0,
+            max=100.0,
+            help="Exit with code 1 if F1 (trees: UAS) is below this.",
         ),
     ] = None,
     separator: SeparatorOption = "",

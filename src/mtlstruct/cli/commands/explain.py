@@ -23,6 +23,7 @@ from mtlstruct.cli.common import (
 )
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.training.options import MAX_COUNT
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -37,9 +38,13 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sentence.")] = False,
     sentence: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Explain only this sentence, from 1.", show_default="all"),
+        typer.Option(
+            metavar="N", min=1, max=MAX_COUNT, help="Explain only this sentence, from 1.", show_default="all"
+        ),
     ] = None,
-    top: Annotated[int, typer.Option(metavar="K", min=0, help="Number of templates per token.")] = 5,
+    top: Annotated[
+        int, typer.Option(metavar="K", min=0, max=1000, help="Number of templates per token.")
+    ] = 5,
     html: Annotated[
         Path | None,
         typer.Option(metavar="F.html", help="Write an HTML page instead, with drawings of trees."),

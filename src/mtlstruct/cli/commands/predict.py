@@ -45,7 +45,8 @@ def predict(
         ),
     ] = None,
     nbest: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Write the N best labellings, best first.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=1000, help="Write the N best labellings, best first."),
     ] = None,
     partial: Annotated[
         bool,

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, use_threads, warn_uncalibrated
-from mtlstruct.errors import FormatError, IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError, MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
 """Environment variable of the token."""
@@ -30,13 +30,14 @@ def serve(
     examples: Annotated[
         Path | None, typer.Option(help="Data whose first sentences the page offers as examples.")
     ] = None,
-    max_bytes: Annotated[int, typer.Option(min=1, help="Most bytes per request.")] = 1_000_000,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens per request.")] = 20_000,
+    max_bytes: Annotated[int, typer.Option(min=1, max=10**9, help="Most bytes per request.")] = 1_000_000,
+    max_tokens: Annotated[int, typer.Option(min=1, max=10**9, help="Most tokens per request.")] = 20_000,
     max_sentence: Annotated[
-        int | None, typer.Option(min=1, help="Most tokens per sentence.", show_default="2000; trees: 500")
+        int | None,
+        typer.Option(min=1, max=10**9, help="Most tokens per sentence.", show_default="2000; trees: 500"),
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Most seconds per request.")] = 10.0,
-    threads: Annotated[int, typer.Option(metavar="N", min=1, help="Number of threads.")] = 1,
+    timeout: Annotated[float, typer.Option(min=0.001, max=3600.0, help="Most seconds per request.")] = 10.0,
+    threads: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Number of threads.")] = 1,
     encoding: ModelEncodingOption = None,
 ) -> None:
     """Serve a model as a web page and a JSON API.
@@ -85,10 +86,9 @@ def _token(path: Path | None) -> str | None:
     """Return the token of a file or of the environment; other users can see the command line."""
     if path is None:
         return os.environ.get(TOKEN) or None
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError(path, None, f"cannot be read: {error}") from None
+    from mtlstruct.formats import text
+
+    return text.load(path).strip()
 
 
 def _examples(path: Path | None, encoding: str) -> tuple[str, ...]:

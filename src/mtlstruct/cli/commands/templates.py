@@ -28,7 +28,7 @@ from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
 from mtlstruct.templates import generate as generate_templates
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.lines import read_text, split_lines
-from mtlstruct.training.options import Task
+from mtlstruct.training.options import MAX_COUNT, Task
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -46,7 +46,8 @@ ValidOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Held-out data, to choose by scores of new trainings.")
 ]
 FoldsOption = Annotated[
-    int | None, typer.Option(metavar="K", min=2, help="Choose by scores on K parts of the training data.")
+    int | None,
+    typer.Option(metavar="K", min=2, max=1000, help="Choose by scores on K parts of the training data."),
 ]
 DataOption = Annotated[
     Path | None,
@@ -86,7 +87,9 @@ def generate(
     ] = False,
     gap: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Largest step between cells of an n-gram; 1: no skip-grams."),
+        typer.Option(
+            metavar="N", min=1, max=1000, help="Largest step between cells of an n-gram; 1: no skip-grams."
+        ),
     ] = None,
     observed: Annotated[
         str | None, typer.Option(help='Cells to combine with pairs of labels, such as "1 case[0]".')
@@ -185,15 +188,23 @@ def convert(
 def select(
     model: ModelArgument,
     out: OutOption = STANDARD,
-    top: Annotated[int | None, typer.Option(metavar="N", min=1, help="The N most useful templates.")] = None,
+    top: Annotated[
+        int | None, typer.Option(metavar="N", min=1, max=MAX_COUNT, help="The N most useful templates.")
+    ] = None,
     above: Annotated[
-        float | None, typer.Option(metavar="X", help="Templates with mu above X (svm: with a norm above X).")
+        float | None,
+        typer.Option(
+            metavar="X", min=0.0, max=1e9, help="Templates with mu above X (svm: with a norm above X)."
+        ),
     ] = None,
     valid: ValidOption = None,
     folds: FoldsOption = None,
     data: DataOption = None,
     within: Annotated[
-        float, typer.Option(metavar="X", min=0, help="The smallest set within X points of the best score.")
+        float,
+        typer.Option(
+            metavar="X", min=0.0, max=100.0, help="The smallest set within X points of the best score."
+        ),
     ] = 0.3,
     keep: Annotated[
         list[str] | None,

@@ -59,6 +59,8 @@ def train(
         int | None,
         typer.Option(
             metavar="K",
+            min=2,
+            max=1000,
             help="--method auto: score each of K parts of TRAIN.",
             show_default="--valid, or a fifth of TRAIN",
             rich_help_panel="Search",
@@ -82,7 +84,7 @@ def train(
         Path | None, typer.Option(metavar="DIR", help="Save the state of training in this folder.")
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Time between checkpoints.")
+        float, typer.Option(metavar="SECONDS", min=0.0, max=1e6, help="Time between checkpoints.")
     ] = 60.0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from the checkpoint, to the same model.")

@@ -54,12 +54,15 @@ def tune(
         Path | None, typer.Option(metavar="FILE", help="Score on this file; train on all of TRAIN.")
     ] = None,
     folds: Annotated[
-        int | None, typer.Option(metavar="K", help="Cross-validate: score each of K parts of TRAIN.")
+        int | None,
+        typer.Option(metavar="K", min=2, max=1000, help="Cross-validate: score each of K parts of TRAIN."),
     ] = None,
     hold_out: Annotated[
         float | None,
         typer.Option(
             metavar="SHARE",
+            min=0.0,
+            max=1.0,
             help="Score on this share of TRAIN, train on the rest.",
             show_default="0.2, without --valid and --folds",
         ),
@@ -77,7 +80,9 @@ def tune(
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Trainings at the same time.", show_default="all cores"),
+        typer.Option(
+            metavar="N", min=1, max=1000, help="Trainings at the same time.", show_default="all cores"
+        ),
     ] = None,
     score: ScoreOption = None,
     minutes: MinutesOption = None,

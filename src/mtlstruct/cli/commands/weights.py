@@ -14,6 +14,7 @@ import typer
 from mtlstruct.cli.common import STANDARD, ModelEncodingOption, PlotOption, print_json, reading
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.training.options import MAX_COUNT
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model
@@ -38,7 +39,9 @@ def weights(
     plot: PlotOption = None,
     top: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Show the N heaviest templates.", show_default="all"),
+        typer.Option(
+            metavar="N", min=1, max=MAX_COUNT, help="Show the N heaviest templates.", show_default="all"
+        ),
     ] = None,
     data: Annotated[
         Path | None,

@@ -1,0 +1,169 @@
+"""Every option of every command with extreme values: a result or one short sentence, never an internal error."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import get_args, get_type_hints
+
+import pytest
+import typer
+from support.commands import TRAIN, write_files
+
+from mtlstruct.cli import COMMANDS
+from mtlstruct.cli.command import load_target
+
+NUMBERS = (
+    "0",
+    "-1",
+    "nan",
+    "inf",
+    "-inf",
+    "1e300",
+    "1e-300",
+    "1e38",
+    "-0.0",
+    "99999999999999999999",
+    "9" * 5000,
+)
+TEXTS = (
+    "",
+    "-",
+    "x" * 9000,
+    "*>" * 500,
+    "é\u2028\x7f",
+    "O=1e300",
+    "1e300,nan",
+    "9" * 5000,
+    "a/b",
+    ".",
+    "no.txt",
+)
+
+BASE = {
+    "train": "t.tpl d.txt new.mtl -q --max-iter 3",
+    "tune": "t.tpl d.txt -q --max-iter 2 --out cells -c 1",
+    "predict": "m.mtl d.txt",
+    "evaluate": "m.mtl d.txt",
+    "score": "d.txt d.txt",
+    "calibrate": "m.mtl d.txt new.mtl",
+    "weights": "m.mtl",
+    "explain": "m.mtl d.txt",
+    "report": "m.mtl new.html",
+    "serve": "m.mtl --port 0",
+    "export": "m.mtl new.crfpp",
+    "import": "m.crfpp new.mtl",
+    "templates generate": "--columns 0,1",
+    "templates convert": "t.tpl --to crfpp",
+    "templates select": "m.mtl",
+    "templates check": "t.tpl",
+    "bench": "t.tpl d.txt",
+    "demo": "--out m.mtl",  # a file where a folder must be: it does nothing
+    "warmup": "--task none",
+}
+"""Arguments with which each command does something small."""
+
+SLOW = ("threads", "shards", "max_iter")
+"""Options that take as long as their value is large."""
+
+OUTPUTS = ("out", "log", "plot", "html", "checkpoint", "model", "address")
+"""Options whose value would be written, or asked over the network."""
+
+
+def functions():
+    """Yield the words and the function of each command."""
+    for name, (target, _) in COMMANDS.items():
+        found = load_target(target)
+        if isinstance(found, typer.Typer):
+            for command in found.registered_commands:
+                yield f"{name} {command.name or command.callback.__name__}", command.callback
+        else:
+            yield name, found
+
+
+def options(function):
+    """Yield the flag, the types and the declaration of each option with a value."""
+    hints = get_type_hints(function, include_extras=True)
+    for name in inspect.signature(function).parameters:
+        kind, *declared = get_args(hints[name]) or (hints[name],)
+        if declared and isinstance(declared[-1], typer.models.OptionInfo) and kind is not bool:
+            flags = [flag for flag in declared[-1].param_decls or () if flag.startswith("-")]
+            yield (
+                name,
+                (flags or [f"--{name.replace('_', '-')}"])[-1],
+                get_args(kind) or (kind,),
+                declared[-1],
+            )
+
+
+ALL = [(words, *row) for words, function in functions() for row in options(function)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with data, templates and models."""
+    from mtlstruct import cli
+
+    folder = write_files(
+        tmp_path_factory.mktemp("extremes"), {"d.txt": TRAIN, "t.tpl": "U0:%x[0,0]\nU1:%x[0,1]\nB\n"}
+    )
+    path = {name: str(folder / name) for name in ("d.txt", "t.tpl", "m.mtl", "m.crfpp")}
+    assert cli.run(["train", path["t.tpl"], path["d.txt"], path["m.mtl"], "-q", "--no-log"]) == 0
+    assert cli.run(["export", path["m.mtl"], path["m.crfpp"]]) == 0
+    return folder
+
+
+def test_every_command_and_every_number_is_covered():
+    assert {words for words, *_ in ALL} <= set(BASE) == {words for words, _ in functions()}
+    without = [(words, flag) for words, _, flag, kinds, option in ALL
+               if {int, float} & set(kinds) and None in (option.min, option.max)]  # fmt: skip
+    assert without == []
+
+
+@pytest.fixture
+def attempt(run, folder, monkeypatch):
+    """Return a function that runs a command in a folder of data; a server ends at once."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("mtlstruct.serve.server.run", lambda app, listening: None)
+
+    def call(words, *more, base=None):
+        got = run(f"{words} {BASE[words] if base is None else base}", *more)
+        assert got.code in (0, 1, 2), (more, got.err[-2000:])
+        lines = got.err.splitlines() + got.out.splitlines()
+        assert max(map(len, lines), default=0) <= 300, (words, more)
+        return got
+
+    return call
+
+
+def flagged(flag: str, value: str) -> str:
+    return f"{flag}={value}" if flag.startswith("--") else flag + value
+
+
+@pytest.mark.parametrize("row", ALL, ids=[f"{words} {flag}" for words, _, flag, *_ in ALL])
+def test_extreme_values_of_every_option(attempt, row):
+    words, name, flag, kinds, _ = row
+    numeric = {int, float} & set(kinds)
+    for value in () if name in OUTPUTS else NUMBERS if numeric else TEXTS:
+        got = attempt(words, flagged(flag, value))
+        if numeric and got.code == 2 and not value.startswith("-"):
+            assert flag.strip("-") in got.err, got.err
+
+
+def limits(row):
+    return [str(limit) for limit in (row[4].min, row[4].max)]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300))]
+)
+def test_training_with_options_at_their_limits(attempt, seed):
+    """Draw a method, a loss, a solver and three numbers, each the least or the most that is allowed."""
+    rng = random.Random(seed)
+    words = [row for row in ALL if row[0] == "train" and row[1] in ("method", "loss", "solver")]
+    ranged = [row for row in ALL if row[0] == "train" and row[4].max is not None and row[1] not in SLOW]
+    chosen = [
+        (flag, rng.choice(get_args(kinds[0]) or kinds)) for _, _, flag, kinds, _ in rng.sample(words, 1)
+    ]
+    chosen += [(row[2], rng.choice(limits(row))) for row in rng.sample(ranged, 3)]
+    attempt("train", *(flagged(*pair) for pair in chosen), base="t.tpl d.txt new.mtl --max-iter 20")
