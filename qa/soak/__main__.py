@@ -1,6 +1,7 @@
-"""python -m qa.soak [serve] [train] [--minutes N] [--rate R]: long runs, watched from outside (Linux).
+"""python -m qa.soak [serve] [load] [train] [--minutes N] [--rate R]: long runs, watched from outside (Linux).
 
     serve    `mtlstruct serve` on loopback, asked R times a second, more than half of it badly (load.py)
+    load     200 connections that ask as fast as they are answered, beside a constant answer (connections.py)
     train    training, prediction, reports and failures of every kind in one process (training.py)
 
 Each is sampled every five seconds; lines are fitted to all but the first fifth. Memory must not grow by more than
@@ -26,6 +27,7 @@ from benchmarks import measure
 from qa.soak.watch import Watch, figures
 
 EVERY = 5.0
+CONNECTIONS = 200
 GROWTH = 10.0
 """MB of the process's own memory that an hour may add by the fitted line."""
 
@@ -33,14 +35,14 @@ GROWTH = 10.0
 def main() -> int:
     """The exit code."""
     parser = argparse.ArgumentParser(prog="python -m qa.soak", description="Long runs, watched.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="serve, train (default both)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="serve, load, train (default all)")
     parser.add_argument("--minutes", type=float, default=30.0, help="of each (default 30, at most 600)")
     parser.add_argument(
         "--rate", type=float, default=20.0, help="requests a second (default 20, at most 200)"
     )
     given = parser.parse_args()
     if not 0 < given.minutes <= 600 or not 0 < given.rate <= 200 or set(given.names) - set(SOAKS):
-        parser.error("expected serve or train, up to 600 minutes and up to 200 requests a second")
+        parser.error("expected serve, load or train, up to 600 minutes and up to 200 requests a second")
     problems = []
     for name in given.names or SOAKS:
         with tempfile.TemporaryDirectory(prefix="mtlstruct-soak-") as folder:
@@ -54,7 +56,7 @@ def main() -> int:
 def serve(folder: Path, seconds: float, rate: float) -> dict[str, Any]:
     """Figures of the server's process."""
     measure.python("mtlstruct", "demo", "--out", folder / "demo")
-    with _server(str(folder / "demo" / "model.mtl")) as (process, port):
+    with _server("mtlstruct", "serve", str(folder / "demo" / "model.mtl"), "--port", "0") as (process, port):
         watch = Watch(process.pid, EVERY)
         asked = measure.python("qa.soak.load", port, folder / "demo" / "test.txt", rate, seconds, 1).json
         samples = watch.stop()
@@ -62,10 +64,30 @@ def serve(folder: Path, seconds: float, rate: float) -> dict[str, Any]:
     return {"requests": requests, "answers": asked, "exit": process.returncode, **figures(samples)}
 
 
+def load(folder: Path, seconds: float, rate: float) -> dict[str, Any]:
+    """Figures of the server's process under CONNECTIONS connections, and of a server of a constant."""
+    measure.python("mtlstruct", "demo", "--out", folder / "demo")
+    text, found = folder / "demo" / "test.txt", {}
+    for name, line in (
+        ("constant", ("qa.soak.connections", "constant")),
+        ("model", ("mtlstruct", "serve", str(folder / "demo" / "model.mtl"), "--port", "0")),
+    ):
+        with _server(*line) as (process, port):
+            watch = Watch(process.pid, EVERY)
+            share = seconds if name == "model" else min(seconds, 60)
+            found[name] = measure.python("qa.soak.connections", port, text, CONNECTIONS, share).json
+            samples = watch.stop()
+    answers = {
+        f"right: {'' if code == '200' else 'REFUSED '}{code}": n
+        for code, n in found["model"]["answers"].items()
+    }
+    return {**found, "answers": answers, "exit": process.returncode, **figures(samples)}
+
+
 @contextmanager
-def _server(model: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def _server(*line: str) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     with tempfile.TemporaryFile() as said:
-        command = [sys.executable, "-m", "mtlstruct", "serve", model, "--port", "0"]
+        command = [sys.executable, "-m", *line]
         process = subprocess.Popen(command, stderr=subprocess.PIPE)
         assert process.stderr is not None
         found = re.search(rb":(\d+)/", process.stderr.readline())
@@ -110,7 +132,7 @@ def _problems(found: dict[str, Any]) -> list[str]:
     ]
 
 
-SOAKS = {"serve": serve, "train": train}
+SOAKS = {"serve": serve, "load": load, "train": train}
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Kills and full disks: every run resumes to the same bytes, and no file is half-written."""
