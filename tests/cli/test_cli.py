@@ -152,7 +152,7 @@ def test_choices_of_options_are_those_of_the_registries() -> None:
     assert set(words["method"]) == {*METHODS, "auto"}
     assert set(get_args(words["solver"][0])) == set(SOLVERS)
     assert set(words["normalize"]) == set(NORMALIZERS)
-    assert set(words["tags"]) == set(TAGS)
+    assert set(words["scheme"]) >= set(TAGS)
 
 
 def test_defaults_are_those_of_training(run: Run, place: Path) -> None:
@@ -608,7 +608,7 @@ BAD_OPTIONS = {
     "m.mtl -c nan": "-c must be a number from 1e-09 to 1e+06, got nan",
     "m.mtl -c much": "-c must be a number from 1e-09 to 1e+06, got 'much'",
     "m.mtl --gap 0": "--gap must be a number from 1e-15 to 100, got 0.0",
-    "m.mtl --max-iter 0": "--max-iter must be a whole number from 1 to 1,000,000, got 0",
+    "m.mtl --max-iter 0": "--max-iter must be a whole number from 1 to 2,147,483,647, got 0",
     "m.mtl --threads 0": "--threads must be a whole number from 1 to 1,000, got 0",
     "m.mtl --seed -1": "--seed must be a whole number from 0 to 2,147,483,647, got -1",
     "m.mtl --loss hinge --loss-weights O=1e300": "--loss-weights of 'O' must be a number from 0 to 1e+06, got 1e+300",

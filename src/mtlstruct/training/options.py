@@ -198,7 +198,7 @@ class Options:
         "Stop after N passes.",
         metavar="N",
         shown=f"{MAX_PASSES}; mira 10, online-mkl 20",
-        range=(1, 1_000_000),
+        range=(1, MAX_COUNT),
     )
     line_search: bool = _option(
         False,
