@@ -55,7 +55,7 @@ BASE = {
     "import": "m.crfpp new.mtl",
     "templates generate": "--columns 0,1",
     "templates convert": "t.tpl --to crfpp",
-    "templates select": "m.mtl",
+    "templates select": "m.mtl --top 1",
     "templates check": "t.tpl",
     "bench": "t.tpl d.txt",
     "demo": "--out m.mtl",  # a file where a folder must be: it does nothing
