@@ -120,7 +120,7 @@ def main() -> int:
                 counts[name].update(place.killed(rng))
             for _ in range(given.limits // len(names)):
                 counts[name].update(place.limited(int(len(place.expected) ** rng.uniform(0, 1.1))))
-    print(json.dumps(counts, indent=1))
+            print(json.dumps({name: counts[name]}), flush=True)
     return int(any(word.isupper() for found in counts.values() for what in found for word in what.split()))
 
 
