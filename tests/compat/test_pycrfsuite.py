@@ -105,6 +105,14 @@ def test_features_and_loss_are_those_of_crfsuite(params: dict[str, Any], tmp_pat
     assert log.last_iteration["loss"] == pytest.approx(expected, rel=1e-4)
 
 
+def test_equal_attributes_may_have_zeros_at_other_labels(tmp_path: Path) -> None:
+    trainer = Trainer(verbose=False, params={"c1": 0.01, "c2": 0.01})
+    trainer.append([{"a": 1, "b": 1}, {"b": False}], ["A", "B"])
+    trainer.train(str(tmp_path / "model"))
+    assert trainer.logparser is not None
+    assert trainer.logparser.featgen_num_features == 4  # a-A, b-A, b-B, A-B
+
+
 @pytest.mark.skipif(peer is None, reason="python-crfsuite is not installed: nothing to compare with")
 @pytest.mark.parametrize("params", SETTINGS[:-1])
 def test_optimum_is_that_of_python_crfsuite(params: dict[str, Any], tmp_path: Path) -> None:
