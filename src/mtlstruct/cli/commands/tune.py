@@ -155,8 +155,9 @@ def tune(
 
 def _numbers(text: str, option: str) -> list[float]:
     """Return the numbers of a list; fractions such as 4/3 are numbers, too."""
+    words = _words(text, option)
     try:
-        return [float(Fraction(word)) for word in _words(text, option)]
+        return [float(Fraction(word)) for word in words]
     except (ValueError, ZeroDivisionError, OverflowError):
         raise MtlError(f"{option}: expected numbers separated by commas, got {text!r}") from None
 
