@@ -239,6 +239,8 @@ def test_training_without_templates_writes_those_that_are_left(run: Run, task: s
         "今天  天气  好\n我们  去\n" * 5 if task == "segmentation" else f"{DATA}\n" * 8
     )
     run("train train.txt m.mtl -q --task", task).ok()
+    run("train", "", *f"train.txt e.mtl -q --task {task}".split()).ok()
+    assert Path("e.mtl").read_bytes() == Path("m.mtl").read_bytes()
     left = Path("m.mtl.tpl").read_text()
     run("train m.mtl.tpl train.txt n.mtl -q --task", task).ok()
     assert 0 < left.count("%") < 300

@@ -381,6 +381,8 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: P
     first, second = (run(auto.format(f"{n}.mtl", n)).ok().json for n in (1, 2))
     assert Path("1.mtl").read_bytes() == Path("2.mtl").read_bytes()
     assert first["search"] == second["search"] == Model.load("1.mtl").facts["search"]
+    Model.load("1.mtl").report().save(place / "report.html")
+    assert '"scored_on":' in (place / "report.html").read_text().replace('": ', '":')
     tried = first["search"]["tried"]
     assert len(tried) == 24 + 3
     assert [row["scheme"] for row in tried[24:]] == ["bio", "bioes", "io"]

@@ -39,7 +39,10 @@ def train(
     call: typer.Context,
     options: Options,
     templates: Annotated[
-        Path, typer.Argument(metavar="[TEMPLATES]", help="Template file; made from the columns if left out.")
+        Path,
+        typer.Argument(
+            metavar="[TEMPLATES]", help="Template file; made from the columns if left out or empty."
+        ),
     ],
     data: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
@@ -120,7 +123,7 @@ def train(
 
     if resume and checkpoint is None:
         raise IncompatibleError("--resume is for --checkpoint DIR")
-    source = None if model is None else templates
+    source = None if model is None or templates == Path() else templates
     data, model = (templates, data) if model is None else (data, model)
     run = TrainingRun(
         options,
