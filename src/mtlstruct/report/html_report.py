@@ -95,7 +95,7 @@ def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what one training learned; trees with labels have two stages, other models one."""
     return {
         "facts": {key: model.facts.get(key) for key in FACTS},
-        "labels": list(model.labels),
+        "labels": list(model.learned_labels),
         "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
         "templates": _templates(model),
         "passes": [{name: record.get(name) for name in PASS_FIGURES} for record in passes],
