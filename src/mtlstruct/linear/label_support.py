@@ -138,7 +138,7 @@ def _find_features(support_ptr, labels, attributes, wanted, out):
 
 @inner_kernel
 def find_feature(support_ptr, labels, a, y):
-    """Return the feature of attribute a with label y, or -1; arrays as `support_arrays` makes them."""
+    """Return the feature of attribute a with label y, or -1, given `support_arrays`."""
     low, high = support_ptr[a, 0], support_ptr[a + 1, 0]
     while low < high:
         middle = (low + high) // 2

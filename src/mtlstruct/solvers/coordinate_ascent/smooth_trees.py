@@ -45,7 +45,7 @@ MAX_HALVINGS = 4
 _NO_GOLD = np.zeros(0, np.int32)
 
 Trees = namedtuple("Trees", "scores marginals entropy")
-"""Arc scores float32[rows, 1] and their marginals float64[rows, 1]; entropies float64[sentences]."""
+"""Arc scores float32[rows, 1], their marginals float64[rows, 1], entropies float64[sentences]."""
 
 ArcScratch = namedtuple("ArcScratch", "ptr log_z theta mixed found applied buffer")
 """Workspace: bounds and log Z of one sentence, three tables of arcs, changes, and weights."""

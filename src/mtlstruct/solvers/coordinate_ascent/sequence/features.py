@@ -1,9 +1,9 @@
 """Features of a span of a sequence as kernels use them: scores, changes of V, inner products.
 
 A block update gathers the part scores of its tokens, changes the marginals, and scatters the change
-to V; N_j = ‖v_j‖² is kept exact. Templates whose weight has all but vanished are not gathered, but V
-and N include them, so they can come back. The curvature of a step comes from the Gram matrix
-K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which only the rows of tokens that change are computed.
+to V; N_j = ‖v_j‖² is kept exact. Templates whose weight has all but vanished are not gathered, but
+V and N include them, so they can come back. The curvature of a step comes from the Gram matrix K[t,
+u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which only the rows of tokens that change are computed.
 
 Where attributes have features with some labels only (linear.label_support), V is a list of
 features. Arguments that a corpus does not need (`values`, `support`, `mark`) are None: numba drops
