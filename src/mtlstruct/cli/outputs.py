@@ -40,6 +40,9 @@ class Kind(Enum):
     CRFPP = "a CRF++ model"
     WAPITI = "a Wapiti model"
     DUMP = "a Wapiti dump"
+    CRFSUITE = "a CRFsuite model"
+    PROGRAM = "a stand-alone tagger"
+    WEIGHTS = "the weights of a stand-alone tagger"
     TABLE = "columns separated by tabs"
     COLUMNS = "columns separated by blanks"
     TEXT = "text"
@@ -58,6 +61,9 @@ _BEGINNINGS = (
     (rb'\{"event": "run"', Kind.LOG),
     (rb"version: ", Kind.CRFPP),
     (rb"#mdl#", Kind.WAPITI),
+    (rb"lCRF", Kind.CRFSUITE),
+    (rb"MTLTAG1", Kind.WEIGHTS),
+    (rb'"""A tagger in one Python file', Kind.PROGRAM),
     (rb"\s*(?i:<!doctype html|<html)", Kind.PAGE),
     (rb"\s*(<\?xml.{,2000}?)?<svg", Kind.SVG),
     (rb".*[\x00-\x08\x0e-\x1f]", Kind.OTHER),

@@ -53,19 +53,18 @@ def joint_numbers(template: Template, plan: Plan, lines: Sequence[int], known: N
     ]
 
 
-def _chain_cells(plan: Plan, line: int, values: NDArray[np.integer], known: NodeTables) -> list[list[str]]:
-    """Return for each step of a line's chain the string of each of these values of its node."""
-    vocabularies, tables = known
-    out = []
-    for _, stream, node in reversed(plan.chain(line)):
+def numbers_by_term(
+    plan: Plan, line: int, text: Template, values: NDArray[np.integer], known: NodeTables
+) -> list[tuple[int, NDArray[np.integer]]]:
+    """Return for each term of a line its stream, and the number of the cell of each of these values."""
+    steps = {}
+    for row, stream, node in reversed(plan.chain(line)):
         numbers = values
         if node >= len(plan.streams):
-            table = tables[node - len(plan.streams)]
+            table = known[1][node - len(plan.streams)]
             numbers, values = table.right()[values], table.left()[values]
-        distinct, at = np.unique(numbers, return_inverse=True)
-        strings = [vocabularies[stream][n] for n in distinct.tolist()]
-        out.append([strings[k] for k in at.tolist()])
-    return out[::-1]
+        steps[row, plan.streams[stream]] = stream, numbers
+    return [steps[step_of(term)] for term in text.terms]
 
 
 def cells_by_term(
@@ -74,9 +73,12 @@ def cells_by_term(
     """Return the cells of some values of a line's node, in the order of its terms."""
     if not text.terms:
         return iter([()] * len(values))
-    steps = [(row, plan.streams[stream]) for row, stream, _ in plan.chain(line)]
-    cells = _chain_cells(plan, line, values, known)
-    return zip(*(cells[steps.index(step_of(term))] for term in text.terms), strict=True)
+    cells = []
+    for stream, numbers in numbers_by_term(plan, line, text, values, known):
+        distinct, at = np.unique(numbers, return_inverse=True)
+        strings = [known[0][stream][n] for n in distinct.tolist()]
+        cells.append([strings[k] for k in at.tolist()])
+    return zip(*cells, strict=True)
 
 
 def _tuples(plan: Plan, line: int, text: Template, known: NodeTables) -> Iterator[tuple[str, ...]]:

@@ -75,7 +75,7 @@ def text_model(model: Model, *, rename: bool = False) -> TextModel:
     """Return the model as CRF++ stores it."""
     index = _checked(model)
     lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
-    weights = weights_by_text("CRF++", model, lines)
+    weights = {text: row for (_, text), row in weights_by_text("CRF++", model, lines).items()}
     _check_sizes(weights)
     names = sorted(weights, key=str.encode)
     sizes = [len(weights[name]) for name in names]

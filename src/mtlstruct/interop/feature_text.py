@@ -61,8 +61,8 @@ def renamed(template: Template, number: int, count: int) -> Template:
     )
 
 
-def checked_index(program: str, model: Model) -> FeatureIndex:
-    """Return the index of a label-sequence model; raise for what the program cannot store."""
+def checked_sequence(program: str, model: Model) -> FeatureIndex:
+    """Return the index of a model that labels sequences in one pass; raise for other models."""
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         problem = f"{program} has label sequences only: the model is for {model.structure.name}"
         raise IncompatibleError(problem)
@@ -71,35 +71,68 @@ def checked_index(program: str, model: Model) -> FeatureIndex:
     if model.conversion is not None:
         problem = f"{program} predicts the labels that it learned: the model was trained with --scheme"
         raise IncompatibleError(problem)
-    if model.takes_dicts:
-        raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
-    if model.facts.get("factors"):
-        raise IncompatibleError(f"{program} has no real values: the model was trained with some")
-    if (normalize := model.index.normalize) != "none":
-        problem = f"{program} looks cells up as they are: the model was trained with --normalize {normalize}"
+    return model.index
+
+
+def check_single_features(program: str, model: Model, index: FeatureIndex) -> None:
+    """Raise if a template of a model of feature dicts sees more than one feature as it is."""
+    for line in (member for template in index.templates for member in template.members):
+        if model.takes_dicts and (len(line.terms) > 1 or any(t.row or t.function for t in line.terms)):
+            problem = f"{program} sees the features of a dict one by one, the template something else"
+            raise model.templates.error(line, problem)
+
+
+def checked_attributes(program: str, model: Model) -> FeatureIndex:
+    """Return the index of a model whose features are texts; raise for what these cannot be."""
+    index = checked_sequence(program, model)
+    check_single_features(program, model, index)
+    if index.normalize != "none":
+        problem = (
+            f"{program} looks cells up as they are: the model was trained with --normalize {index.normalize}"
+        )
         raise IncompatibleError(problem)
     if not model.live:
         problem = f"the model has no template with a weight, and {program} refuses an empty model"
         raise IncompatibleError(problem)
-    return model.index
+    return index
+
+
+def checked_index(program: str, model: Model) -> FeatureIndex:
+    """Return the index of a model of cells; raise for what the program cannot store."""
+    if model.takes_dicts:
+        raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
+    if model.facts.get("factors"):
+        raise IncompatibleError(f"{program} has no real values: the model was trained with some")
+    return checked_attributes(program, model)
 
 
 def weights_by_text(
-    program: str, model: Model, lines: Sequence[Template], convert: Callable[[Cells], Cells] = lambda c: c
-) -> dict[str, NDArray[np.float64]]:
-    """Return the weights of each feature by its text, summed over equal lines.
+    program: str,
+    model: Model,
+    lines: Sequence[Template],
+    convert: Callable[[Cells], Cells] = lambda c: c,
+    *,
+    plain: bool = False,
+) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """Return the weights of each feature by kind and text, summed over equal lines.
 
     lines     the live templates as the program writes them
     convert   turns the cells of an attribute into those of the program
+    plain     a text is the cell alone, without the line
     """
     index = model.index
     assert isinstance(index, FeatureIndex)
-    spelled = [[spell(t, convert(cells)) for cells in cells_of(index, n)] for n, t in enumerate(lines)]
-    _check_apart(program, lines, spelled)
-    weights: dict[str, NDArray[np.float64]] = {}
-    for features, block in zip(spelled, model.blocks(), strict=True):
+    written = [replace(t, pieces=("",) * len(t.pieces)) for t in lines] if plain else lines
+    spelled = [[spell(t, convert(cells)) for cells in cells_of(index, n)] for n, t in enumerate(written)]
+    if not plain:
+        _check_apart(program, lines, spelled)
+    weights: dict[tuple[str, str], NDArray[np.float64]] = {}
+    for template, features, block in zip(lines, spelled, model.blocks(), strict=True):
         for feature, row in zip(features, block.astype(np.float64), strict=True):
-            weights[feature] = weights[feature] + row if feature in weights else row
+            key = template.kind, feature
+            if plain and key in weights:
+                raise IncompatibleError(f"{program} cannot tell two keys with the feature {feature!r} apart")
+            weights[key] = weights[key] + row if key in weights else row
     return weights
 
 

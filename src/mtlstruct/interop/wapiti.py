@@ -93,8 +93,8 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
     return Observations(
         model.labels,
         tuple(pattern for some in dict.fromkeys(patterns) for pattern in some),
-        {text: weights for text, weights in found.items() if text[0] == "u"},
-        {text: weights for text, weights in found.items() if text[0] == "b"},
+        {text: weights for (kind, text), weights in found.items() if kind == "U"},
+        {text: weights for (kind, text), weights in found.items() if kind == "B"},
     )
 
 

@@ -27,6 +27,7 @@ from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats import segmented
 from mtlstruct.formats.columns import CellFormat
 from mtlstruct.formats.in_memory import InputData
+from mtlstruct.formats.key_groups import NamedGroups
 from mtlstruct.formats.sentences import data_for
 from mtlstruct.formats.text import named
 from mtlstruct.model.context import with_context
@@ -171,7 +172,7 @@ class Model:
     @property
     def groups(self) -> dict[str, str] | None:
         """The column of each key of a feature dict; None where a key is its own column."""
-        return self.facts.get("groups")
+        return NamedGroups(self.facts["nested"]) if "nested" in self.facts else self.facts.get("groups")
 
     @property
     def temperature(self) -> float:

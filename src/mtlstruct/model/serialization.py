@@ -199,6 +199,8 @@ def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
     require(strings and isinstance(facts.get("ragged", False), bool), "unknown format of data files")
     groups, temperature = facts.get("groups", {}), facts.get("temperature", 1.0)
     require(isinstance(groups, dict) and _are_strings([*groups.values()]), "groups of keys must be strings")
+    nested = facts.get("nested")
+    require(nested is None or _are_strings(nested), "nested names must be strings")
     positive = type(temperature) in (int, float) and 0 < temperature < math.inf
     require(positive, "the temperature must be a positive number")
     return facts

@@ -68,9 +68,7 @@ def bound(
     if not name:
         return lambda cell: cell
     row = FUNCTIONS[name]
-    ready = [
-        _prepared(kind, given, lists, normalize) for kind, given in zip(row.arguments, arguments, strict=True)
-    ]
+    ready = [_prepared(kind, given, lists, normalize) for kind, given in zip(row.arguments, arguments)]
     return lambda cell: cell if is_mark(cell) else row.apply(cell, *ready)
 
 
@@ -79,7 +77,7 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
     kinds = FUNCTIONS[name].arguments
     if len(kinds) != len(arguments):
         raise ArgumentError(f"expected {signature(name)}, got {len(arguments)} arguments after the column")
-    for kind, given in zip(kinds, arguments, strict=True):
+    for kind, given in zip(kinds, arguments):
         _check_argument(name, kind, given)
 
 
@@ -170,7 +168,7 @@ def _share(found: Iterable[bool]) -> str:
 
 def _digits(cell: str) -> str:
     numeric = [character_type(c) in ("digit", "numeral") for c in cell]
-    others_are_signs = all(number or _is_sign(c) for number, c in zip(numeric, cell, strict=True))
+    others_are_signs = all(number or _is_sign(c) for number, c in zip(numeric, cell))
     found = _share(numeric)
     return "number" if found == "some" and others_are_signs else found
 

@@ -79,16 +79,18 @@ class Regex:
         cell = cell[:MAX_CELL_LENGTH]
         failed: list[set[tuple[int, int]]] = [set() for _ in self.branches]
         for first in range(len(cell) + 1):
-            for branch, known in zip(self.branches, failed, strict=True):
+            for branch, known in zip(self.branches, failed):
                 if first and branch.start:
                     continue
-                stop = _match(branch, self.lazy, cell, first, known)
+                stop = _end_of_match(branch, self.lazy, cell, first, known)
                 if stop is not None:
                     return cell[first:stop]
         return None
 
 
-def _match(branch: Branch, lazy: bool, cell: str, first: int, failed: set[tuple[int, int]]) -> int | None:
+def _end_of_match(
+    branch: Branch, lazy: bool, cell: str, first: int, failed: set[tuple[int, int]]
+) -> int | None:
     """Return where the match from `first` on ends; the stack has states to try, best on top."""
     stack = [(0, first)]
     while stack:

@@ -1,4 +1,4 @@
-"""`export` and `import`: write models for CRF++ and Wapiti, and read theirs."""
+"""`export` and `import`: write models for other programs, and read theirs."""
 
 from __future__ import annotations
 
@@ -15,42 +15,60 @@ from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.formats.segmented import tag_labels
 from mtlstruct.formats.text import check_encoding
-from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.interop import crfpp, crfsuite, wapiti
 from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Tags, Task
 
-Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump"]
+Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite"]
+ExportFormat = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite", "standalone"]
 
-KINDS = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "wapiti-dump": Kind.DUMP}
-
-FormatOption = Annotated[
-    Format,
-    typer.Option("--format", help="CRF++'s text model, Wapiti's model, or the output of `wapiti dump`."),
-]
+KINDS = {
+    "crfpp-text": Kind.CRFPP,
+    "wapiti-text": Kind.WAPITI,
+    "wapiti-dump": Kind.DUMP,
+    "crfsuite": Kind.CRFSUITE,
+}
+FORMATS = "CRF++'s text model, Wapiti's model, the output of `wapiti dump`, CRFsuite's model"
 
 
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
-    form: FormatOption = "crfpp-text",
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File (standalone: folder) to write.")],
+    form: Annotated[
+        ExportFormat,
+        typer.Option("--format", help=f"{FORMATS}, or a tagger that needs nothing but Python."),
+    ] = "crfpp-text",
     rename: Annotated[
         bool,
         typer.Option("--rename", help="Number the names of templates, which the other program mixes up."),
     ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="standalone: labelled data; 16-bit weights if no label changes."),
+    ] = None,
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of the file.", show_default="that of the training data")
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a model for CRF++ or Wapiti.
+    """Write a model for CRF++, Wapiti or CRFsuite, or as a tagger without dependencies.
 
     `crf_learn -C OUT BINARY` turns crfpp-text into a model for `crf_test`; `wapiti label -m OUT`
-    reads wapiti-text. A model that the other program cannot represent is an error.
+    reads wapiti-text, python-crfsuite reads crfsuite. standalone writes OUT/tagger.py and
+    OUT/tagger.bin: `python OUT/tagger.py FILE` labels as `predict` does. A model that the other
+    program cannot represent is an error.
 
     Example: mtlstruct export ner.mtl ner.crfpp --format crfpp-text
     """
+    if data is not None and form != "standalone":
+        raise MtlError("expected --data together with --format standalone, and with no other format")
+    if form == "standalone":
+        written = [(out / "tagger.py", Kind.PROGRAM), (out / "tagger.bin", Kind.WEIGHTS)]
+        check_outputs(written if out.is_dir() else [], inputs=[model, data], force=force)
+        print(_standalone(Model.load(model), out, data, encoding), file=sys.stderr)
+        return
     check_outputs([(out, KINDS[form])], inputs=[model], force=force)
     loaded = Model.load(model)
     encoding = encoding or loaded.encoding
@@ -60,6 +78,8 @@ def export(
         size = (
             f"{len(text.templates)} templates, {len(text.features):,} features, {len(text.alpha):,} weights"
         )
+    elif form == "crfsuite":
+        size = f"{len(crfsuite.write(loaded, out, rename=rename).attributes):,} attributes"
     else:
         found = wapiti.observations(loaded, rename=rename)
         _warn(wapiti.differences(loaded.index.templates))
@@ -72,10 +92,21 @@ def export(
     print(f"wrote {out}: {len(loaded.labels)} labels, {size}", file=sys.stderr)
 
 
+def _standalone(model: Model, folder: Path, data: Path | None, encoding: str | None) -> str:
+    """Write a stand-alone tagger; return what was written."""
+    from mtlstruct.interop import standalone
+    from mtlstruct.tasks import task_of
+
+    corpus = None if data is None else task_of(model.task).read_for(model, data, encoding)
+    found = standalone.write(model, folder, corpus)
+    checked = "" if corpus is None or found.bits == 32 else f", no label of {corpus.tokens:,} tokens changes"
+    return f"wrote {found.program} and {found.weights}: {found.size / 1e6:.2f} MB, {found.bits}-bit weights{checked}"
+
+
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Model file of CRF++ or Wapiti.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="Model file of the other program.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Model file to write.")],
-    form: FormatOption = "crfpp-text",
+    form: Annotated[Format, typer.Option("--format", help=f"{FORMATS}.")] = "crfpp-text",
     templates: Annotated[
         Path | None, typer.Option(help="Wapiti's pattern file (--format wapiti-dump).")
     ] = None,
@@ -88,9 +119,10 @@ def import_(
     force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:
-    """Read a model of CRF++ or Wapiti.
+    """Read a model of CRF++, Wapiti or CRFsuite.
 
-    The result works with `predict`, `evaluate`, `weights` and `explain`.
+    The result works with `predict`, `evaluate`, `weights` and `explain`. A model of CRFsuite takes
+    JSON lines of feature dicts; attributes with the same name are a template.
 
     Example: mtlstruct import ner.wapiti ner.mtl --format wapiti-text
     """
@@ -99,6 +131,10 @@ def import_(
     check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
     if form == "crfpp-text":
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
+    elif form == "crfsuite":
+        if task != "sequence":
+            raise IncompatibleError(f"CRFsuite has label sequences only: the task is {task}")
+        model = crfsuite.to_model(crfsuite.read(source))
     else:
         model = _read_wapiti(source, templates, task, tags, encoding)
     foreign = sorted(set(model.labels) - set(tag_labels(tags)))
