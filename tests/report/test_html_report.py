@@ -112,6 +112,27 @@ def test_every_task_and_method_has_a_report(trained: Train, name: str) -> None:
     assert data["assessment"]["calibration"]["bins"]
 
 
+@pytest.mark.parametrize("name", ["sequence", "segmentation", "labels", "multiclass", "svm"])
+def test_a_model_card_has_the_figures_of_the_report(
+    trained: Train, name: str, tmp_path: Path, run: Run
+) -> None:
+    folder, out = trained(name), tmp_path / "card.md"
+    for _ in range(2):  # an earlier card may be replaced
+        run("report --format markdown", folder / "m.mtl", out, "--data", folder / "train.txt").ok()
+    text, data = out.read_text("utf-8"), embedded(write(folder, "--data", str(folder / "train.txt")))
+    kept = [row for row in data["stages"][0]["templates"] if row["kept"]][:10]
+    assert all(f"| `{row['text']}` | {row['mu']:.3g} |" in text for row in kept)
+    assert data["assessment"]["headline"] in text
+    assert ("not calibrated" in text) == (data["stages"][0]["facts"]["temperature"] is None)
+    tables = [line for line in text.split("\n") if line.startswith("|")]
+    assert len(tables) > 12
+    assert all(line.endswith(" |") for line in tables)
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "m.mtl").write_bytes((folder / "m.mtl").read_bytes())
+    run("report --format markdown", tmp_path / "bare" / "m.mtl", out).ok()
+    assert "Not measured" in out.read_text("utf-8")
+
+
 def test_scores_come_from_the_log_where_no_data_are_given(trained: Train) -> None:
     folder = trained("sequence")
     stored = embedded(write(folder))["assessment"]

@@ -33,6 +33,7 @@ class Kind(Enum):
     CHECKPOINT = "a checkpoint"
     LOG = "a training log"
     PAGE = "an HTML page"
+    CARD = "a model card"
     PNG = "a PNG picture"
     SVG = "an SVG picture"
     PDF = "a PDF document"
@@ -60,6 +61,7 @@ _BEGINNINGS = (
     (rb"%PDF-", Kind.PDF),
     (rb'\{"event": "run"', Kind.LOG),
     (rb"version: ", Kind.CRFPP),
+    (rb"# Model card: ", Kind.CARD),
     (rb"#mdl#", Kind.WAPITI),
     (rb"lCRF", Kind.CRFSUITE),
     (rb"MTLTAG1", Kind.WEIGHTS),

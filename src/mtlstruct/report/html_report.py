@@ -61,15 +61,22 @@ def report_of(
     return make_report(model, name=name, trace=trace, assessment=assessment)
 
 
-def make_report(
+def make_report(model: Model, **given: Any) -> web.Page:
+    """Return the report of a model; the arguments are those of `report_figures`."""
+    figures = report_figures(model, **given)
+    styles, scripts = ["base.css", "report.css"], ["base.js", "charts.js", "tables.js", "report.js"]
+    return web.page(f"{figures['name']} · mtlstruct", figures, styles=styles, scripts=scripts)
+
+
+def report_figures(
     model: Model,
     *,
     name: str = "model",
     size: int | None = None,
     trace: RunLog | None = None,
     assessment: Assessment | None = None,
-) -> web.Page:
-    """Return the report of a model. `name` and `size` (in bytes) are those of its file."""
+) -> dict[str, Any]:
+    """Return the figures of a report. `name` and `size` (in bytes) are those of the model file."""
     stored = trace.assessment if trace is not None else None
     assessed = stored if assessment is None else assessment.as_dict()
     data: dict[str, Any] = {
@@ -87,8 +94,7 @@ def make_report(
     }
     if model.relations is not None:
         data["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    styles, scripts = ["base.css", "report.css"], ["base.js", "charts.js", "tables.js", "report.js"]
-    return web.page(f"{name} · mtlstruct", data, styles=styles, scripts=scripts)
+    return data
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:

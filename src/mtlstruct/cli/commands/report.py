@@ -1,9 +1,9 @@
-"""`report`: everything about a model on one page."""
+"""`report`: everything about a model on one page, or the main figures as a model card."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,11 +27,15 @@ if TYPE_CHECKING:
 
 def report(
     model: ModelArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT.html", help="HTML file to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
     data: Annotated[
         Path | None,
         typer.Option(metavar="GOLD", help="Labelled data for scores, confusions and calibration."),
     ] = None,
+    form: Annotated[
+        Literal["html", "markdown"],
+        typer.Option("--format", help="A page with everything, or a short model card."),
+    ] = "html",
     log: Annotated[
         Path | None, typer.Option(help="Training log.", show_default=f"MODEL{LOG_SUFFIX}, if it exists")
     ] = None,
@@ -39,21 +43,25 @@ def report(
     threads: ThreadsOption = None,
     encoding: ModelEncodingOption = None,
 ) -> None:
-    """Write an HTML page about a model and its training.
+    """Write an HTML page or a model card about a model and its training.
 
     The page shows kept and dropped templates, convergence, scores by type, confusions, calibration,
     the features with the largest weights, sizes, and the training command. It takes them from the
     model, from the log beside it and from --data (or from the data of `train --valid`). It needs no
-    network and no other file.
+    network and no other file. The card has what the model is, its data, method, scores, largest
+    templates and limits.
 
     Example: mtlstruct report ner.mtl report.html --data test.txt
     """
+    from mtlstruct._system.atomic_write import replacing
     from mtlstruct.model.model import Model
-    from mtlstruct.report.html_report import make_report
+    from mtlstruct.report.html_report import make_report, report_figures
+    from mtlstruct.report.model_card import model_card
     from mtlstruct.tasks import task_of
 
     use_threads(threads)
-    check_outputs([(out, Kind.PAGE)], inputs=[model, data, log, log_beside(model)], force=force)
+    kind = Kind.PAGE if form == "html" else Kind.CARD
+    check_outputs([(out, kind)], inputs=[model, data, log, log_beside(model)], force=force)
     loaded = Model.load(model)
     trace = _trace(loaded, model, log)
     assessment = None
@@ -62,8 +70,17 @@ def report(
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
         if assessment.calibration is not None:
             warn_uncalibrated(loaded, model)
-    page = make_report(loaded, name=model.name, size=model.stat().st_size, trace=trace, assessment=assessment)
-    page.save(out)
+    given: dict[str, Any] = {
+        "name": model.name,
+        "size": model.stat().st_size,
+        "trace": trace,
+        "assessment": assessment,
+    }
+    if form == "html":
+        make_report(loaded, **given).save(out)
+    else:
+        with replacing(out) as file:
+            file.write(model_card(report_figures(loaded, **given)).encode())
     print(f"wrote {out}")
 
 
