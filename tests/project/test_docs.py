@@ -32,6 +32,7 @@ PAGES = (
     "docs/howto/confidence.md",
     "docs/howto/explain.md",
     "docs/howto/report.md",
+    "docs/howto/deploy.md",
     "docs/howto/exchange.md",
     "docs/howto/resume.md",
     "docs/reference/api/index.md",

@@ -1,5 +1,5 @@
-"""Models of CRF++ and Wapiti, read and written; one module per format.
+"""Models of other programs, read and written, and stand-alone taggers; one module per format.
 
 May import: `explain`, `model` and the layers below.
-Start reading at `crfpp` and `attribute_cells`.
+Start reading at `crfpp`, `attribute_cells` and `standalone`.
 """
