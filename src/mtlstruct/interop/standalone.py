@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import Corpus, entries
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.shared_templates import numbers_by_term
@@ -107,8 +107,8 @@ def weights_file(model: Model, index: FeatureIndex, bits: int) -> bytes:
     fingerprints = _fingerprints(index)
     arrays = [
         column
-        for kind, letter in zip(model.kinds, "UB", strict=True)
-        for column in _table(model, index, fingerprints, kind, letter, scale if bits == 16 else None)
+        for number in range(2)
+        for column in _table(model, fingerprints, number, scale if bits == 16 else None)
     ]
     head = {
         "labels": model.labels,
@@ -164,45 +164,28 @@ def _fingerprints(index: FeatureIndex) -> Callable[[int], NDArray[np.uint64]]:
 
 
 def _table(
-    model: Model,
-    index: FeatureIndex,
-    fingerprints: Callable[[int], NDArray[np.uint64]],
-    kind: str,
-    letter: str,
-    scale: float | None,
+    model: Model, fingerprints: Callable[[int], NDArray[np.uint64]], number: int, scale: float | None
 ) -> Arrays:
-    """Return keys, sizes, parts and weights of the attributes of one kind, sorted by key."""
-    own = [j for j in range(len(model.live)) if index.kinds[j] == kind]
-    width = len(model.labels) ** (1 if letter == "U" else 2)
+    """Return keys, sizes, parts and weights of the attributes of a kind, sorted by key."""
+    kind, dtype = model.kinds[number], np.float32 if scale is None else np.int16
     keys, sizes, parts, weights = [], [], [], []
-    for j in own:
-        block = model.block(j)
-        if scale is not None:
-            block = np.rint(block / np.float32(scale)).astype(np.int16)
+    for j in (j for j in range(len(model.live)) if model.index.kinds[j] == kind):
+        block = model.block(j) if scale is None else np.rint(model.block(j) / np.float32(scale)).astype(dtype)
         used = block.any(axis=1)
         row, part = np.nonzero(block[used])
         keys.append(fingerprints(j)[used])
         sizes.append(np.bincount(row, minlength=int(used.sum())))
         parts.append(part)
         weights.append(block[used][row, part])
-    all_keys = _joined(keys, np.uint64)
-    order = np.argsort(all_keys, kind="stable")
-    if (np.diff(all_keys[order]) == 0).any():
+    found, size = _joined(keys, np.uint64), _joined(sizes, np.int64)
+    order = np.argsort(found, kind="stable")
+    if (np.diff(found[order]) == 0).any():
         raise IncompatibleError("two features of the model have the same 64-bit fingerprint")
-    all_sizes = _joined(sizes, np.int64)
-    starts = np.cumsum(all_sizes) - all_sizes
-    sorted_sizes = all_sizes[order]
-    ends = np.cumsum(sorted_sizes)
-    entries = np.repeat(starts[order] - ends + sorted_sizes, sorted_sizes) + np.arange(
-        int(sorted_sizes.sum())
-    )
+    chosen, _ = entries(np.append(0, np.cumsum(size)), order)
+    width = model.structure.widths()[number]
     small = np.uint8 if width < 256 else np.uint16 if width < 65536 else np.uint32
-    return [
-        all_keys[order],
-        sorted_sizes.astype(small),
-        _joined(parts, np.int64)[entries].astype(small),
-        _joined(weights, np.float32 if scale is None else np.int16)[entries],
-    ]
+    part, weight = _joined(parts, np.int64)[chosen].astype(small), _joined(weights, dtype)[chosen]
+    return [found[order], size[order].astype(small), part, weight]
 
 
 def _joined(some: Sequence[NDArray[Any]], dtype: Any) -> NDArray[Any]:

@@ -47,8 +47,8 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 MASK = (1 << 64) - 1
 BLANKS = " \t\u3000"
 MAX_REMEMBERED = 50_000  # entries of a table of remembered cells, which is emptied when it is full
-BATCH_TOKENS = 10_000
-BATCH_SENTENCES = 500  # of the command
+BATCH_SENTENCES = 500
+BATCH_WORK = 500_000  # sentences of a batch times pairs of labels
 
 Scores = List[float]
 """A score for each label."""
@@ -107,22 +107,26 @@ class _Table:
         span = slice(self.ptr[attribute], self.ptr[attribute + 1])
         return zip(self.parts[span], self.weights[span])
 
+    def views(self, np: Any) -> list[Any]:
+        """Return keys, ptr, parts and weights as NumPy arrays, without a copy."""
+        arrays = self.keys, self.ptr, self.parts, self.weights
+        return [np.frombuffer(a, a.typecode) if len(a) else np.zeros(0, a.typecode) for a in arrays]
+
 
 class _Remembered(dict):  # type: ignore[type-arg]
-    """Values of a function, computed once."""
+    """Values of functions applied one after the other, computed once."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.function = function
+    def __init__(self, *functions: Callable[[Any], Any]) -> None:
+        self.functions = functions
 
     def __missing__(self, key: Any) -> Any:
         if len(self) >= MAX_REMEMBERED:
             self.clear()
-        self[key] = found = self.function(key)
+        found = key
+        for function in self.functions:
+            found = function(found)
+        self[key] = found
         return found
-
-
-def _reader(apply: Callable[[str], str], normalize: Callable[[str], str]) -> Callable[[str], int]:
-    return lambda cell: fingerprint(apply(normalize(cell)))
 
 
 class Tagger:
@@ -142,11 +146,8 @@ class Tagger:
         self._unit = head["scale"] / head["temperature"]
         normalize = NORMALIZERS[head["normalize"]]
         self._streams = [
-            (
-                column,
-                _Remembered(_reader(bound(function, tuple(arguments), head["lists"], normalize), normalize)),
-            )
-            for column, function, arguments in head["streams"]
+            (column, _Remembered(normalize, bound(name, tuple(given), head["lists"], normalize), fingerprint))
+            for column, name, given in head["streams"]
         ]
         lines = [(seed, kind, [tuple(term) for term in terms]) for seed, kind, terms in head["lines"]]
         numbers = [number for number, stream in enumerate(head["streams"]) if stream[1] == VALUE]
@@ -179,14 +180,7 @@ class Tagger:
 
     # ------------------------------------------------------------ results
 
-    def tag(
-        self,
-        sentence: Any,
-        *,
-        forbid: Sequence[str] = (),
-        valid_bio: bool = False,
-        given: Optional[Sequence[Optional[str]]] = None,
-    ) -> list[str]:
+    def tag(self, sentence: Any, **limits: Any) -> list[str]:
         """Return the best label of each token of a sentence.
 
         sentence    a list of rows (one cell per column, or dicts from names of columns to cells) or
@@ -197,33 +191,26 @@ class Tagger:
         valid_bio   allow only valid sequences of BIO, BIOES, BILOU, BIE or BMES labels
         given       a label for each token, None where it is to be predicted
         """
-        nodes, edges = self._restricted(self._scores(sentence), self._pairs(tuple(forbid), valid_bio), given)
-        return [self.labels[y] for y in _viterbi(nodes, edges)[0]]
+        return [self.labels[y] for y in _viterbi(*self._scores(sentence, **limits))[0]]
 
     def tag_all(
         self, sentences: Iterable[Any], *, forbid: Sequence[str] = (), valid_bio: bool = False
     ) -> Iterator[list[str]]:
         """Yield the best labels of each sentence, batch by batch and with NumPy if it is there."""
-        numpy, pairs = _numpy(), self._pairs(tuple(forbid), valid_bio)
+        try:
+            import numpy
+        except ImportError:
+            numpy = None  # type: ignore[assignment]
         if numpy is None or self._values:
-            for sentence in sentences:
-                yield self.tag(sentence, forbid=forbid, valid_bio=valid_bio)
+            yield from (self.tag(sentence, forbid=forbid, valid_bio=valid_bio) for sentence in sentences)
             return
-        limit = max(200, min(BATCH_TOKENS, 4_000_000 // len(self.labels) ** 2))
-        for batch in _batches((self._tokens(sentence) for sentence in sentences), limit):
-            yield from self._tag_batch(numpy, batch, pairs)
+        tokens, size = map(self._tokens, sentences), 1 + BATCH_WORK // len(self.labels) ** 2
+        for batch in iter(lambda: list(islice(tokens, min(size, BATCH_SENTENCES))), []):
+            yield from self._tag_batch(numpy, batch, self._pairs(tuple(forbid), valid_bio))
 
-    def marginals(
-        self,
-        sentence: Any,
-        *,
-        forbid: Sequence[str] = (),
-        valid_bio: bool = False,
-        given: Optional[Sequence[Optional[str]]] = None,
-    ) -> list[dict[str, float]]:
+    def marginals(self, sentence: Any, **limits: Any) -> list[dict[str, float]]:
         """Return the probability of each label of each token; the arguments are those of `tag`."""
-        nodes, edges = self._restricted(self._scores(sentence), self._pairs(tuple(forbid), valid_bio), given)
-        probabilities, _ = _forward_backward(nodes, edges, self._unit)
+        probabilities, _ = _forward_backward(*self._scores(sentence, **limits), self._unit)
         return [dict(zip(self.labels, row)) for row in probabilities]
 
     def segment(self, line: str) -> list[str]:
@@ -232,10 +219,9 @@ class Tagger:
 
     def scored(self, sentence: Any, **limits: Any) -> tuple[list[str], list[float], float]:
         """Return the best labels, the probability of each, and that of the whole sequence."""
-        pairs = self._pairs(tuple(limits.pop("forbid", ())), limits.pop("valid_bio", False))
-        nodes, edges = self._restricted(self._scores(sentence), pairs, **limits)
-        best, total = _viterbi(nodes, edges)
-        probabilities, log_z = _forward_backward(nodes, edges, self._unit)
+        scores = self._scores(sentence, **limits)
+        best, total = _viterbi(*scores)
+        probabilities, log_z = _forward_backward(*scores, self._unit)
         chosen = [row[y] for row, y in zip(probabilities, best)]
         return [self.labels[y] for y in best], chosen, exp(min(0.0, self._unit * total - log_z))
 
@@ -299,10 +285,9 @@ class Tagger:
                 keys = [(key ^ cell) * MULTIPLIER & MASK for key, cell in zip(keys, cells)]
             yield keys
 
-    def _scores(self, sentence: Any) -> tuple[list[Scores], list[Scores]]:
+    def _plain_scores(self, tokens: list[Any]) -> tuple[list[Scores], list[Scores]]:
         """Return the scores of labels at tokens, and of pairs at edges: one row for all, or one each."""
-        tokens, table, find = self._tokens(sentence), self._nodes, self._nodes.finder()
-        nodes = [[0.0] * len(self.labels) for _ in tokens]
+        nodes, table = [[0.0] * len(self.labels) for _ in tokens], self._nodes
         if self.takes_dicts:
             for scores, token in zip(nodes, tokens):
                 for attribute, value in self._features(token):
@@ -311,15 +296,14 @@ class Tagger:
             return nodes, [self._transitions]
         padded = self._padded([tokens])
         for keys in self._keys(self._plain, padded, tokens):
-            for scores, found in zip(nodes, map(find, keys)):
+            for scores, found in zip(nodes, map(table.finder(), keys)):
                 if found is not None:
                     for part, weight in table.entries(found):
                         scores[part] += weight
         for seed, (stream, row, _) in self._values:
-            for t, scores in enumerate(nodes):
-                if 0 <= t + row < len(tokens):
-                    for k, value in enumerate(_numbers(tokens[t + row][self._streams[stream][0]])):
-                        self._add(scores, table, (seed ^ fingerprint(str(k))) * MULTIPLIER & MASK, value)
+            for t in range(max(0, -row), min(len(tokens), len(tokens) - row)):
+                for k, value in enumerate(_numbers(tokens[t + row][self._streams[stream][0]])):
+                    self._add(nodes[t], table, (seed ^ fingerprint(str(k))) * MULTIPLIER & MASK, value)
         if not self._varied:
             return nodes, [self._transitions]
         edges = [list(self._transitions) for _ in tokens]
@@ -327,6 +311,26 @@ class Tagger:
             for scores, key in zip(edges, keys):
                 self._add(scores, self._edges, key)
         return nodes, edges[1:]
+
+    def _scores(
+        self, sentence: Any, forbid: Sequence[str] = (), valid_bio: bool = False, given: Any = None
+    ) -> tuple[list[Scores], list[Scores]]:
+        """Return scores of labels and pairs, −inf where constraints forbid them."""
+        nodes, edges = self._plain_scores(self._tokens(sentence))
+        pairs, L = self._pairs(tuple(forbid), valid_bio), len(self.labels)
+        if pairs is not None and nodes:
+            allowed = [pair for row in pairs[:L] for pair in row[:L]]
+            edges = [_masked(row, allowed) for row in edges]
+            nodes[0] = _masked(nodes[0], pairs[L])
+            nodes[-1] = _masked(nodes[-1], [row[L] for row in pairs])
+        if given is not None and len(given) != len(nodes):
+            raise IncompatibleError(f"expected {len(nodes)} entries in `given`, got {len(given)}")
+        for number, label in enumerate(given or ()):
+            if label is not None and label not in self.labels:
+                raise IncompatibleError(f"expected labels of the model in `given`, got {label!r}")
+            if label is not None:
+                nodes[number] = _masked(nodes[number], [y == label for y in self.labels])
+        return nodes, edges
 
     def _add(self, scores: Scores, table: _Table, key: int, value: float = 1.0) -> None:
         found = table.finder()(key)
@@ -372,30 +376,6 @@ class Tagger:
         valid = chunk_pairs(self.labels) if valid_bio else pairs
         return [[a and b for a, b in zip(*rows)] for rows in zip(pairs, valid)]
 
-    def _restricted(
-        self,
-        scores: tuple[list[Scores], list[Scores]],
-        pairs: Optional[Pairs],
-        given: Optional[Sequence[Optional[str]]] = None,
-    ) -> tuple[list[Scores], list[Scores]]:
-        """Return scores that are −inf where constraints forbid a label or a pair."""
-        nodes, edges = scores
-        if pairs is not None and nodes:
-            L = len(self.labels)
-            allowed = [pair for row in pairs[:L] for pair in row[:L]]
-            edges = [[s if may else -inf for s, may in zip(row, allowed)] for row in edges]
-            nodes[0] = [s if may else -inf for s, may in zip(nodes[0], pairs[L])]
-            nodes[-1] = [s if row[L] else -inf for s, row in zip(nodes[-1], pairs)]
-        if given is not None:
-            if len(given) != len(nodes):
-                raise IncompatibleError(f"expected {len(nodes)} entries in `given`, got {len(given)}")
-            for number, label in enumerate(given):
-                if label is not None and label not in self.labels:
-                    raise IncompatibleError(f"expected labels of the model in `given`, got {label!r}")
-                if label is not None:
-                    nodes[number] = [s if y == label else -inf for s, y in zip(nodes[number], self.labels)]
-        return nodes, edges
-
     # ------------------------------------------------------------ many sentences, with NumPy
 
     def _tag_batch(self, np: Any, batch: list[list[Any]], pairs: Optional[Pairs]) -> list[list[str]]:
@@ -405,14 +385,9 @@ class Tagger:
         tokens, edges = int(lengths.sum()), np.array(self._transitions).reshape(1, L, L)
         if self.takes_dicts:
             flat = [list(self._features(token)) for sentence in batch for token in sentence]
-            sizes = [len(found) for found in flat]
-            pairs_found = np.array([pair for found in flat for pair in found], np.float64).reshape(-1, 2)
-            entries = (
-                np.repeat(np.arange(tokens), sizes),
-                pairs_found[:, 0].astype(np.int64),
-                pairs_found[:, 1],
-            )
-            nodes = _summed(np, self._nodes, [entries], tokens, L)
+            at = np.repeat(np.arange(tokens), [len(found) for found in flat])
+            both = np.array([pair for found in flat for pair in found], np.float64).reshape(-1, 2)
+            nodes = _summed(np, self._nodes, [(at, both[:, 0].astype(np.int64), both[:, 1])], tokens, L)
         else:
             padded = [np.array(cells, np.uint64) for cells in self._padded(batch)]
             shift = np.arange(len(batch)) * (self._before + self._after) + self._before
@@ -434,7 +409,7 @@ class Tagger:
         self, np: Any, table: _Table, lines: Any, padded: Any, place: Any, batch: Any, lengths: Any
     ) -> Iterator[tuple[Any, Any, None]]:
         """Yield for each line the tokens where its feature is known, and the attributes."""
-        known = np.frombuffer(table.keys, np.uint64) if len(table.keys) else np.zeros(0, np.uint64)
+        known = table.views(np)[0]
         for seed, terms in lines:
             keys = np.full(len(place), seed, np.uint64)
             for stream, row, absolute in terms:
@@ -453,8 +428,8 @@ class Tagger:
 def _summed(np: Any, table: _Table, found: Iterable[tuple[Any, Any, Any]], rows: int, width: int) -> Any:
     """Return the sums of weights of attributes at tokens. float64[rows, width]"""
     total = np.zeros(rows * width)
-    ptr, kinds = np.frombuffer(table.ptr, np.uint64).astype(np.int64), {"h": np.int16, "f": np.float32}
-    parts, weights = np.array(table.parts, np.int64), np.array(table.weights, kinds[table.weights.typecode])
+    _, ptr, parts, weights = table.views(np)
+    ptr = ptr.astype(np.int64)
     for tokens, attributes, values in found:
         sizes = ptr[attributes + 1] - ptr[attributes]
         entries = np.repeat(ptr[attributes] - np.cumsum(sizes) + sizes, sizes) + np.arange(sizes.sum())
@@ -476,25 +451,16 @@ def _viterbi_batch(np: Any, nodes: Any, edges: Any, starts: Any, lengths: Any) -
         at = starts[: active[t]] + t
         paths = now[: active[t], :, None] + (edges if len(edges) == 1 else edges[at])
         back[at] = paths.argmax(axis=1)
-        now[: active[t]] = (
-            np.take_along_axis(paths, back[at][:, None, :].astype(np.int64), 1)[:, 0] + nodes[at]
-        )
-    if not np.isfinite(now.max(axis=1)).all():
-        raise InfeasibleError(int(order[np.flatnonzero(~np.isfinite(now.max(axis=1)))[0]]))
+        now[: active[t]] = paths.max(axis=1) + nodes[at]
+    impossible = np.flatnonzero(~np.isfinite(now.max(axis=1)))
+    if len(impossible):
+        raise InfeasibleError(int(order[impossible[0]]))
     y = now.argmax(axis=1)
     for t in range(longest - 1, -1, -1):
         at = starts[: active[t]] + t
         best[at] = y[: active[t]]
         y[: active[t]] = back[at, y[: active[t]]]
     return list(best.tolist())
-
-
-def _numpy() -> Any:
-    try:
-        import numpy
-    except ImportError:
-        return None
-    return numpy
 
 
 # ---------------------------------------------------------------- inference
@@ -505,10 +471,9 @@ def _viterbi(nodes: list[Scores], edges: list[Scores]) -> tuple[list[int], float
     if not nodes:
         return [], 0.0
     L, now, back = len(nodes[0]), nodes[0], []
-    columns = _columns(edges[0], L) if len(edges) == 1 else []
+    columns = [[row[y::L] for y in range(L)] for row in edges]
     for t in range(1, len(nodes)):
-        into = columns or _columns(edges[t - 1], L)
-        paths = [list(map(add, now, column)) for column in into]
+        paths = [list(map(add, now, column)) for column in columns[min(t, len(columns)) - 1]]
         best = list(map(max, paths))
         back.append([path.index(top) for path, top in zip(paths, best)])
         now = list(map(add, best, nodes[t]))
@@ -552,8 +517,8 @@ def _log_sum(values: Iterable[float]) -> float:
     return top + log(sum([exp(value - top) for value in values])) if top > -inf else top
 
 
-def _columns(row: Scores, L: int) -> list[Scores]:
-    return [row[y::L] for y in range(L)]
+def _masked(scores: Scores, allowed: Iterable[bool]) -> Scores:
+    return [score if may else -inf for score, may in zip(scores, allowed)]
 
 
 # ---------------------------------------------------------------- small functions
@@ -598,19 +563,6 @@ def _cut(characters: Sequence[str], labels: Sequence[str]) -> list[str]:
         else:
             words[-1] += char
     return words
-
-
-def _batches(sentences: Iterable[list[Any]], limit: int) -> Iterator[list[list[Any]]]:
-    batch: list[list[Any]] = []
-    tokens = 0
-    for sentence in sentences:
-        if batch and tokens + len(sentence) > limit:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(sentence)
-        tokens += len(sentence)
-    if batch:
-        yield batch
 
 
 # ---------------------------------------------------------------- command
@@ -676,11 +628,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     parser.add_argument("--valid-bio", action="store_true", help="only allow valid sequences of labels")
     options = parser.parse_args(arguments)
     try:
-        tagger, limits = (
-            Tagger.load(options.weights),
-            {"forbid": options.forbid, "valid_bio": options.valid_bio},
-        )
-        encoding, name = tagger._head["encoding"], options.file
+        limits = {"forbid": options.forbid, "valid_bio": options.valid_bio}
+        tagger, name = Tagger.load(options.weights), options.file
+        encoding = tagger._head["encoding"]
         stream = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115
         with stream:
             sentences = _read(tagger, (line.decode(encoding) for line in stream), name)
