@@ -192,6 +192,9 @@ def test_bad_input_is_one_sentence(folder, tmp_path, capsys):
         bad.write_bytes(text)
         assert standalone_tagger.main(["--weights", str(bad)]) == 2
         assert "expected the weights file of a stand-alone tagger" in capsys.readouterr().err
+    for head in ({"arrays": []}, {"arrays": [["B", 9]]}, {}, []):  # a right checksum of wrong contents
+        with pytest.raises(ModelFileError, match="cannot be read"):
+            Tagger(standalone_tagger.packed(head, [b"123"]))
     weights = ["--weights", str(folder / "data" / "tagger.bin")]
     (tmp_path / "short.txt").write_text("a b\n\na\n")
     assert standalone_tagger.main([*weights, str(tmp_path / "short.txt")]) == 2

@@ -56,7 +56,7 @@ def joint_numbers(template: Template, plan: Plan, lines: Sequence[int], known: N
 def numbers_by_term(
     plan: Plan, line: int, text: Template, values: NDArray[np.integer], known: NodeTables
 ) -> list[tuple[int, NDArray[np.integer]]]:
-    """Return for each term of a line its stream, and the number of the cell of each of these values."""
+    """Return for each term its stream, and the number of its cell in each of these values."""
     steps = {}
     for row, stream, node in reversed(plan.chain(line)):
         numbers = values

@@ -1,7 +1,8 @@
 """Stand-alone taggers: one Python file and one weights file, without other dependencies.
 
 The Python file is `standalone_tagger` with the modules that it imports from this package in front:
-one namespace, no other change. Weights have 16 bits if that changes no label of given data, else 32.
+one namespace, no other change. Weights have 16 bits if that changes no label of given data, else
+32.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@
 On the command line, `python tagger.py FILE` (or standard input) writes a column file with the label
 as last column, segmented text as words, JSON lines of feature dicts as tokens with labels.
 
-A feature is found by a 64-bit fingerprint: h = (h ^ fingerprint of the next cell) · MULTIPLIER, from
-the seed of its template on. Weights of 16 bits are whole numbers times `scale`, so sums are exact
-and do not depend on the machine. Written by `mtlstruct export --format standalone`.
+A feature is found by a 64-bit fingerprint: h = (h ^ fingerprint of the next cell) · MULTIPLIER,
+from the seed of its template on. Weights of 16 bits are whole numbers times `scale`, so sums are
+exact and do not depend on the machine. Written by `mtlstruct export --format standalone`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Table:
         return [np.frombuffer(a, a.typecode) if len(a) else np.zeros(0, a.typecode) for a in arrays]
 
 
-class _Remembered(dict):  # type: ignore[type-arg]
+class _Cache(dict):  # type: ignore[type-arg]
     """Values of functions applied one after the other, computed once."""
 
     def __init__(self, *functions: Callable[[Any], Any]) -> None:
@@ -134,10 +134,13 @@ class Tagger:
 
     def __init__(self, data: bytes, source: str = "weights") -> None:
         try:
-            self._head, arrays = unpacked(data, source)
-        except (KeyError, ValueError, TypeError, struct.error, zlib.error) as error:
-            raise ModelFileError(f"{source}: the weights file cannot be read: {error}") from None
-        head = self._head
+            self._prepare(*unpacked(data, source))
+        except (LookupError, ValueError, TypeError, struct.error, zlib.error) as error:
+            raise ModelFileError(f"{source}: the weights file cannot be read: {error!r}") from None
+
+    def _prepare(self, head: dict[str, Any], arrays: list[array[Any]]) -> None:
+        """Store what the file says."""
+        self._head = head
         self.labels: tuple[str, ...] = tuple(head["labels"])
         self.columns: int = head["columns"]
         self.takes_dicts: bool = head["dicts"]
@@ -146,7 +149,7 @@ class Tagger:
         self._unit = head["scale"] / head["temperature"]
         normalize = NORMALIZERS[head["normalize"]]
         self._streams = [
-            (column, _Remembered(normalize, bound(name, tuple(given), head["lists"], normalize), fingerprint))
+            (column, _Cache(normalize, bound(name, tuple(given), head["lists"], normalize), fingerprint))
             for column, name, given in head["streams"]
         ]
         lines = [(seed, kind, [tuple(term) for term in terms]) for seed, kind, terms in head["lines"]]
@@ -167,7 +170,7 @@ class Tagger:
                 self._readers.setdefault(self._streams[stream][0], []).append(seed)
         self._column_of = {name: number for number, name in enumerate(head["names"])}
         self._groups = head["groups"] if head["nested"] == 0 else NamedGroups(head["nested"])
-        self._known = _Remembered(lambda feature: self._attributes(*feature))
+        self._known = _Cache(lambda feature: self._attributes(*feature))
 
     @classmethod
     def load(cls, path: Any = None) -> Tagger:
@@ -250,7 +253,7 @@ class Tagger:
         return [cell if isinstance(cell, str) else str(cell) for cell in token]
 
     def _padded(self, batch: Sequence[Any]) -> list[list[int]]:
-        """Return for each stream the fingerprints of all cells, with boundary marks around each sentence."""
+        """Return for each stream the fingerprints of cells, with marks around each sentence."""
         before = [_mark(k) for k in range(-self._before, 0)]
         after = [_mark(k) for k in range(1, self._after + 1)]
         out = []
@@ -286,7 +289,7 @@ class Tagger:
             yield keys
 
     def _plain_scores(self, tokens: list[Any]) -> tuple[list[Scores], list[Scores]]:
-        """Return the scores of labels at tokens, and of pairs at edges: one row for all, or one each."""
+        """Return scores of labels at tokens, and of pairs at edges: one row for all, or each."""
         nodes, table = [[0.0] * len(self.labels) for _ in tokens], self._nodes
         if self.takes_dicts:
             for scores, token in zip(nodes, tokens):
@@ -340,7 +343,7 @@ class Tagger:
     # ------------------------------------------------------------ feature dicts
 
     def _features(self, token: Any) -> Iterator[tuple[int, float]]:
-        """Yield attributes and values of a token: a dict of features, or a list or set of strings."""
+        """Yield attributes and values of a dict of features, or of a list or set of strings."""
         if isinstance(token, dict):
             named: Iterable[Any] = chain.from_iterable(_flat(key, value) for key, value in token.items())
         elif isinstance(token, (list, set, frozenset)):
