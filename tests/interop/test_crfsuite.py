@@ -10,10 +10,12 @@ import pytest
 from support.naive import all_labelings, random_corpus
 
 from mtlstruct import SequenceLabeler
-from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
+from mtlstruct.errors import FormatError, IncompatibleError, MtlError, TemplateError
 from mtlstruct.formats.key_groups import NamedGroups, nested_names
 from mtlstruct.interop import crfsuite
 from mtlstruct.model.model import Model
+from mtlstruct.serve import requests
+from mtlstruct.serve.responses import respond
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -180,6 +182,13 @@ def test_commands_work_with_an_imported_model(model, tmp_path, run):
     assert both[0] == both[1] != ""
     for command in ("weights", "evaluate", "explain"):
         run(command, tmp_path / "b.mtl", *([tmp_path / "x.jsonl"] * (command != "weights"))).ok()
+    imported = Model.load(tmp_path / "b.mtl")
+    reader = requests.RequestReader(imported, requests.default_limits("sequence"))
+    found = respond(imported, reader.read({"dicts": X, "explain": 1, "probabilities": True}))
+    answers = [[token["label"] for token in sentence["tokens"]] for sentence in found["sentences"]]
+    assert answers == imported.predict(X)
+    with pytest.raises(MtlError, match="expected dicts as a list of sentences"):
+        reader.read({"dicts": [1]})
     run("report", tmp_path / "b.mtl", tmp_path / "r.html", "--data", tmp_path / "x.jsonl").ok()
 
 

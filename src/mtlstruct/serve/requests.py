@@ -7,6 +7,7 @@ A request is a JSON object with one of the keys
   training data (and the label, which is ignored), or only those that the model uses; trees also
   take CoNLL lines;
 - `rows`: a list of sentences, each a list of rows, each a list of cells, with columns as above;
+- `dicts`: a list of sentences, each a list of feature dicts, for models that take them;
 
 and optionally `explain` (number of templates per token), `probabilities` and `drawing` (true or
 false; a drawing is the tree as SVG).
@@ -14,6 +15,7 @@ false; a drawing is the tree as SVG).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -82,12 +84,16 @@ class RequestSentence(NamedTuple):
 
 @dataclass(frozen=True)
 class TagRequest:
-    """Sentences to label, the number of templates per token to explain, and what else to return."""
+    """Sentences to label, the number of templates per token to explain, and what else to return.
+
+    `dicts` are the sentences of a model of feature dicts, whose rows are only shown.
+    """
 
     sentences: tuple[RequestSentence, ...]
     explain: int = 0
     probabilities: bool = False
     drawing: bool = False
+    dicts: Any = None
 
     def corpus(self, names: Sequence[str]) -> Corpus:
         """Return the sentences as a corpus without labels."""
@@ -101,7 +107,7 @@ class RequestReader:
 
     def __init__(self, model: Model, limits: Limits) -> None:
         self.task, self.width, self.limits = task_of(model.task), model.columns, limits
-        self.characters = model.characters
+        self.characters, self.takes_dicts = model.characters, model.takes_dicts
         self.names = model.names
         used = set(model.index.templates.columns())
         if model.relations is not None:
@@ -123,7 +129,7 @@ class RequestReader:
         """Read a request as JSON gives it."""
         if not isinstance(request, dict):
             raise MtlError("expected a JSON object with text, columns or rows")
-        given = [key for key in ("text", "columns", "rows") if key in request]
+        given = [key for key in ("text", "columns", "rows", "dicts") if key in request]
         if len(given) != 1:
             raise MtlError(f"expected one of text, columns and rows, got {' and '.join(given) or 'none'}")
         if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
@@ -131,7 +137,7 @@ class RequestReader:
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
         if self.characters and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
-        if given[0] != "rows" and not isinstance(request[given[0]], str):
+        if given[0] in ("text", "columns") and not isinstance(request[given[0]], str):
             raise MtlError(f"expected a string as {given[0]}")
         explain = request.get("explain", 0)
         if type(explain) is not int or not 0 <= explain <= MAX_EXPLAINED:
@@ -141,7 +147,7 @@ class RequestReader:
             raise MtlError("expected probabilities and drawing as true or false")
         sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
         self._check_limits([len(sentence.rows) for sentence in sentences], explained=explain > 0)
-        return TagRequest(sentences, explain, *flags)
+        return TagRequest(sentences, explain, flags[0], flags[1], request.get("dicts"))
 
     def _check_limits(self, lengths: Sequence[int], explained: bool) -> None:
         if not lengths:
@@ -180,6 +186,15 @@ class RequestReader:
                     raise MtlError(f"sentence {number}: expected rows as lists of strings that are not empty")
                 _lines("".join(row))
             yield from self._sentences([self._row(row, number, "sentence") for row in sentence])
+
+    def _dicts(self, given: Any) -> Iterator[RequestSentence]:
+        lists = isinstance(given, list) and all(isinstance(sentence, list) and sentence for sentence in given)
+        if not self.takes_dicts or not lists:
+            raise MtlError(
+                "expected dicts as a list of sentences of feature dicts, for a model that takes them"
+            )
+        for sentence in given:
+            yield RequestSentence(tuple((json.dumps(token, ensure_ascii=False),) for token in sentence))
 
     def _sentences(self, rows: list[Row]) -> list[RequestSentence]:
         """Return rows as one sentence, or each as one if items stand alone."""

@@ -9,6 +9,7 @@ from mtlstruct.errors import MtlError
 from mtlstruct.explain.records import sentence_record
 from mtlstruct.explain.sequences import explain
 from mtlstruct.formats import text
+from mtlstruct.formats.sentences import data_for
 from mtlstruct.model.model import Model
 from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.serve.requests import RequestSentence, TagRequest
@@ -17,7 +18,8 @@ from mtlstruct.tasks import task_of
 
 def respond(model: Model, request: TagRequest) -> dict[str, Any]:
     """Return the response to a request."""
-    corpus = request.corpus(model.facts.get("names") or ())
+    names = model.facts.get("names") or ()
+    corpus = request.corpus(names) if request.dicts is None else data_for(model, request.dicts).corpus
     lattice = model.lattice(corpus)
     outputs = lattice.best()
     columns: dict[str, list[Any]] = {}
