@@ -14,7 +14,10 @@ UncalibratedWarning    probabilities of a margin model that has no temperature
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_MESSAGE_LENGTH = 280
 """Characters of a message, which may repeat input of any size."""

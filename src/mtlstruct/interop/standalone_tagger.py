@@ -21,8 +21,8 @@ exact and do not depend on the machine. Written by `mtlstruct export --format st
 
 from __future__ import annotations
 
-import argparse
 import json
+import os
 import struct
 import sys
 import zlib
@@ -32,7 +32,6 @@ from hashlib import blake2b
 from itertools import accumulate, chain, islice
 from math import exp, inf, isfinite, log
 from operator import add
-from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence
 
 from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError, ModelFileError, MtlError
@@ -175,9 +174,10 @@ class Tagger:
     @classmethod
     def load(cls, path: Any = None) -> Tagger:
         """Load a weights file; by default the one beside this module, with its name and .bin."""
-        path = Path(__file__).with_suffix(".bin") if path is None else Path(path)
+        path = os.path.splitext(__file__)[0] + ".bin" if path is None else path
         try:
-            return cls(path.read_bytes(), str(path))
+            with open(path, "rb") as file:
+                return cls(file.read(), str(path))
         except OSError as error:
             raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}") from None
 
@@ -623,6 +623,8 @@ def _labelled(tagger: Tagger, group: list[tuple[list[str], Any]], scores: bool, 
 
 def main(arguments: Optional[Sequence[str]] = None) -> int:
     """Label a file or standard input."""
+    import argparse
+
     parser = argparse.ArgumentParser(description="Label a file, or standard input; writes standard output.")
     parser.add_argument("file", nargs="?", default="-", help="data in the form of the training data")
     parser.add_argument("--weights", help="weights file (default: beside this program)")

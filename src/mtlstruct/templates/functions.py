@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from mtlstruct.templates.regex import Regex, RegexError, compiled
 
@@ -37,8 +36,7 @@ _NUMERAL = re.compile(r"[0-9]+|[0-9]+\.[0-9]+|[0-9]+[0-9,]+")  # what MSTParser 
 _MARK = re.compile(r"_B[+-][0-9]+|_ROOT")
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A row of FUNCTIONS: apply(cell, *arguments), kinds of arguments, a line for the docs."""
 
     apply: Callable[..., str]

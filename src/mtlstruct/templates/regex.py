@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 MAX_CELL_LENGTH = 256
 """Characters of a cell that are matched."""
@@ -50,16 +50,14 @@ class RegexError(ValueError):
     """An expression that is not in the language; the message is a clause."""
 
 
-@dataclass(frozen=True)
-class Atom:
+class Atom(NamedTuple):
     """One character's test, and how often: "" once, "*", "+" or "?"."""
 
     test: Test
     repeat: str = ""
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """One alternative."""
 
     atoms: tuple[Atom, ...]
@@ -67,8 +65,7 @@ class Branch:
     end: bool
 
 
-@dataclass(frozen=True)
-class Regex:
+class Regex(NamedTuple):
     """A compiled expression."""
 
     branches: tuple[Branch, ...]
