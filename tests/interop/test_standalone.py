@@ -104,8 +104,11 @@ def test_feature_dicts_have_the_conventions_of_the_model():
     rng = np.random.default_rng(0)
     X = [[token(rng) for _ in range(rng.integers(1, 7))] for _ in range(60)]
     y = [[str(rng.integers(3)) for _ in sentence] for sentence in X]
-    for group_by in (None, "^[a-z]+"):
-        model = SequenceLabeler(group_by=group_by).fit(X, y).model_
+    for group_by in (None, "^[a-z]+", "*"):
+        model = SequenceLabeler(group_by=None if group_by == "*" else group_by).fit(X, y).model_
+        if group_by == "*":  # all other keys
+            model.facts["groups"] = {"word": "word", "*": "next:word"}
+            X = [[{"word": "w1", "next": {"word": "w2"}, "other": 0.5}, {"in": ["l1", "all"]}]]
         tagger = Tagger(standalone.weights_file(model, model.index, 32))
         assert list(tagger.tag_all(X)) == list(map(tagger.tag, X)) == model.predict(X)
         want = [p for sentence in model.predict_marginals(X) for token in sentence for p in token.values()]

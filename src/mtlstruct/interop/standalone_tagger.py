@@ -361,7 +361,7 @@ class Tagger:
     def _attributes(self, key: str, text: str) -> list[int]:
         """Return the attributes of a feature, which is a text of a key."""
         groups, find = self._groups, self._nodes.finder()
-        column = self._column_of.get(key if groups is None else groups.get(key, ""))
+        column = self._column_of.get(key if groups is None else groups.get(key, groups.get("*")))
         if column is None or column not in self._readers:
             return []
         cell = fingerprint(NORMALIZERS[self._head["normalize"]](text))
