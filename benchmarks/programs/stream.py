@@ -10,7 +10,6 @@ from pathlib import Path
 
 from mtlstruct._system import threads
 from mtlstruct.cli.common import reading
-from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of
 
@@ -29,7 +28,7 @@ def main(model: str, data: str) -> dict[str, float]:
             read = clock()
             outputs = loaded.lattice(batch, None).best()
             predicted = clock()
-            sink.write("".join(task._blocks(batch, text.named(outputs, loaded.labels))))
+            sink.write(task.labelled(batch, outputs, loaded.labels))
             written = clock()
             if tokens:  # the first batch loads the kernels
                 seconds["reading"] += read - began

@@ -14,6 +14,7 @@ from mtlstruct.evaluation.scores import headline
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import conll, segmented
+from mtlstruct.model.lattice import Lattice
 from mtlstruct.model.model import Model
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
@@ -282,3 +283,16 @@ def test_a_fold_of_spanish_equals_a_separate_training(method):
     )
     assert result["scores"]["f1"] == pytest.approx(expected, abs=0.05)
     assert result["objective"] == pytest.approx(alone.fit.objective, rel=1e-6)
+
+
+@pytest.mark.parametrize(("templates", "task"), [("cws-tp2", "segmentation"), ("ner-134", "sequence")])
+def test_weights_by_value_give_the_same_labels_on_every_token(templates, task):
+    train_on = head(pku() if task == "segmentation" else ner("esp", "train"), 1000)
+    test = segmented.read(found("cws", "pku", "test.txt")) if task == "segmentation" else ner("esp", "test")
+    model = train(train_on, preset(templates), Options(task=task, max_iter=2)).model
+    parts, rows = model.index.score(test, model.structure.sites(test.ptr), model.weights)
+    model._direct._tokens = 10**9  # many enough for rows
+    found_lattice = model.lattice(test)
+    assert model._direct._rows is not None
+    assert np.array_equal(found_lattice.parts[0], parts[0])
+    assert np.array_equal(found_lattice.best(), Lattice(model.structure, parts, rows, test.ptr).best())
