@@ -1,7 +1,8 @@
-"""Prediction on one core: start-up, tokens a second beside other taggers, what compaction gains, what text costs."""
+"""Prediction on one core: start-up, tokens a second beside other taggers and segmenters, compaction, what text costs."""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -14,12 +15,16 @@ from benchmarks.peers.base import Job, Program
 from benchmarks.peers.cases import CASES
 from benchmarks.peers.labellers import CrfPlus, CrfsuiteCommand, Wapiti, clear
 from benchmarks.peers.study import model_of, throughput
-from benchmarks.places import Missing, head
-from benchmarks.tasks import ESP_MTL, preset, trained
+from benchmarks.places import Missing, head, work
+from benchmarks.tasks import ESP_MTL, TASKS, preset, trained
 
 STARTS, ROUNDS = 5, 5
 CASE = CASES[0]
 COMMAND = "mtlstruct predict"
+SEGMENTERS = ("mtlstruct", "python-crfsuite", "crfs", "spacy-pkuseg")
+PKU_TASK = next(task for task in TASKS if task.name == "PKU tp2 c=1")
+PEER_SENTENCES = 4_000
+"""Sentences that the models of other segmenters are trained on."""
 
 
 def measure_all(book: Book) -> None:
@@ -34,6 +39,27 @@ def measure_all(book: Book) -> None:
     peers: tuple[Program, ...] = (CrfPlus(), Wapiti(), CrfsuiteCommand())
     for peer in peers:
         _row(book, peer.name, _identity(peer), partial(_tagger, book, peer))
+    for segmenter in SEGMENTERS:
+        _row(book, f"{segmenter}, segmentation", code, partial(_segmenter, segmenter))
+
+
+def _segmenter(name: str) -> Row:
+    """Characters a second of a segmenter on the test part of PKU, read from a file and written to memory."""
+    program = "benchmarks.programs.segmenters"
+    folder = work() / f"segmenter-{'python-crfsuite' if name == 'crfs' else name}"
+    data = head(PKU_TASK.part("test.raw"), 10**9)
+    if name == "mtlstruct":
+        folder = trained(PKU_TASK)
+    elif (
+        importlib.util.find_spec({"python-crfsuite": "pycrfsuite"}.get(name, name.replace("-", "_"))) is None
+    ):
+        raise Missing(f"not run: {name} is not installed")
+    elif not folder.is_dir():
+        folder.mkdir()
+        peer = "python-crfsuite" if name == "crfs" else name
+        measure.python(program, "train", peer, head(PKU_TASK.part("train"), PEER_SENTENCES), folder)
+    found = measure.python(program, "tag", name, folder, data, ROUNDS).json
+    return {"characters_per_second": found["characters"] / found["seconds"]}
 
 
 def _model(book: Book) -> Path:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import kernel
+from mtlstruct._numba.decorators import inner_kernel, kernel
 from mtlstruct.linear.design import prefetch
 
 MASK_BITS = 16
@@ -68,7 +68,7 @@ class Work(NamedTuple):
 
     found     int64[lookups, 2]: row and base of what was found
     number    int64[sources]
-    keys      int64[lookups]: what each lookup looks for, EMPTY for nothing
+    keys      int64[lookups + 1, 3]: key, row and number of what is looked up
     """
 
     found: NDArray[np.int64]
@@ -79,15 +79,17 @@ class Work(NamedTuple):
 def make_work(program: Program, longest: int) -> Work:
     """Allocate the workspace for sentences of up to `longest` words."""
     each = int(np.count_nonzero(program.inner[:, 5] == 0))
-    lookups = len(program.lookups) + len(program.inner) + each * longest
-    keys = np.zeros(len(program.lookups), np.int64)
+    lookups = len(program.lookups) + len(program.inner) + each * longest + 1
+    keys = np.zeros((len(program.lookups) + 1, 3), np.int64)
     return Work(np.zeros((lookups, 2), np.int64), np.zeros(program.sources + 1, np.int64), keys)
 
 
 # ---------------------------------------------------------------- kernels
 
+ZERO, ONE, TWO, THREE = map(np.uint64, range(4))  # indices that cannot be negative need no test
 
-@kernel
+
+@inner_kernel
 def _hash(key):
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
@@ -107,7 +109,7 @@ def fill(keys, records, table):
             table[row, 1 + k] = records[i, k]
 
 
-@kernel
+@inner_kernel
 def _find(table, start, mask, key):
     """Return the row that holds a key, −1 if there is none."""
     at = _hash(key) & mask
@@ -120,7 +122,7 @@ def _find(table, start, mask, key):
         at = (at + 1) & mask
 
 
-@kernel
+@inner_kernel
 def _popcount(bits):
     bits = bits - ((bits >> 1) & 0x5555)
     bits = (bits & 0x3333) + ((bits >> 2) & 0x3333)
@@ -128,7 +130,7 @@ def _popcount(bits):
     return (bits + (bits >> 8)) & 0x1F
 
 
-@kernel
+@inner_kernel
 def _look_up(program, table, words, origin, head, modifier, work):
     """Find the rows of all bases of an arc, and these bases. Return their number.
 
@@ -138,31 +140,32 @@ def _look_up(program, table, words, origin, head, modifier, work):
     found, number, keys = work
     right = 1 if modifier > head else 0
     between = abs(head - modifier) - 1
-    reach = min(between, slots.shape[1] - 1)
-    count = 0
-    for i in range(len(lookups)):
-        end = modifier if ends[right, i, 0] else head
-        one = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, reach, i, 0])])
-        end = modifier if ends[right, i, 1] else head
-        other = np.int64(words[np.uint64(origin + end), np.uint64(slots[right, reach, i, 1])])
+    ends, slots = ends[right], slots[right, min(between, slots.shape[1] - 1)]
+    head_word, modifier_word = np.uint64(origin + head), np.uint64(origin + modifier)
+    wanted, count = ZERO, ZERO
+    for i in range(np.uint64(len(lookups))):
+        one = np.int64(words[modifier_word if ends[i, ZERO] else head_word, np.uint64(slots[i, ZERO])])
+        other = np.int64(words[modifier_word if ends[i, ONE] else head_word, np.uint64(slots[i, ONE])])
         known = one != null and other != null
         if i < sources:
-            number[i] = one + other if known and not lookups[i, 3] else -1
-            known = known and lookups[i, 3] and between > 0
-        keys[i] = one << 32 | other if known else EMPTY
-        if known:
-            prefetch(table, lookups[i, 0] + (_hash(keys[i]) & lookups[i, 1]))
-    for i in range(len(lookups)):
-        if keys[i] == EMPTY:
-            continue
-        row = _find(table, lookups[i, 0], lookups[i, 1], keys[i])
-        if row < 0:
-            continue
+            number[i] = one + other if known and not lookups[i, THREE] else -1
+            known = known and lookups[i, THREE] and between > 0
+        key = one << 32 | other
+        row = lookups[i, ZERO] + (_hash(key) & lookups[i, ONE])
+        prefetch(table, row)
+        keys[wanted, ZERO], keys[wanted, ONE], keys[wanted, TWO] = key, row, np.int64(i)
+        wanted += np.uint64(known)
+    for k in range(wanted):
+        key, row, i = keys[k, ZERO], keys[k, ONE], np.uint64(keys[k, TWO])
+        here = table[np.uint64(row), ZERO]
+        while here != key and here != EMPTY:
+            row = lookups[i, ZERO] + ((row - lookups[i, ZERO] + 1) & lookups[i, ONE])
+            here = table[np.uint64(row), ZERO]
         if i < sources:
-            number[i] = table[row, 1]
-        else:
-            found[count, 0], found[count, 1] = row, lookups[i, 2]
-            count += 1
+            number[i] = table[np.uint64(row), ONE] if here == key else -1
+            continue
+        found[count, ZERO], found[count, ONE] = row, lookups[i, TWO]
+        count += np.uint64(here == key)
     left_end = min(head, modifier)
     for i in range(len(inner) if between > 0 else 0):
         place = inner[i, 5]
@@ -174,7 +177,7 @@ def _look_up(program, table, words, origin, head, modifier, work):
         first, last = 1, between
         if place != 0:
             first = last = place if place > 0 else between + 1 + place
-        begin = count
+        begin = np.int64(count)
         for position in range(first, last + 1):
             value = np.int64(words[np.uint64(origin + left_end + position), np.uint64(inner[i, 4])])
             if value == null:
@@ -183,12 +186,12 @@ def _look_up(program, table, words, origin, head, modifier, work):
                 value = value * POSITIONS + min(position, POSITIONS - 1)
             row = _find(table, inner[i, 0], inner[i, 1], source << 32 | value)
             repeated = row < 0
-            for k in range(begin, count):  # a value of several words between counts once
+            for k in range(begin, np.int64(count)):  # a value of several words between counts once
                 repeated |= found[k, 0] == row
             if not repeated:
-                found[count, 0], found[count, 1] = row, inner[i, 2]
-                count += 1
-    return count
+                found[count, ZERO], found[count, ONE] = row, inner[i, 2]
+                count += ONE
+    return np.int64(count)
 
 
 @kernel
@@ -204,7 +207,7 @@ def encode_arcs(program, table, words, ptr, span, work, row_ends, ids):
             for head in range(n + 1):
                 if head != modifier:
                     rows = _look_up(program, table, words, origin, head, modifier, work)
-                    if size + rows * table.shape[1] > len(ids):
+                    if size + rows * table.shape[1] >= len(ids):
                         grown = np.empty(2 * len(ids) + rows * table.shape[1], ids.dtype)
                         grown[:size] = ids[:size]
                         ids = grown
@@ -217,21 +220,21 @@ def encode_arcs(program, table, words, ptr, span, work, row_ends, ids):
     return ids[:size]
 
 
-@kernel
+@inner_kernel
 def _write_attributes(program, table, work, rows, arc_class, ids, size):
     """Write the attributes of the rows found for an arc. Return where they end."""
     record, block, classes, found = program.record, program.block, program.classes, work.found
-    for k in range(rows):
-        row = np.uint64(found[k, 0])
-        begin = record[found[k, 1]]
-        for r in range(begin, record[found[k, 1] + 1]):
-            entry = table[row, np.uint64(1 + r - begin)]
+    end = np.uint64(size)
+    for k in range(np.uint64(rows)):
+        row, base = np.uint64(found[k, ZERO]), np.uint64(found[k, ONE])
+        begin = np.uint64(record[base])
+        for r in range(begin, np.uint64(record[base + ONE])):
+            entry = table[row, ONE + r - begin]
             observed = entry & MASK
-            c = classes[r, arc_class]
-            if observed >> c & 1:
-                ids[size] = block[r] + (entry >> MASK_BITS) + _popcount(observed & ((1 << c) - 1))
-                size += 1
-    return size
+            c = classes[r, np.uint64(arc_class)]
+            ids[end] = block[r] + (entry >> MASK_BITS) + _popcount(observed & ((1 << c) - 1))
+            end += np.uint64(observed >> c & 1)
+    return np.int64(end)
 
 
 @kernel
