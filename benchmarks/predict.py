@@ -1,4 +1,4 @@
-"""Prediction on one core: start-up, tokens a second beside other taggers and segmenters, compaction, what text costs."""
+"""Prediction on one core: start-up, tokens a second beside other taggers and segmenters, compaction, text."""
 
 from __future__ import annotations
 
