@@ -44,7 +44,7 @@ def same_string(a, a0, a1, b, b0, b1):
 
 @kernel
 def _number_cells(blob, starts, stops, slots, ids, firsts):
-    """Write the number of each cell and the first cell of each number; return how many there are."""
+    """Write the number of each cell and the first cell of each number; return their count."""
     mask, count = np.uint64(len(slots) - 1), 0
     for i in range(len(starts)):
         h = string_hash(blob, starts[i], stops[i]) & mask
