@@ -183,3 +183,12 @@ def test_errors_in_the_data_of_a_worker_are_one_message(files, run, monkeypatch)
     )
     assert (here.code, there.code) == (2, 2)
     assert there.err == here.err.replace(" data/b", f" {files / 'data/b'}")
+
+
+def test_encoded_sentences_are_sent_where_workers_do_not_read(files, run, monkeypatch):
+    monkeypatch.chdir(files)
+    call = ["train", "ner.tpl", "data", "here.mtl", "--label-support", "seen", "--shards", "2", "-q"]
+    assert run(*call).code == 0
+    call[3] = "there.mtl"
+    assert run(*call, "--engine", "ray").code == 0
+    assert Path("here.mtl").read_bytes() == Path("there.mtl").read_bytes()

@@ -2,18 +2,20 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.naive import corpus, random_corpus, random_items
+from support.naive import corpus, random_corpus, random_items, tree_oracle
 from test_checkpoints import Ending, Enough, bits
 
 from mtlstruct._system import threads
 from mtlstruct.distributed.index import build_index, merged_outline, pieces_of
 from mtlstruct.distributed.pool import Pool, tree_reduce
 from mtlstruct.distributed.shard import Shard
-from mtlstruct.distributed.train import sharded_oracle, train_local_shards
+from mtlstruct.distributed.train import sharded_oracle, split, train_local_shards
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.features.duplicate_columns import merged_by
 from mtlstruct.features.index import encode_training
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
@@ -134,6 +136,53 @@ def test_the_oracle_equals_that_of_all_data(count):
     assert [sorted(f) for f in sharded.merged.fired] == [sorted(f) for f in plain.merged.fired]
 
 
+def plain_oracle(name):
+    """Return an oracle of trees, of labels seen, of pairs of labels seen, or of real values."""
+    rng, data = np.random.default_rng(4), random_corpus(np.random.default_rng(4), sentences=20)
+    if name.endswith("tree"):
+        return tree_oracle(rng, STRUCTURES[name](0))
+    found, labels = oracles(data, 1)[1], len(data.labels)
+    encoded = found.encoded.supported(data.outputs, labels) if name in ("labels", "pairs") else found.encoded
+    if name == "pairs":
+        encoded = encoded.with_seen_pairs(found.structure.sites(data.ptr)[1].tokens, data.outputs, labels)
+    if name == "values":
+        first, *rest = encoded.designs
+        values = rng.choice([0.5, 1, 2], first.ptr[-1]).astype(np.float32)
+        encoded = replace(encoded, designs=(replace(first, values=values), *rest))
+    return replace(found, encoded=encoded)
+
+
+@pytest.mark.parametrize("name", ["tree", "projective-tree", "labels", "pairs", "values"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_shards_of_encoded_data_of_every_kind(name, count):
+    plain = plain_oracle(name)
+    sharded, rng = split(plain, count), np.random.default_rng(0)
+    assert [len(f) for f in sharded.merged.fired] == [len(f) for f in plain.merged.fired]
+    for one, other in (
+        (sharded, plain),
+        (sharded.small(), replace(plain, encoded=merged_like(sharded, plain))),
+    ):
+        weights = other.zeros()
+        for u in weights:
+            u[:-1] = rng.normal(size=u[:-1].shape)
+        parts, mine = (some.score(weights, np.ones(plain.templates)) for some in (one, other))
+        a, b = one.hinge(parts), other.hinge(mine)
+        assert (a.total, a.outputs.tolist()) == (pytest.approx(b.total, rel=1e-5), b.outputs.tolist())
+        found, expected = one.likelihood(parts), other.likelihood(mine)
+        assert found.total == pytest.approx(expected.total, rel=1e-5)
+        out, theirs = one.zeros(), other.zeros()
+        one.count(found.counts, out)
+        other.count(expected.counts, theirs)
+        for x, y in zip(out, theirs, strict=True):
+            np.testing.assert_allclose(x, y, atol=1e-4)
+    assert one.part_shapes()[0] == plain.part_shapes()[0]
+
+
+def merged_like(sharded, plain):
+    """Return the data merged by the groups of the shards, whose hashes order equal columns anew."""
+    return merged_by(plain.encoded, sharded._groups)
+
+
 def test_sums_are_taken_in_a_tree():
     seen = []
     assert tree_reduce(lambda a, b: seen.append(a + b) or a + b, "abcde") == "abcde"
@@ -167,6 +216,16 @@ def test_shards_bracket_the_same_optimum(method, solver, c, count):
     assert one.dual <= several.objective * (1 + 1e-6)
     assert several.converged == one.converged
     assert several.objective == pytest.approx(one.objective, rel=0.021 if one.converged else 0.05)
+
+
+@pytest.mark.parametrize("more", [{"label_support": "seen"}, {"label_support": "seen", "loss": "hinge"}])
+def test_labels_seen_only_are_learned_in_shards(more):
+    data = random_corpus(np.random.default_rng(5), sentences=30)
+    one = train(data, TEMPLATES, Options(c=1.0, **more))
+    several = train_local_shards(data, TEMPLATES, Options(c=1.0, shards=3, **more))
+    assert several.fit.converged
+    assert several.weights == one.weights
+    assert several.fit.objective == pytest.approx(one.fit.objective, rel=0.021)
 
 
 def test_classes_are_learned_in_shards():
@@ -305,7 +364,7 @@ def test_more_shards_than_sentences():
     [
         ({"method": "mira"}, "mira updates its weights after each sentence"),
         ({"solver": "coordinate"}, "expected --solver cutting-plane, got coordinate"),
-        ({"task": "dependency"}, "does not support trees"),
+        ({"context": True}, "does not support --context"),
         ({"shards": 0}, "--shards must be a whole number from 1 to 1,000, got 0"),
     ],
 )

@@ -135,7 +135,10 @@ class TrainingRun:
     def read(self, pool: RayPool | None = None) -> RunData:
         """Read templates and data; with a pool, only the outline of the data that it has read."""
         templates = None if self.templates is None else read_templates(self.templates, self.dialect)
-        corpus = self._corpus(self.data) if pool is None else merged_outline(pool.call("outline"))
+        if pool is not None and self._workers_read:
+            corpus = merged_outline(pool.call("outline"))
+        else:
+            corpus = self._corpus(self.data)
         if templates is None:
             templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
         if self.options.share_identical:
@@ -158,15 +161,23 @@ class TrainingRun:
     def _pool(self) -> Any:
         """Start the workers of a Ray cluster; what happens to them goes to stderr."""
         task, shards = task_of(self.options.task), self.options.shards
-        return read_pool(
-            self.data,
-            shards,
-            partial(task.read_file, options=FileOptions(self.encoding, self.options.tags, cells=self.cells)),
-            at_blank_lines=task.ends_at_blank_line,
-            address=self.address,
-            threads=max(1, get_threads() // shards),
-            listeners=[print_message],
-        )
+        settings: dict[str, Any] = {
+            "address": self.address,
+            "threads": max(1, get_threads() // shards),
+            "listeners": [print_message],
+        }
+        if not self._workers_read:
+            return RayPool([None] * shards, **settings)
+        files = FileOptions(self.encoding, self.options.tags, cells=self.cells)
+        read = partial(task.read_file, options=files)
+        return read_pool(self.data, shards, read, at_blank_lines=task.ends_at_blank_line, **settings)
+
+    @property
+    def _workers_read(self) -> bool:
+        """Whether workers read and index the data; else they get encoded sentences from here."""
+        options = self.options
+        seen = options.seen_only or options.transition_support == "seen"
+        return not (seen or options.task == "dependency")
 
     def _run(self, data: RunData) -> TrainingResult:
         files = {
@@ -225,10 +236,10 @@ class TrainingRun:
             if not encoded:
                 print_data_summary(shown.say, options.task, corpus, templates)
             hooks |= {"init": start} | ({"on_encoded": None} if encoded else {})
-            if data.pool is not None:
+            if data.pool is not None and self._workers_read:
                 training = train_shards(data.pool, templates, options, **hooks)
-            elif options.shards > 1:
-                training = train_local_shards(corpus, templates, options, **hooks)
+            elif options.shards > 1 or data.pool is not None:
+                training = train_local_shards(corpus, templates, options, pool=data.pool, **hooks)
             else:
                 training = train(corpus, templates, options, dataset=data.dataset, **hooks)
             return replace(training, seconds=shown.seconds)

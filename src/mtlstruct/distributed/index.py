@@ -28,11 +28,16 @@ from mtlstruct.templates import TemplateSet
 
 def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
     """Cut a corpus into runs of sentences with about equal token counts; none is empty."""
-    goals = np.arange(1, count) * corpus.tokens // count
-    cuts = np.concatenate([[0], np.searchsorted(corpus.ptr, goals), [len(corpus)]])
-    cuts[1:-1] = np.clip(cuts[1:-1], np.arange(1, count), len(corpus) - np.arange(count - 1, 0, -1))
+    return [corpus.take(np.arange(a, b)) for a, b in runs_of(corpus.ptr, count)]
+
+
+def runs_of(ptr: Int64, count: int) -> list[tuple[int, int]]:
+    """Cut sentences into runs of about equal size; none is empty. ptr: where each sentence begins."""
+    goals, sentences = np.arange(1, count) * ptr[-1] // count, len(ptr) - 1
+    cuts = np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]])
+    cuts[1:-1] = np.clip(cuts[1:-1], np.arange(1, count), sentences - np.arange(count - 1, 0, -1))
     cuts = np.maximum.accumulate(cuts - np.arange(count + 1)) + np.arange(count + 1)
-    return [corpus.take(np.arange(a, b)) for a, b in itertools.pairwise(cuts.tolist())]
+    return list(itertools.pairwise(cuts.tolist()))
 
 
 def merged_outline(outlines: list[Corpus]) -> Corpus:

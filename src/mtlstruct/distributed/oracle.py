@@ -16,12 +16,19 @@ from numpy.typing import NDArray
 
 from mtlstruct.distributed.pool import PerWorker, Pool
 from mtlstruct.distributed.shard import MixedPoint, View
-from mtlstruct.features.duplicate_columns import ColumnHashes, MergedColumns, group
+from mtlstruct.features.duplicate_columns import (
+    ColumnHashes,
+    MergedColumns,
+    described,
+    group,
+    merged_layout,
+)
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.objective.oracle import Hinge, Likelihood, Oracle, Weights
+from mtlstruct.solvers.base import table_bytes
 from mtlstruct.solvers.cutting_plane.bundle import Cuts
 from mtlstruct.structures.base import Parts, Structure
 
@@ -45,10 +52,18 @@ class ShardedOracle(Oracle):
         """The first argument of every call."""
         return [(view,) for view in self.views]
 
+    def ensure_capacity(self) -> None:
+        """Raise an error if the pool cannot store the weights of a pass.
+
+        These are the weights at both ends of a line search and of a cut, those of each worker, and
+        their sums.
+        """
+        self.pool.ensure_capacity((2 * self.pool.size + 3) * table_bytes(self), "training")
+
     def part_shapes(self) -> list[tuple[int, int]]:
-        """Return the rows and parts of each kind: a row per token; shared rows are not counted."""
+        """Return the rows and parts of each kind: a row per site; shared rows are not counted."""
         first, *rest = self.structure.widths()
-        return [(self.tokens, first), *((0, width) for width in rest)]
+        return [(int(self._site_ptr[0][-1]), first), *((0, width) for width in rest)]
 
     def score(self, weights: Weights, scale: NDArray[np.float64]) -> Parts:
         """Score on all workers and return a Point. The weights may change after that."""
@@ -88,13 +103,10 @@ class ShardedOracle(Oracle):
         found = self.pool.sum("columns", each=self.each)
         triples = zip(found[::3], found[1::3], found[2::3], strict=True)
         self._groups = [group(ColumnHashes(*some)) for some in triples]
-        designs = tuple(_bare(np.array([len(g.fired)]), np.zeros(0, np.int32)) for g in self._groups)
-        return MergedColumns(
-            large=self.encoded,
-            encoded=replace(self.encoded, designs=designs),
-            number=tuple(some.number for some in self._groups),
-            fired=tuple(some.fired for some in self._groups),
+        designs = tuple(
+            bare(merged_layout(*some)) for some in zip(self.encoded.designs, self._groups, strict=True)
         )
+        return described(self.encoded, replace(self.encoded, designs=designs), self._groups)
 
     def small(self) -> ShardedOracle:
         """Return the oracle on merged columns."""
@@ -134,15 +146,12 @@ def layout(index: FeatureIndex, structure: Structure, ptr: NDArray[np.int64]) ->
     sites = structure.sites(np.array([0, 1], np.int64))
     kinds = tuple(site.kind for site in sites)
     templates = [np.flatnonzero([kind == own for kind in index.kinds]).astype(np.int32) for own in kinds]
-    designs = tuple(_bare(index.sizes[some], some) for some in templates)
+    ends = [np.append(0, np.cumsum(index.sizes[some])).astype(np.int64) for some in templates]
+    designs = tuple(bare(WeightLayout(*some)) for some in zip(ends, templates, strict=True))
     return Encoded(kinds, designs, (None,) * len(kinds), ptr, len(index.templates))
 
 
-def _bare(sizes: NDArray[np.int64], templates: NDArray[np.int32]) -> Design:
-    return Design(
-        ids=np.zeros(0, np.int32),
-        ptr=np.zeros(1, np.int64),
-        blocks=templates,
-        values=np.zeros(0, np.float32),
-        layout=WeightLayout(np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), templates),
-    )
+def bare(layout: WeightLayout) -> Design:
+    """Return a design without rows."""
+    nothing = np.zeros(0, np.int32)
+    return Design(nothing, np.zeros(1, np.int64), layout.templates, np.zeros(0, np.float32), layout)

@@ -32,8 +32,16 @@ from mtlstruct.formats.text import Part
 TIME_LIMIT_SECONDS = 1800.0
 """A worker that has not answered within this time is killed."""
 
+MISSED_HEALTH_CHECKS = 60
+"""Health checks in a row, one every few seconds, that a machine may miss before Ray gives it up.
+
+Ray's own limit is 5, which a machine with more work than processors reaches.
+"""
+
 MAX_RESTARTS = 5
 CONNECT_SECONDS = 10.0
+
+RESUME = "with --checkpoint DIR, --resume continues from the last checkpoint"
 
 Place = tuple[str, int]
 """Host and process id of an actor."""
@@ -50,7 +58,7 @@ class InStore(Stored):
 class Actor:
     """Shard in a process of its own. Methods return its place and the pickled result."""
 
-    def __init__(self, number: int, read: Callable[[], Corpus], threads: int) -> None:
+    def __init__(self, number: int, read: Callable[[], Corpus] | None, threads: int) -> None:
         set_threads(threads)
         self.shard = Shard(number, read)
         self.place = socket.gethostname(), os.getpid()
@@ -69,7 +77,7 @@ class Actor:
 
 
 class RayPool(Pool):
-    """An actor for each of `readers`, which return the sentences of a shard each.
+    """An actor for each of `readers`, which return the sentences of a shard each; None if encoded.
 
     address    of a running cluster; None starts one on this machine, which ends with the pool
     store      bytes of the object store of a cluster that is started here
@@ -77,7 +85,7 @@ class RayPool(Pool):
     """
 
     def __init__(
-        self, readers: Sequence[Callable[[], Corpus]], *, address: str | None = None, threads: int = 1,
+        self, readers: Sequence[Callable[[], Corpus] | None], *, address: str | None = None, threads: int = 1,
         time_limit: float = TIME_LIMIT_SECONDS, listeners: Sequence[Callable[[str], None]] = (),
         store: int | None = None,
     ) -> None:  # fmt: skip
@@ -116,8 +124,9 @@ class RayPool(Pool):
 
     def close(self) -> None:
         """End the actors, and the cluster if it was started here."""
-        for actor in self.workers:
-            self._ray.kill(actor)
+        with suppress(Exception):  # a cluster that has failed cannot end its actors
+            for actor in self.workers:
+                self._ray.kill(actor)
         self._ray.shutdown()
 
     def _put(self, key: int, value: Any) -> Stored:
@@ -184,10 +193,11 @@ class RayPool(Pool):
             raise ResourceError("Ray's object store is full: start Ray with a larger --object-store-memory")
         if isinstance(found, known.RayActorError):
             raise ResourceError(
-                f"a worker was lost and cannot be restarted (at most {MAX_RESTARTS} times): {_first_line(found)}"
+                f"a worker was lost and cannot be restarted (at most {MAX_RESTARTS} times): {_first_line(found)}; "
+                + RESUME
             )
         if isinstance(found, known.RayError):
-            raise ResourceError(f"the Ray cluster failed: {_first_line(found)}")
+            raise ResourceError(f"the Ray cluster failed: {_first_line(found)}; {RESUME}")
         raise found
 
 
@@ -205,6 +215,7 @@ def connect(size: int, address: str | None, store: int | None) -> Any:
     """Return Ray, connected to a cluster that has a processor for each worker."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+    os.environ.setdefault("RAY_health_check_failure_threshold", str(MISSED_HEALTH_CHECKS))
     ray: Any = import_module("ray")
     settings: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
     if address is None:

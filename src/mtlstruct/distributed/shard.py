@@ -54,7 +54,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class View:
-    """Data of a worker, encoded by a stored Coding, merged by a stored list of groups."""
+    """Data of a worker, encoded by a stored Coding or already, merged by a stored list of groups."""
 
     coding: Stored
     groups: Stored | None = None
@@ -80,9 +80,9 @@ class MixedPoint:
 
 
 class Shard:
-    """Shard of the data; `number` is its position, `read` returns its sentences."""
+    """Shard of the data; `number` is its position, `read` returns its sentences unless encoded."""
 
-    def __init__(self, number: int, read: Callable[[], Corpus]) -> None:
+    def __init__(self, number: int, read: Callable[[], Corpus] | None = None) -> None:
         self.number, self.read = number, read
         self._corpus: Corpus | None = None
         self._observed: Extraction | None = None
@@ -95,6 +95,7 @@ class Shard:
     def corpus(self) -> Corpus:
         """Return the sentences."""
         if self._corpus is None:
+            assert self.read is not None
             self._corpus = self.read()
         return self._corpus
 
@@ -173,15 +174,17 @@ class Shard:
         return found
 
     def _oracle(self, view: View) -> Oracle:
-        large = self._cached("oracle", (view.coding.key,), lambda: self._encode(view.coding.value()))
+        large = self._cached("oracle", (view.coding.key,), lambda: self._oracle_of(view.coding.value()))
         groups = view.groups
         if groups is None:
             return large
         merged = lambda: replace(large, encoded=merged_by(large.encoded, groups.value()))  # noqa: E731
         return self._cached("merged", view.keys, merged)
 
-    def _encode(self, coding: Coding) -> Oracle:
+    def _oracle_of(self, coding: Coding | Oracle) -> Oracle:
         """Encode the shard and release its text, which is read again if necessary."""
+        if isinstance(coding, Oracle):
+            return coding
         if self._observed is None:
             self.observe(coding.index.templates, coding.structure, coding.index.normalize)
         assert self._observed is not None

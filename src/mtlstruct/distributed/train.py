@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
-from mtlstruct.distributed.index import build_index, merged_outline, pieces_of
+from mtlstruct.distributed.index import build_index, merged_outline, runs_of
 from mtlstruct.distributed.oracle import ShardedOracle, layout
 from mtlstruct.distributed.pool import Pool
 from mtlstruct.distributed.shard import Coding, Int32, Shard, View
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.index import FeatureIndex
+from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers import Callback
-from mtlstruct.solvers.base import table_bytes
 from mtlstruct.structures import Structure
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.checkpoints import facts_of
@@ -28,20 +29,51 @@ from mtlstruct.training.train import (
     PreparedTraining,
     Training,
     cost_table,
-    ensure_memory,
+    encode,
+    oracle_of,
     resolved_templates,
     structure_of,
 )
 
 
 def train_local_shards(
-    corpus: Corpus, templates: TemplateSet, options: Options, callback: Callback | None = None, **hooks: Any
+    corpus: Corpus,
+    templates: TemplateSet,
+    options: Options,
+    callback: Callback | None = None,
+    *,
+    pool: Pool | None = None,
+    **hooks: Any,
 ) -> Training:
-    """Train on shards of a corpus in this process, with the parameters of `train`."""
-    ensure_memory(corpus, resolved_templates(templates, corpus, options))
-    pieces = pieces_of(corpus, min(options.shards, len(corpus)))
-    pool = Pool([Shard(k, lambda piece=piece: piece) for k, piece in enumerate(pieces)])  # type: ignore[misc]
-    return train_shards(pool, templates, options, callback, **hooks)
+    """Encode a corpus here and train on shards of it, with the parameters of `train`.
+
+    The shards are those of a pool whose workers read no data, or in this process.
+    """
+    options = with_batch_solver(options).checked()
+    found = Hooks(callback, **hooks)
+    facts = options.as_dict()
+    found.open_checkpoint(lambda: facts_of(corpus.digest(), corpus.names, templates, facts, found.init))
+    made = encode(corpus, templates, options)
+    oracle = split(oracle_of(corpus, made.structure, made.encoded, options), options.shards, pool)
+    oracle.ensure_capacity()
+    return PreparedTraining(corpus, made.index, oracle, options, found, made.seconds).fit()
+
+
+def split(oracle: Oracle, count: int, pool: Pool | None = None) -> ShardedOracle:
+    """Return the oracle over shards of about equal size: those of a pool, or `count` at most here."""
+    pool = pool or Pool([Shard(k) for k in range(min(count, oracle.sentences))])
+    if pool.size > oracle.sentences:
+        raise IncompatibleError(f"--shards {pool.size} needs as many sentences, got {oracle.sentences}")
+    site_ptr, ptr = oracle.structure.site_ptr(oracle.encoded.ptr), oracle.encoded.ptr
+    runs = runs_of(site_ptr[0], pool.size)
+    parts = [
+        replace(
+            oracle, encoded=oracle.encoded.span(*run, site_ptr), gold=oracle.gold[ptr[run[0]] : ptr[run[1]]]
+        )
+        for run in runs
+    ]
+    views, ends = [View(pool.store(part)) for part in parts], ptr[[last for _, last in runs[:-1]]]
+    return ShardedOracle(pool, views, ends, oracle.structure, oracle.encoded.outline(), oracle.cost)
 
 
 def train_shards(
@@ -64,8 +96,7 @@ def train_shards(
         pool, lines, structure, min_count=options.min_count, normalize=options.normalize
     )
     oracle = sharded_oracle(pool, index, maps, structure, outlines, cost_table(corpus, structure, options))
-    # weights at both ends of a line search and of a cut, those of each worker, and their sums
-    pool.ensure_capacity((2 * pool.size + 3) * table_bytes(oracle), "training")
+    oracle.ensure_capacity()
     return PreparedTraining(corpus, index, oracle, options, found, time.perf_counter() - began).fit()
 
 

@@ -20,6 +20,7 @@ from mtlstruct._numba.decorators import kernel
 from mtlstruct._system import threads
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import Design, padded_ids
+from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.linear.weight_layout import WeightLayout
 
 
@@ -76,15 +77,14 @@ class ColumnGroups:
 def merge(encoded: Encoded) -> MergedColumns:
     """Merge the equal columns of A."""
     groups = [group(some) for some in columns(encoded)]
-    small = merged_by(encoded, groups)
-    triples = zip(encoded.designs, small.designs, groups, strict=True)
-    found = [_with_support(large, merged, some) for large, merged, some in triples]
-    return MergedColumns(
-        large=encoded,
-        encoded=replace(small, designs=tuple(design for design, _ in found)),
-        number=tuple(some.number for _, some in found),
-        fired=tuple(some.fired for _, some in found),
-    )
+    return described(encoded, merged_by(encoded, groups), groups)
+
+
+def described(large: Encoded, small: Encoded, groups: Sequence[ColumnGroups]) -> MergedColumns:
+    """Return the description of data that are merged already."""
+    designs = zip(large.designs, groups, strict=True)
+    found = [some if d.layout.support is None else _supported(d, some)[1] for d, some in designs]
+    return MergedColumns(large, small, tuple(g.number for g in found), tuple(g.fired for g in found))
 
 
 def columns(encoded: Encoded, seed: int = 0) -> list[ColumnHashes]:
@@ -103,23 +103,23 @@ def columns(encoded: Encoded, seed: int = 0) -> list[ColumnHashes]:
 
 def merged_by(encoded: Encoded, groups: Sequence[ColumnGroups]) -> Encoded:
     """Return the data in merged attributes."""
-    designs = zip(encoded.designs, groups, strict=True)
-    return replace(
-        encoded, designs=tuple(_renumbered(d, some.number, len(some.fired)) for d, some in designs)
-    )
+    return replace(encoded, designs=tuple(map(_renumbered, encoded.designs, groups)))
 
 
-def _with_support(large: Design, small: Design, groups: ColumnGroups) -> tuple[Design, ColumnGroups]:
-    """Return the merged design with label support and the groups of features, if there is any."""
-    if large.layout.support is None:
-        return small, groups
+def merged_layout(large: Design, groups: ColumnGroups) -> WeightLayout:
+    """Return the layout of the weights of merged attributes, which belong to no template."""
+    support = None if large.layout.support is None else _supported(large, groups)[0]
+    return WeightLayout(np.array([0, len(groups.fired)]), np.zeros(0, np.int32), support=support)
+
+
+def _supported(large: Design, groups: ColumnGroups) -> tuple[LabelSupport, ColumnGroups]:
+    """Return the label support of merged attributes, and the groups of features."""
+    assert large.layout.support is not None
     member = np.empty(len(groups.fired), np.int64)  # members have the same labels
     member[groups.number] = np.arange(len(groups.number))
     support = large.layout.support.take(member)[0]
     _, features = support.take(groups.number)
-    return small.with_support(support), ColumnGroups(
-        features.astype(np.int32), np.repeat(groups.fired, support.counts)
-    )
+    return support, ColumnGroups(features.astype(np.int32), np.repeat(groups.fired, support.counts))
 
 
 def group(found: ColumnHashes) -> ColumnGroups:
@@ -155,8 +155,9 @@ def _summed(design: Design, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return out[:-1]
 
 
-def _renumbered(design: Design, number: NDArray[np.int32], count: int) -> Design:
+def _renumbered(design: Design, groups: ColumnGroups) -> Design:
     """Return A with merged columns: sorted rows, distinct attributes, no null attribute."""
+    number, count, layout = groups.number, len(groups.fired), merged_layout(design, groups)
     table = np.append(number, np.int32(count))
     unit = len(design.values) == 0
     if not design.slots_aligned and unit and _has_repeat(design.ids, design.ptr, design.layout.attributes):
@@ -167,7 +168,7 @@ def _renumbered(design: Design, number: NDArray[np.int32], count: int) -> Design
         ptr=np.append(0, np.cumsum(sizes)).astype(np.int64),
         blocks=np.zeros(0, np.int32),
         values=np.concatenate(values),
-        layout=WeightLayout(np.array([0, count], np.int64), np.zeros(0, np.int32)),
+        layout=layout,
     )
 
 

@@ -60,6 +60,21 @@ class Encoded:
         found = observed_support(some.ids, some.ptr, some.values, edge.layout.attributes, pair, labels**2)
         return replace(self, designs=(first, edge.with_support(found), *rest))
 
+    def span(self, first: int, last: int, site_ptr: Sequence[Int64]) -> Encoded:
+        """Return the sentences first..last - 1; site_ptr: where the sites of each one begin."""
+        designs: list[Design] = []
+        rows: list[Int32 | None] = []
+        for design, row_of, ptr in zip(self.designs, self.rows, site_ptr, strict=True):
+            if row_of is None:
+                designs.append(design.span(int(ptr[first]), int(ptr[last])))
+                rows.append(None)
+                continue
+            used, row = np.unique(row_of[ptr[first] : ptr[last]], return_inverse=True)
+            designs.append(design.take(used if len(used) else np.zeros(1, np.int64)))  # kernels need a row
+            rows.append(row.astype(np.int32))
+        ptr = self.ptr[first : last + 1] - self.ptr[first]
+        return replace(self, designs=tuple(designs), rows=tuple(rows), ptr=ptr)
+
     def outline(self) -> Encoded:
         """Return the layout of the weights alone: designs without entries."""
         designs = tuple(replace(d, ids=d.ids[:0].copy(), ptr=np.zeros(1, np.int64)) for d in self.designs)

@@ -130,6 +130,15 @@ class Design:
         ids = padded_ids(self.ids[found], null)
         return replace(self, ids=ids, ptr=ptr, blocks=self.blocks[found], values=values)
 
+    def span(self, first: int, last: int) -> Design:
+        """Return the rows first..last - 1 in views of the same arrays."""
+        low, high = int(self.ptr[first]), int(self.ptr[last])
+        ptr, values = self.ptr[first : last + 1] - low, self.values[low:high]
+        blocks = self.blocks[low:high] if self.ragged else self.blocks
+        return replace(
+            self, ids=self.ids[low : high + PREFETCH_DISTANCE], ptr=ptr, blocks=blocks, values=values
+        )
+
     def with_support(self, support: LabelSupport) -> Design:
         """Return the same rows with weights for the given labels of each attribute only."""
         return replace(self, layout=replace(self.layout, support=support))

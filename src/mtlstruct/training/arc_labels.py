@@ -52,7 +52,7 @@ def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> T
 
 
 def _of_items(options: Options) -> Options:
-    """Return the options for the classifier, with the loss of the trees.
+    """Return the options for the classifier, with the loss of the trees, in one shard.
 
     Cells are in their normal form already.
     """
@@ -65,4 +65,5 @@ def _of_items(options: Options) -> Options:
         projective=False,
         single_root=False,
         loss_weights=(),
+        shards=1,
     )

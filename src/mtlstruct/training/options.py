@@ -341,10 +341,6 @@ class Options:
             raise IncompatibleError("--shards does not support --context")
         if self.scheme != "keep" and self.task == "sequence":
             raise IncompatibleError("--shards does not support --scheme")
-        if self.seen_only or self.transition_support == "seen":
-            raise IncompatibleError("--shards does not support --label-support and --transition-support seen")
-        if _trees(self):
-            raise IncompatibleError("--shards does not support trees yet")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options by name, with the default of c."""
