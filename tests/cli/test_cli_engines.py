@@ -32,7 +32,7 @@ def files(tmp_path, monkeypatch):
     [
         (["--address", "head:6379"], "--address is for --engine ray"),
         ([*RAY, "--method", "mira"], "mira updates its weights after each sentence"),
-        (["--shards", "2", "--label-support", "seen"], "--shards does not support --label-support"),
+        (["--shards", "2", "--context"], "--shards does not support --context"),
         (["--shards", "0"], "--shards"),
     ],
 )

@@ -32,7 +32,7 @@ def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
 
 
 def runs_of(ptr: Int64, count: int) -> list[tuple[int, int]]:
-    """Cut sentences into runs of about equal size; none is empty. ptr: where each sentence begins."""
+    """Cut sentences, which begin at ptr, into runs of about equal size; none is empty."""
     goals, sentences = np.arange(1, count) * ptr[-1] // count, len(ptr) - 1
     cuts = np.concatenate([[0], np.searchsorted(ptr, goals), [sentences]])
     cuts[1:-1] = np.clip(cuts[1:-1], np.arange(1, count), sentences - np.arange(count - 1, 0, -1))

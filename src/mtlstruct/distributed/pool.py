@@ -35,7 +35,7 @@ class Stored:
 
 
 class Pool:
-    """Workers in this process, one per thread, or in turn on all threads if there are fewer workers.
+    """Workers in this process, one per thread; if they are fewer, in turn on all threads.
 
     The results of a worker depend on the arguments only. Its method `forget(live)` drops cached
     results of other stored values. As a context the pool closes itself.

@@ -54,7 +54,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class View:
-    """Data of a worker, encoded by a stored Coding or already, merged by a stored list of groups."""
+    """Data of a worker: a stored Coding or oracle, merged by a stored list of groups."""
 
     coding: Stored
     groups: Stored | None = None
@@ -145,7 +145,7 @@ class Shard:
         return found.losses, found.slope, found.variance
 
     def count(self, view: View, point: Point) -> Weights:
-        """Return the gradient of the sum of losses, Aᵀ·counts, in arrays that the next call reuses."""
+        """Return the gradient of the sum of losses, Aᵀ·counts; the next call reuses the arrays."""
         oracle = self._oracle(view)
         weights = self._cached("gradient", view.keys, oracle.zeros)
         oracle.count(self._likelihood(view, point).counts, weights)

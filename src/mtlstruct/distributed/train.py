@@ -60,7 +60,7 @@ def train_local_shards(
 
 
 def split(oracle: Oracle, count: int, pool: Pool | None = None) -> ShardedOracle:
-    """Return the oracle over shards of about equal size: those of a pool, or `count` at most here."""
+    """Return the oracle over equal shards: those of a pool, or at most `count` here."""
     pool = pool or Pool([Shard(k) for k in range(min(count, oracle.sentences))])
     if pool.size > oracle.sentences:
         raise IncompatibleError(f"--shards {pool.size} needs as many sentences, got {oracle.sentences}")
