@@ -137,6 +137,11 @@ def test_parameters_are_those_of_python_crfsuite(algorithm: str) -> None:
     assert Trainer(algorithm).get_params() == peer.Trainer(algorithm).get_params()
 
 
+def test_without_penalties_weights_stay_finite(tmp_path: Path) -> None:
+    _, tagger = trained(tmp_path, {"c1": 0.0, "c2": 0.0})
+    assert [tagger.tag(x) for x in X] == Y
+
+
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "pa", "ap", "arow"])
 def test_every_algorithm_fits_the_data(algorithm: str, tmp_path: Path) -> None:
     _, tagger = trained(tmp_path, {"c2": 0.01} if algorithm in ("lbfgs", "l2sgd") else {}, algorithm)

@@ -47,8 +47,8 @@ BROKEN = -(2**31)
 
 COLUMN = "attributes"
 _ITEM_TYPES = frozenset((dict, list, set, frozenset))
-MIN_C2 = 1e-8
-"""c2 if both coefficients are 0: without a penalty the weights of separable data are infinite."""
+MIN_C2 = 5e-7
+"""Least c2 without c1: with no penalty the weights of separable data are infinite."""
 
 _FEATURES: dict[str, Any] = {
     "feature.minfreq": 0.0,
@@ -406,7 +406,7 @@ class BaseTrainer:
         c1, c2 = values.get("c1", 0.0), values["c2"]
         if c1 > 0:
             return replace(common, method="crf", l1=c1, l2=c2)
-        return replace(common, method="crf-l2", solver="lbfgs", c=1 / (2 * (c2 or MIN_C2)))
+        return replace(common, method="crf-l2", solver="lbfgs", c=0.5 / max(c2, MIN_C2))
 
 
 class Trainer(BaseTrainer):
