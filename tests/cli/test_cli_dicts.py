@@ -64,6 +64,20 @@ def test_n_best_evaluate_weights_explain_and_calibrate(place, run):
     run("calibrate", model, gold, "-o", folder / "c.mtl").ok()
 
 
+def test_train_and_tune_read_json_lines(place, run, tmp_path):
+    """One template per key gives the estimator's model; the search and --valid take the same files."""
+    folder, _ = place
+    gold, small = folder / "gold.jsonl", tmp_path / "small.jsonl"
+    small.write_text("".join(line + "\n" for line in gold.read_text().split("\n")[:9]))
+    run("train", gold, tmp_path / "m.mtl", "-c", 0.5, "--valid", small).ok()
+    tagger = SequenceLabeler(c=0.5).fit(X, Y)
+    assert SequenceLabeler.load(tmp_path / "m.mtl").predict(X) == tagger.predict(X)
+    (tmp_path / "w.tpl").write_text("U0:%x[0,w]\nB\n")
+    run("train", tmp_path / "w.tpl", gold, tmp_path / "w.mtl", "--method", "auto", "-q").ok()
+    assert [t.text for t in load(tmp_path / "w.mtl").templates] == ["U0:%x[0,w]", "B"]
+    run("tune", gold, "-c", "0.5,1", "--valid", small, "--out", tmp_path / "t", "-q").ok()
+
+
 @pytest.mark.parametrize("form", ["crfpp-text", "wapiti-text"])
 def test_export_rejects_models_of_feature_dicts(place, run, form):
     folder, _ = place

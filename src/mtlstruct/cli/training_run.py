@@ -27,8 +27,9 @@ from mtlstruct.distributed.train import train_local_shards, train_shards
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.explain.selection import selected_lines
-from mtlstruct.formats import conll
+from mtlstruct.formats import conll, jsonl
 from mtlstruct.formats.columns import SPACES, CellFormat
+from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model, load
 from mtlstruct.solvers import Fit, Record
@@ -95,9 +96,16 @@ class TrainingRun:
     search: Mapping[str, Any] | None = None
     """What was tried before this training, and why its options were chosen."""
 
+    @property
+    def dicts(self) -> bool:
+        """Whether the data are JSON lines of feature dicts."""
+        return self.data.name.endswith(jsonl.SUFFIXES)
+
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
         self.options.checked()
+        if self.dicts and self.options.context:
+            raise IncompatibleError("--context needs rows of cells with the word first, not feature dicts")
         if self.engine == "ray":
             if find_spec("ray") is None:
                 raise MtlError("--engine ray needs the package ray: pip install 'mtlstruct[ray]'")
@@ -140,11 +148,18 @@ class TrainingRun:
         else:
             corpus = self._corpus(self.data)
         if templates is None:
-            templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
+            if self.dicts:
+                templates = TemplateSet.of_keys(
+                    corpus.names, transitions=self.options.structure == "sequence"
+                )
+            else:
+                templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
         if self.options.share_identical:
             templates = templates.shared()
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
         valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
+        if valid is not None and self.dicts:
+            valid = aligned(valid, corpus.names)
         labels = None
         if self.options.labels:
             given = self.label_templates
@@ -225,7 +240,7 @@ class TrainingRun:
         """Return the format of data files, where it is not the default."""
         found = {"encoding": self.encoding, **asdict(self.cells)}
         default = {"encoding": "utf-8", **asdict(SPACES)}
-        return {name: value for name, value in found.items() if value != default[name]}
+        return {n: v for n, v in found.items() if v != default[n]} | ({"dicts": True} if self.dicts else {})
 
     def _train(self, data: RunData, log: RunLog) -> Training:
         """Train the model, or the trees of a model with arc labels."""

@@ -26,7 +26,6 @@ from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.terms import quoted
 from mtlstruct.training.options import MAX_COUNT, Options, check_number
 from mtlstruct.training.train import train
 from mtlstruct.tuning.search import searched
@@ -271,8 +270,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the templates to use if none are given: one per key of the feature dicts."""
         if not data.dicts:
             raise IncompatibleError("templates: expected some, since X has no feature dicts")
-        names = map(quoted, data.corpus.names)
-        return TemplateSet.parse("\n".join(f"U{n:03}:%x[0,{name}]" for n, name in enumerate(names)))
+        linear = self._options().structure == "sequence"
+        return TemplateSet.of_keys(data.corpus.names, transitions=linear)
 
     def _set(self, given: Mapping[str, Any]) -> None:
         """Store the parameters of a constructor under their names."""

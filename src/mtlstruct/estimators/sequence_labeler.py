@@ -12,9 +12,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import LabelEstimator, Templates
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.evaluation.scores import sequence_scores, without_chunks
-from mtlstruct.formats.in_memory import InputData
 from mtlstruct.formats.sentences import Grouping
-from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 
 
@@ -101,10 +99,6 @@ class SequenceLabeler(LabelEstimator):
             For each token of each sentence, from label to probability.
         """
         return self._model().marginals_named(X, self.classes_)
-
-    def _default_templates(self, data: InputData) -> TemplateSet:
-        nodes = super()._default_templates(data)
-        return TemplateSet.parse(nodes.text() + "B") if self.structure == "sequence" else nodes
 
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None

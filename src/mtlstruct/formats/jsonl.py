@@ -26,6 +26,9 @@ from mtlstruct.formats.feature_dicts import FeatureError, Features, group_of, sh
 
 _NO_LABEL = re.compile(r"[ \t\r\n]|^$")
 
+SUFFIXES = (".jsonl", ".jsonl.gz")
+"""How the name of a training file ends that has feature dicts."""
+
 BYTES_PER_TOKEN = 400
 """An estimate that turns the size of a batch in tokens into bytes."""
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError
 from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
-from mtlstruct.formats import columns, text
+from mtlstruct.formats import columns, jsonl, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.tasks.base import FileOptions, OnBlanks, OutputOptions, Task, Words
@@ -33,6 +33,11 @@ class Sequence(Task):
 
     def with_scheme(self, scheme: str | None) -> Task:
         return super().with_scheme(scheme) if self.alone else Sequence(self.name, scheme)
+
+    def read(self, path: Path, options: FileOptions = FileOptions()) -> Corpus:
+        if path.name.endswith(jsonl.SUFFIXES):
+            return jsonl.read(path, encoding=options.encoding, alone=self.alone)
+        return super().read(path, options)
 
     def read_file(self, path: Path | text.Part, options: FileOptions) -> Corpus:
         names = [str(number) for number in range(options.columns)]

@@ -54,6 +54,24 @@ class TemplateSet(Sequence[Template]):
     dialect: str = field(default="mtlstruct", compare=False, repr=False)
 
     @classmethod
+    def of_keys(cls, names: Iterable[str], *, transitions: bool) -> TemplateSet:
+        """Return one template per column, the default for feature dicts.
+
+        Parameters
+        ----------
+        names : iterable of str
+            The names of the columns.
+        transitions : bool
+            Whether to add `B`.
+
+        Returns
+        -------
+        TemplateSet
+        """
+        lines = [f"U{number:03}:%x[0,{quoted(name)}]" for number, name in enumerate(names)]
+        return cls.parse("\n".join(lines + ["B"] * transitions))
+
+    @classmethod
     def parse(
         cls,
         text: str,

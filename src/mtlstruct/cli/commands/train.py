@@ -40,9 +40,7 @@ def train(
     options: Options,
     templates: Annotated[
         Path,
-        typer.Argument(
-            metavar="[TEMPLATES]", help="Template file; made from the columns if left out or empty."
-        ),
+        typer.Argument(metavar="[TEMPLATES]", help="Template file; made from the data if left out or empty."),
     ],
     data: Annotated[
         Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
@@ -110,7 +108,8 @@ def train(
     --checkpoint and --resume.
 
     Without TEMPLATES a large set is made from what the columns hold, and training drops templates
-    that are of no use; MODEL.tpl has those that are left.
+    that are of no use; MODEL.tpl has those that are left. TRAIN may be JSON lines of feature dicts
+    (FILE.jsonl), with one template per key.
 
     --method auto tries losses, norms, values of c and label schemes on held-out data, then trains
     with the setting it chooses, and with --context if asked to. Its results are in

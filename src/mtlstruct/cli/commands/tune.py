@@ -33,8 +33,10 @@ from mtlstruct.training.options import Options
 def tune(
     call: typer.Context,
     options: Options,
-    templates: Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")],
-    data: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled training data.")],
+    templates: Annotated[
+        Path, typer.Argument(metavar="[TEMPLATES]", help="Template file; may be left out, as for train.")
+    ],
+    data: Annotated[Path | None, typer.Argument(metavar="TRAIN", help="Labelled training data.")] = None,
     c: Annotated[str, typer.Option("-c", metavar="LIST", help="Values of c, such as 0.3,1,3.")] = "0.1,1,10",
     p: Annotated[
         str, typer.Option("-p", metavar="LIST", help="Values of p, such as 1.1,4/3, for pmtl and mixed.")
@@ -118,8 +120,8 @@ def tune(
     axes["c"] = _numbers(c, "-c")
     run = TrainingRun(
         options,
-        templates,
-        data,
+        None if data is None else templates,
+        data or templates,
         model or Path(),
         valid=valid,
         log=None if model is None else log_beside(model),
