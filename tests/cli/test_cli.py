@@ -311,8 +311,8 @@ def test_predict_cuts_words_and_raw_keeps_blanks(run: Run, segmenter: Path) -> N
     assert run("predict", segmenter, "--raw", stdin=torn).out == "今  天  天气  好\n\n"
 
 
-def test_raw_is_for_segmentation(run: Run, tagger: Path) -> None:
-    run("predict", tagger, "--raw").rejected("--raw is for segmentation models")
+def test_raw_is_for_models_of_words(run: Run, tagger: Path) -> None:
+    run("predict", tagger, "--raw").rejected("--raw is for models that use only the word", "uses column 0, column 1")
 
 
 @pytest.mark.parametrize("target", ["m.mtl", "train.txt"])

@@ -321,6 +321,38 @@ def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -
     assert f" · temperature {model.temperature:.3g}\n" in said
 
 
+def test_raw_text_is_labelled_as_its_tokens(run: Run) -> None:
+    text = "Ana Paz vive!\n\n  Paz.\n"
+    rows = "Ana\nPaz\nvive\n!\n\nPaz\n.\n\n"
+    for options in ((), ("--scores",), ("--nbest", "2"), ("--format", "json", "--scores", "all")):
+        raw, given = run("predict m.mtl --raw", *options, stdin=text), run("predict m.mtl", *options, stdin=rows)
+        if not options or options[0] != "--format":
+            assert raw.ok().out == given.ok().out
+            continue
+        ours, theirs = ([json.loads(line) for line in got.out.splitlines()] for got in (raw, given))
+        assert [record["text"] for record in ours] == ["Ana Paz vive!", "  Paz."]
+        for record in (*ours, *theirs):
+            for entity in record.pop("entities"):
+                words = record["tokens"][entity["first"] : entity["stop"]]
+                assert entity["text"].replace(" ", "") == "".join(words)
+            del record["text"]
+        assert ours == theirs
+    run("predict m.mtl --raw --partial").rejected("expected one of them")
+
+
+def test_json_has_entities_with_their_places(run: Run) -> None:
+    record = json.loads(run("predict m.mtl --raw --format json --nbest 2", stdin="  Ana Paz, vive").ok().out)
+    assert record["labels"][:2] == ["B-PER", "I-PER"]
+    entity = record["entities"][0]
+    assert {k: entity[k] for k in ("type", "first", "start")} == {"type": "PER", "first": 0, "start": 2}
+    assert record["text"][entity["start"] : entity["end"]] == entity["text"]
+    best, second = record["nbest"]
+    assert best["labels"] == record["labels"] != second["labels"]
+    assert best["probability"] == record["probability"] >= second["probability"]
+    words = json.loads(run("predict s.mtl --format json", stdin="今天天气好").ok().out)
+    assert words["words"] == ["今天", "天气", "好"]
+
+
 def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run: Run, place: Path) -> None:
     (place / "a.tpl").write_text("U0:%x[0,0]\nB\n")
     (place / "other.txt").write_text("Ana X\n")

@@ -29,6 +29,15 @@ def test_prediction_fills_heads_and_leaves_the_rest(folder: Path, output: Output
     assert output("predict", folder / "model.mtl", folder / "blind.conll") == conll(SENTENCES)
 
 
+def test_json_has_heads(folder: Path, output: Output) -> None:
+    options = ("--format", "json", "--scores")
+    lines = output("predict", folder / "model.mtl", folder / "blind.conll", *options).splitlines()
+    rows = [block.split("\n") for block in conll(SENTENCES).strip().split("\n\n")]
+    heads = [[int(row.split("\t")[6]) for row in block if row[0].isdigit()] for block in rows]
+    assert [json.loads(line)["heads"] for line in lines] == heads
+    assert all(0 < json.loads(line)["probability"] <= 1 for line in lines)
+
+
 def test_evaluate_and_score_print_attachment_scores(folder: Path, output: Output) -> None:
     found = json.loads(output("evaluate", folder / "model.mtl", folder / "train.conll", "--json"))
     assert (found["uas"], found["uasp"], found["acc"]) == (100, 100, 100)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.chunks import chunk_scores
-from mtlstruct.structures.schemes import OUTSIDE, SCHEMES, Recoding, converted, numbered, recognised
+from mtlstruct.structures.schemes import OUTSIDE, SCHEMES, Recoding, chunk_spans, converted, numbered, recognised
 
 Chunk = tuple[str, int]
 """The type of a chunk, "" outside, and its number of tokens."""
@@ -53,6 +53,22 @@ def test_conversion_of_valid_labels_is_exact_both_ways(
         assert converted(theirs, target, "io") == ours
     else:
         assert converted(ours, source, target) == theirs
+
+
+@settings(max_examples=60)
+@given(st.lists(chunks, min_size=1, max_size=3), st.sampled_from([name for name in SCHEMES if name != "io"]))
+def test_spans_are_those_of_the_chunks(sentences: list[list[Chunk]], scheme: str) -> None:
+    every = [labelled([(kind, n) for kind in KINDS for n in (1, 2, 3)], scheme)] * 2  # all labels occur
+    labels, outputs, ptr = numbered([*every, *(labelled(s, scheme) for s in sentences)])
+    expected = []
+    for sentence in sentences:
+        ends = np.cumsum([length for _, length in sentence]).tolist()
+        spans = zip(sentence, ends, strict=True)
+        expected.append([(end - n, end, kind) for (kind, n), end in spans if kind])
+    found = chunk_spans(labels, outputs, ptr)
+    assert found is not None
+    assert found[2:] == expected
+    assert chunk_spans(["NN", "VB"], np.zeros(1, np.int32), np.array([0, 1])) is None
 
 
 @settings(max_examples=60)

@@ -28,11 +28,9 @@ from mtlstruct.errors import MtlError
 from mtlstruct.formats import text
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of
+from mtlstruct.tasks.plain_text import PADDING, takes_text, used_columns
 
 Row = tuple[str, ...]
-
-PADDING = "_"
-"""The cell of columns that the model does not use."""
 
 MAX_EXPLAINED = 20
 """The largest number of templates per token that a request may ask for."""
@@ -109,17 +107,7 @@ class RequestReader:
         self.task, self.width, self.limits = task_of(model.task), model.columns, limits
         self.characters, self.takes_dicts = model.characters, model.takes_dicts
         self.names = model.names
-        used = set(model.index.templates.columns())
-        if model.relations is not None:
-            used |= model.relations.templates.select(model.relations.live).columns()
-        if model.first is not None:  # other columns are made from its labels
-            used = {*used, *model.first.index.templates.columns()} & set(range(model.columns))
-        self.used = sorted({0, *used})  # the word is always shown
-
-    @property
-    def takes_text(self) -> bool:
-        """Whether the model uses only the word."""
-        return self.characters or self.used == [0]
+        self.used, self.takes_text = used_columns(model), takes_text(model)
 
     def column_name(self, number: int) -> str:
         """Return the name of a column."""

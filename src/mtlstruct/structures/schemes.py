@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -209,6 +210,25 @@ def recognised(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> str | None:
         if scheme.fits(labels):
             changes[name] = int((Recoding(labels, scheme, scheme, labels)(outputs, ptr) != outputs).sum())
     return min(changes, key=changes.__getitem__, default=None)
+
+
+def chunk_spans(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> list[list[tuple[int, int, str]]] | None:
+    """Return first token, end and type of the chunks of each sentence; None for classes.
+
+    GROBID's <other> is no chunk. Labels of BIO are read as those of IOB1, too.
+    """
+    known = ("grobid", "bio", "ioe2", "bioes", "bilou", "bmes")
+    name = next((name for name in known if SCHEMES[name].fits(labels)), None)
+    if name is None:
+        return None
+    recode = Recoding(labels, SCHEMES[name], SCHEMES["bio"])
+    tags = [recode.targets[y] for y in recode(outputs, ptr).tolist()]
+    found = []
+    for a, b in pairwise(ptr.tolist()):
+        starts = [n for n in range(a, b) if tags[n].startswith("B") and tags[n][2:] != OTHER]
+        stops = [next((m for m in range(n + 1, b) if not tags[m].startswith("I")), b) for n in starts]
+        found.append([(n - a, m - a, tags[n][2:]) for n, m in zip(starts, stops, strict=True)])
+    return found
 
 
 def numbered(sentences: Sequence[Sequence[str]], labels: Sequence[str] = ()) -> tuple[list[str], Ints, Ptr]:

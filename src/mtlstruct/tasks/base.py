@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
@@ -22,15 +21,14 @@ from mtlstruct.model.model import Model
 from mtlstruct.structures.base import Sites
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.sequence import SequenceStructure
+from mtlstruct.tasks.json_output import json_lines, label_records
+from mtlstruct.tasks.plain_text import WORD, takes_text, used_columns
 
 BATCH_TOKENS = 20_000
 """The default number of tokens per batch of `stream`."""
 
 CONTEXT_TOKENS = 10_000_000
 """The number of tokens per batch where labels depend on the sentences around."""
-
-WORD = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")
-"""A token of plain text: a word with inner apostrophes, points and hyphens, or a character."""
 
 Rows = Sequence[tuple[str, ...]]
 OnBlanks = Callable[[int], None] | None
@@ -56,8 +54,9 @@ class OutputOptions:
 
     scores    write probabilities: of the chosen labels (best), or of all labels of each token (all)
     nbest     the number of labelings of each sentence; None for the best without a rank
-    raw       blanks of text to be segmented stay word boundaries
+    raw       the input is plain text, cut into tokens; blanks of text to be segmented stay boundaries
     partial   labels or blanks of the input are constraints
+    json      one JSON object per sentence
     size      tokens per batch
     """
 
@@ -65,6 +64,7 @@ class OutputOptions:
     nbest: int | None = None
     raw: bool = False
     partial: bool = False
+    json: bool = False
     size: int = BATCH_TOKENS
 
     @property
@@ -158,10 +158,12 @@ class Task:
 
     def check_options(self, output: OutputOptions, model: Model, path: Path) -> None:
         """Raise for options of `predict` that the model of a file does not have."""
-        if output.raw:
-            raise IncompatibleError(
-                f"--raw is for segmentation models: {path} is one for {self.name} labelling"
-            )
+        if output.raw and not takes_text(model):
+            names = [model.names[n] if model.names else f"column {n}" for n in used_columns(model)]
+            more = "feature dicts" if model.takes_dicts else ", ".join(names)
+            raise IncompatibleError(f"--raw is for models that use only the word: {path} uses {more}")
+        if output.raw and output.partial:
+            raise IncompatibleError("--raw, --partial: expected one of them")
         if output.partial and model.takes_dicts:
             raise IncompatibleError("--partial is for columns and text: the model takes JSON lines of dicts")
 
@@ -189,6 +191,8 @@ class Task:
 
     def format(self, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
         """Return the text of a batch with its predictions."""
+        if output.json:
+            return json_lines(self, model, batch, lattice, output)
         if not output.probabilities:
             return self.labelled(batch, lattice.best(), model.labels)
         marginals = lattice.marginals(model.temperature)
@@ -211,6 +215,10 @@ class Task:
     def labelled(self, batch: Corpus, outputs: Outputs, labels: Sequence[str]) -> str:
         """Return the text of a batch with labels[outputs]."""
         return "".join(self._blocks(batch, text.named(outputs, labels)))
+
+    def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
+        """Return the prediction for each sentence, without its text, as JSON has it."""
+        return label_records(model, batch, outputs)
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         """Return the text of each sentence (or line) with these labels."""

@@ -45,6 +45,8 @@ class Dependency(Task):
     def check_options(self, output: OutputOptions, model: Model, path: Path) -> None:
         """Raise for options that are for labels."""
         super().check_options(output, model, path)
+        if output.raw:
+            raise IncompatibleError(f"--raw is for labels and words: {path} is for trees, of rows of columns")
         if output.partial:
             raise IncompatibleError(f"--partial is for labels and words: {path} is for trees")
         if output.scores == "all" or output.nbest is not None:
@@ -59,11 +61,21 @@ class Dependency(Task):
         Probabilities are comments, "# probability = P" of a tree and "# head_probabilities = P P
         ..." of its heads.
         """
+        if output.json:
+            return super().format(model, batch, lattice, output)
         heads, relations = lattice.best(), None
         if model.relations is not None:
             relations = text.named(model.relate(batch, heads), model.relations.labels)
         comments = _comments(model, lattice, heads) if output.scores else ()
         return conll.format_trees(batch, heads, relations, comments)
+
+    def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = [{"heads": outputs[span].tolist()} for span in batch.sentences()]
+        if model.relations is not None:
+            relations = text.named(model.relate(batch, outputs), model.relations.labels)
+            for record, span in zip(found, batch.sentences(), strict=True):
+                record["relations"] = relations[span]
+        return found
 
     def score(
         self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None

@@ -46,6 +46,10 @@ class Segmentation(Task):
     def labelled(self, batch: Corpus, outputs: Outputs, labels: Sequence[str]) -> str:
         return segmented.format_text(batch, outputs, labels)
 
+    def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
+        words = segmented.words_by_sentence(batch, text.named(outputs, model.labels))
+        return [{"words": list(some)} for some in words]
+
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         return segmented.format_lines(batch, segmented.words_of(batch, cells))
 

@@ -13,6 +13,7 @@ from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
 from mtlstruct.formats import columns, jsonl, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
+from mtlstruct.tasks import plain_text
 from mtlstruct.tasks.base import FileOptions, OnBlanks, OutputOptions, Task, Words
 
 UNKNOWN_LABELS = ("_", "?")
@@ -34,7 +35,8 @@ class Sequence(Task):
     def with_scheme(self, scheme: str | None) -> Task:
         return super().with_scheme(scheme) if self.alone else Sequence(self.name, scheme)
 
-    def read(self, path: Path, options: FileOptions = FileOptions()) -> Corpus:
+    def read(self, path: Path, options: FileOptions | None = None) -> Corpus:
+        options = options or FileOptions()
         if path.name.endswith(jsonl.SUFFIXES):
             return jsonl.read(path, encoding=options.encoding, alone=self.alone)
         return super().read(path, options)
@@ -47,6 +49,8 @@ class Sequence(Task):
     def _stream(
         self, model: Model, lines: BinaryIO, output: OutputOptions, note: OnBlanks, how: dict[str, Any]
     ) -> Iterator[Corpus]:
+        if output.raw:
+            return plain_text.stream(model, lines, alone=self.alone, **how)
         known = {*model.labels, *UNKNOWN_LABELS} if output.partial else None
         how |= {"columns": model.columns, "alone": self.alone, "cells": model.cell_format}
         return columns.stream(lines, known=known, **how)

@@ -35,8 +35,15 @@ def predict(
         Path, typer.Option("-o", "--out", help="File to write when all is labelled; - is standard output.")
     ] = STANDARD,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Segment plain text; existing spaces are kept as word boundaries.")
+        bool,
+        typer.Option(
+            "--raw", help="Plain text, one sentence per line: cut it into tokens (models of words)."
+        ),
     ] = False,
+    form: Annotated[
+        Literal["columns", "json"],
+        typer.Option("--format", help="Rows, words or trees; or a JSON object per sentence, with entities."),
+    ] = "columns",
     scores: Annotated[
         Literal["best", "all"] | None,
         typer.Option(
@@ -67,8 +74,10 @@ def predict(
     two spaces, CoNLL trees with new heads. Output is written while input is still arriving, in the
     same order. --scores and --nbest write what crf_test writes with -v and -n.
 
-    A segmentation model drops the spaces of its input, with a note; --raw keeps them as word
-    boundaries.
+    --raw cuts plain text into words and punctuation, for models that use only the word. A
+    segmentation model drops the spaces of its input, with a note; --raw keeps them as word
+    boundaries. JSON has the tokens, the labels, and of each entity its type, its tokens (first,
+    stop) and its place in the text in characters (start, end).
 
     Example: mtlstruct predict ner.mtl test.txt -o labelled.txt --scores
     """
@@ -83,7 +92,9 @@ def predict(
     written = (None if out == STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
     check_outputs([written], inputs=[model, data, *rule_files(forbid)], force=force)
     # N labellings of each token are in memory at a time.
-    output = OutputOptions(scores, nbest, raw, partial, size=max(200, BATCH_TOKENS // (nbest or 1)))
+    output = OutputOptions(
+        scores, nbest, raw, partial, form == "json", size=max(200, BATCH_TOKENS // (nbest or 1))
+    )
     task.check_options(output, loaded, model)
     if output.probabilities:
         warn_uncalibrated(loaded, model)
