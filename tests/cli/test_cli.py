@@ -312,7 +312,9 @@ def test_predict_cuts_words_and_raw_keeps_blanks(run: Run, segmenter: Path) -> N
 
 
 def test_raw_is_for_models_of_words(run: Run, tagger: Path) -> None:
-    run("predict", tagger, "--raw").rejected("--raw is for models that use only the word", "uses column 0, column 1")
+    run("predict", tagger, "--raw").rejected(
+        "--raw is for models that use only the word", "uses column 0, column 1"
+    )
 
 
 @pytest.mark.parametrize("target", ["m.mtl", "train.txt"])

@@ -325,7 +325,10 @@ def test_raw_text_is_labelled_as_its_tokens(run: Run) -> None:
     text = "Ana Paz vive!\n\n  Paz.\n"
     rows = "Ana\nPaz\nvive\n!\n\nPaz\n.\n\n"
     for options in ((), ("--scores",), ("--nbest", "2"), ("--format", "json", "--scores", "all")):
-        raw, given = run("predict m.mtl --raw", *options, stdin=text), run("predict m.mtl", *options, stdin=rows)
+        raw, given = (
+            run("predict m.mtl --raw", *options, stdin=text),
+            run("predict m.mtl", *options, stdin=rows),
+        )
         if not options or options[0] != "--format":
             assert raw.ok().out == given.ok().out
             continue

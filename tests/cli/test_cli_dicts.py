@@ -97,9 +97,8 @@ def test_bad_lines_are_rejected(place, run, line, problem):
     run("predict", place[0] / "m.mtl", "-", stdin=line).rejected(problem)
 
 
-def test_serve_rejects_models_of_feature_dicts_and_report_takes_them(place, run, tmp_path):
+def test_report_takes_models_of_feature_dicts(place, run, tmp_path):
     folder, _ = place
-    run("serve", folder / "m.mtl").rejected("trained on feature dicts")
     run("report", folder / "m.mtl", tmp_path / "r.html", "--data", folder / "gold.jsonl").ok()
     assert "w" in (tmp_path / "r.html").read_text()
 

@@ -1,11 +1,14 @@
 """Explanations: runners-up by enumeration, contributions that sum to the difference, shares by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive import all_labelings, expansions, path_score, random_corpus
 
+from mtlstruct.explain.records import is_wrong, sentence_record
 from mtlstruct.explain.sequences import explain, runners_up, shares
 from mtlstruct.explain.sequences import path_score as fast_path_score
 from mtlstruct.templates import TemplateSet
@@ -84,6 +87,24 @@ def test_a_contribution_is_a_difference_of_weights(model, text):
         rows = weights[found.span].astype(float)
         at = np.arange(len(rows))
         assert found.values[:, 0] == pytest.approx(rows[at, found.chosen] - rows[at, found.rivals])
+
+
+def test_records_have_what_templates_saw_and_gold(model, text):
+    """The values of U0 are those of the expanded lines; wrong sentences are those with another label."""
+    lines, outputs = expansions(text, TEMPLATES)[0], model.predict(text)
+    changed = replace(
+        text,
+        outputs=np.where(np.arange(text.tokens) == 0, (outputs[0] + 1) % 2, outputs),
+        labels=model.labels,
+    )
+    for number, found in enumerate(explain(model, changed)):
+        record = sentence_record(model, changed, found, number + 1, len(TEMPLATES))
+        assert is_wrong(record) == (number == 0)
+        for token, line in zip(record["tokens"], lines[found.span], strict=True):
+            seen = [row["seen"] for row in token["templates"] if row["index"] == 0]
+            assert all(line.endswith(value) for value in seen)
+            assert all(row["seen"] == "" for row in token["templates"] if row["text"] == "B")
+            assert token["gold"] == model.labels[changed.outputs[found.span.start + token["token"] - 1]]
 
 
 def test_shares_are_parts_of_the_scores_of_the_chosen_paths(model, text):

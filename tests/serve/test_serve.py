@@ -20,6 +20,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.browser import Browser
 from support.classes import CLASS_TEMPLATES, CLASS_TRAIN
@@ -76,6 +77,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / f"{name}.txt").write_text(data)
         files = [str(place / f"{name}.{end}") for end in ("tpl", "txt", "mtl")]
         assert cli.run(["train", *files, "--task", task, "-c", "10", "-q", "--no-log", *options]) == 0
+    lines = [
+        {"tokens": [{"w": w, "v": [len(w), 1.5]} for w, _ in s], "labels": [y for _, y in s]}
+        for s in SENTENCES_OF_WORDS
+    ]
+    (place / "dicts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert cli.run(["train", str(place / "dicts.jsonl"), str(place / "dicts.mtl"), "-q", "--no-log"]) == 0
     return place
 
 
@@ -195,6 +202,30 @@ def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_nee
         assert labels(tag(one, rows=given)) == expected
         text = "\n\n".join("\n".join(" ".join(row) for row in sentence) for sentence in given)
         assert labels(tag(one, columns=text)) == expected
+
+
+def test_n_best_gold_and_feature_dicts(client: Client, folder: Path) -> None:
+    """Labellings are those of `predict --nbest`, labels of rows come back as gold, dicts as in `Model.predict`."""
+    found = client("text").post({"text": "Ann sees Oslo", "nbest": 3}).json()["sentences"][0]
+    assert [row["label"] for row in found["tokens"]] == found["nbest"][0]["labels"]
+    chances = [one["probability"] for one in found["nbest"]]
+    assert chances == sorted(chances, reverse=True)
+    assert len({tuple(one["labels"]) for one in found["nbest"]}) == 3
+    tokens = client("columns").post({"columns": "Ann x n O\nruns x s O"}).json()["sentences"][0]["tokens"]
+    assert [(token["label"], token["gold"]) for token in tokens] == [("B-PER", "O"), ("O", "O")]
+    local = client("dicts")
+    model, X = load(folder / "dicts.mtl"), [[{"w": "Ann", "v": [1, 2.5]}, {"w": "in"}], [{"w": "Oslo"}]]
+    answer = local.post({"dicts": X, "explain": 2, "nbest": 2, "probabilities": True}).json()["sentences"]
+    given = [[{k: np.array(v) if k == "v" else v for k, v in token.items()} for token in x] for x in X]
+    assert [[token["label"] for token in one["tokens"]] for one in answer] == model.predict(given)
+    assert answer[0]["tokens"][0]["explanation"]["templates"]
+    assert "takes feature dicts" in local.post({"text": "Ann"}).json()["error"]
+    for wrong, problem in (
+        ("Ann", "as a list of sentences"),
+        ([], "no sentences"),
+        ([[3]], "a dict of features"),
+    ):
+        assert problem in local.post({"dicts": wrong}).json()["error"]
 
 
 def test_the_model_is_described_for_the_page(client: Client) -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.chunks import chunk_scores
-from mtlstruct.structures.schemes import OUTSIDE, SCHEMES, Recoding, chunk_spans, converted, numbered, recognised
+from mtlstruct.structures.schemes import (
+    OUTSIDE,
+    SCHEMES,
+    Recoding,
+    chunk_spans,
+    converted,
+    numbered,
+    recognised,
+)
 
 Chunk = tuple[str, int]
 """The type of a chunk, "" outside, and its number of tokens."""

@@ -10,27 +10,71 @@ from typing import Any
 from mtlstruct.corpus import Corpus
 from mtlstruct.explain.sequences import Explanation, one_sentence
 from mtlstruct.explain.trees import explain_relations
+from mtlstruct.formats.conll import given_trees
 from mtlstruct.model.model import Model
+from mtlstruct.templates import boundary
+from mtlstruct.templates.functions import bound
 
 
 def sentence_record(
     model: Model, corpus: Corpus, found: Explanation, number: int, top: int
 ) -> dict[str, Any]:
-    """Return for each token cells, choice, runner-up and the `top` largest contributions."""
+    """Return for each token cells, choice, gold, runner-up and the `top` largest contributions."""
     labels = _relations(model, corpus, found, top)
     cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
-    tokens = [
-        {
-            "token": t + 1,
-            "cells": [column[t] for column in cells],
-            **_choices(model, corpus, found, t),
-            **_top_contributions(model, found.values[t], top),
-            "elsewhere": float(found.elsewhere[t]),
-            **labels[t],
-        }
-        for t in range(len(found.chosen))
-    ]
+    gold = gold_outputs(model, corpus, found.span)
+    tokens = []
+    for t, chosen in enumerate(found.chosen.tolist()):
+        contributions = _top_contributions(model, found.values[t], top)
+        for row in contributions["templates"]:
+            row["seen"] = _seen(model, row["index"], cells, t, chosen - 1)
+        tokens.append(
+            {
+                "token": t + 1,
+                "cells": [column[t] for column in cells],
+                **_choices(model, corpus, found, t),
+                **({} if gold is None else {"gold": gold[t]}),
+                **contributions,
+                "elsewhere": float(found.elsewhere[t]),
+                **labels[t],
+            }
+        )
     return {"sentence": number, "tokens": tokens}
+
+
+def gold_outputs(model: Model, corpus: Corpus, span: slice) -> list[Any] | None:
+    """Return the labels or heads that the input has for a sentence; None if it has none."""
+    if model.trees:
+        given = given_trees(corpus, span) if corpus.extra is not None else None
+        return None if given is None else list(given[0])
+    if corpus.outputs is None:
+        return None
+    return [corpus.labels[y] if y >= 0 else None for y in corpus.outputs[span].tolist()]
+
+
+def is_wrong(record: dict[str, Any]) -> bool:
+    """Return whether a token of a sentence has another label, or head, than the input."""
+    key = "head" if "head" in record["tokens"][0] else "label"
+    return any(token.get("gold") not in (None, token[key]) for token in record["tokens"])
+
+
+def _seen(model: Model, j: int, cells: list[list[str]], t: int, head: int) -> str:
+    """Return the cells that a template looked at, through its functions, with / between them.
+
+    Of an arc these are the cells near its two ends; columns that a first pass made are left out.
+    """
+    n, found = len(cells[0]), []
+    for term in model.templates.resolved(model.names)[j].terms:
+        if not 0 <= term.column < len(cells) or term.anchor not in ("", "h", "m"):
+            continue
+        at = (head if term.anchor == "h" else t) + term.row
+        if term.absolute:
+            at = term.row - 1 if term.row > 0 else n + term.row
+        cell = boundary(at if at < 0 else at - n + 1) if not 0 <= at < n else cells[term.column][at]
+        if term.anchor == "h" and head < 0 and term.row == 0:
+            cell = "ROOT"
+        found.append(bound(term.function, term.arguments, model.templates.lists)(cell))
+    return "/".join(found)
 
 
 def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:

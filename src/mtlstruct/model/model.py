@@ -641,6 +641,19 @@ class Model:
 load = Model.load
 
 
+def nbest_labels(
+    model: Model, corpus: Corpus, lattice: Lattice, count: int
+) -> list[list[tuple[list[str], float]]]:
+    """Return for each sentence its `count` best labellings with their probabilities."""
+    ranked = lattice.nbest(count)
+    chances = lattice.marginals(model.temperature).sequence(ranked.values).tolist()
+    labels = [named(outputs, model.labels) for outputs in ranked.outputs]
+    return [
+        [(labels[k][span], chances[s][k]) for k in range(count) if ranked.values[s, k] > -np.inf]
+        for s, span in enumerate(corpus.sentences())
+    ]
+
+
 def _level_outside() -> int:
     """Return the stack level for `warnings.warn` of the first caller outside this package."""
     package, frame, level = __name__.partition(".")[0], sys._getframe(1), 1

@@ -98,6 +98,7 @@ class Service:
             "probabilities": hasattr(model.structure, "marginals"),
             "calibrated": model.calibrated,
             "text": reader.takes_text,
+            "dicts": model.takes_dicts,
             "width": reader.width,
             "columns": [{"number": n, "name": reader.column_name(n)} for n in reader.used],
             "limits": vars(self.limits),

@@ -4,17 +4,19 @@ A request is a JSON object with one of the keys
 
 - `text`: plain text, one sentence per line; for segmentation and for models that use only the word;
 - `columns`: one token per line, a blank line between sentences. Rows have all columns of the
-  training data (and the label, which is ignored), or only those that the model uses; trees also
+  training data (and the label, which comes back as gold), or only those that the model uses; trees also
   take CoNLL lines;
 - `rows`: a list of sentences, each a list of rows, each a list of cells, with columns as above;
-- `dicts`: a list of sentences, each a list of feature dicts, for models that take them;
 
-and optionally `explain` (number of templates per token), `probabilities` and `drawing` (true or
-false; a drawing is the tree as SVG).
+- `dicts`: a list of sentences, each a list of feature dicts, for models that were trained on dicts;
+
+and optionally `explain` (number of templates per token), `nbest` (number of labellings), and
+`probabilities` and `drawing` (true or false; a drawing is the tree as SVG).
 """
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -25,7 +27,7 @@ import numpy as np
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
-from mtlstruct.formats import text
+from mtlstruct.formats import jsonl, text
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of
 from mtlstruct.tasks.plain_text import PADDING, takes_text, used_columns
@@ -33,7 +35,7 @@ from mtlstruct.tasks.plain_text import PADDING, takes_text, used_columns
 Row = tuple[str, ...]
 
 MAX_EXPLAINED = 20
-"""The largest number of templates per token that a request may ask for."""
+"""The largest number of templates per token, or of labellings, that a request may ask for."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -74,27 +76,32 @@ def default_limits(task: str) -> Limits:
 
 
 class RequestSentence(NamedTuple):
-    """Rows of cells, with all columns of the training data; runs: lengths between blanks."""
+    """Rows of cells, with all columns of the training data.
+
+    runs   lengths between blanks
+    gold   the labels that the rows had, None for a row without one
+    """
 
     rows: tuple[Row, ...]
     runs: tuple[int, ...] = ()
+    gold: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class TagRequest:
-    """Sentences to label, the number of templates per token to explain, and what else to return.
-
-    `dicts` are the sentences of a model of feature dicts, whose rows are only shown.
-    """
+    """Sentences to label, the number of templates per token to explain, and what else to return."""
 
     sentences: tuple[RequestSentence, ...]
     explain: int = 0
     probabilities: bool = False
     drawing: bool = False
-    dicts: Any = None
+    nbest: int = 0
+    features: Corpus | None = None
 
     def corpus(self, names: Sequence[str]) -> Corpus:
-        """Return the sentences as a corpus without labels."""
+        """Return the sentences as a corpus without labels; of feature dicts `features`."""
+        if self.features is not None:
+            return self.features
         cells = list(zip(*(row for sentence in self.sentences for row in sentence.rows), strict=True))
         ptr = np.cumsum([0, *(len(sentence.rows) for sentence in self.sentences)]).astype(np.int64)
         return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
@@ -104,8 +111,8 @@ class RequestReader:
     """Reader of the requests for one model."""
 
     def __init__(self, model: Model, limits: Limits) -> None:
-        self.task, self.width, self.limits = task_of(model.task), model.columns, limits
-        self.characters, self.takes_dicts = model.characters, model.takes_dicts
+        self.task, self.width, self.limits, self.model = task_of(model.task), model.columns, limits, model
+        self.characters = model.characters
         self.names = model.names
         self.used, self.takes_text = used_columns(model), takes_text(model)
 
@@ -117,25 +124,32 @@ class RequestReader:
         """Read a request as JSON gives it."""
         if not isinstance(request, dict):
             raise MtlError("expected a JSON object with text, columns or rows")
+        keys = ("dicts",) if self.model.takes_dicts else ("text", "columns", "rows")
         given = [key for key in ("text", "columns", "rows", "dicts") if key in request]
-        if len(given) != 1:
-            raise MtlError(f"expected one of text, columns and rows, got {' and '.join(given) or 'none'}")
-        if unknown := sorted(set(request) - {given[0], "explain", "probabilities", "drawing"}):
-            wanted = f"{given[0]}, explain, probabilities and drawing"
+        if len(given) != 1 or given[0] not in keys:
+            one = (
+                f"one of {', '.join(keys)}" if len(keys) > 1 else "dicts, since the model takes feature dicts"
+            )
+            raise MtlError(f"expected {one}, got {' and '.join(given) or 'none'}")
+        more = ["explain", "probabilities", "drawing" if self.model.trees else "nbest"]
+        if unknown := sorted(set(request) - {given[0], *more, "drawing"}):
+            wanted = f"{given[0]}, {', '.join(more)}"
             raise MtlError(f"unknown key {unknown[0][:60]!r}: expected {wanted}")
         if self.characters and given[0] != "text":
             raise MtlError(f"the model cuts text into words: expected text, got {given[0]}")
         if given[0] in ("text", "columns") and not isinstance(request[given[0]], str):
             raise MtlError(f"expected a string as {given[0]}")
-        explain = request.get("explain", 0)
-        if type(explain) is not int or not 0 <= explain <= MAX_EXPLAINED:
-            raise MtlError(f"expected explain as a number from 0 to {MAX_EXPLAINED}")
+        explain, nbest = (request.get(name, 0) for name in ("explain", "nbest"))
+        for name, value in (("explain", explain), ("nbest", nbest)):
+            if type(value) is not int or not 0 <= value <= MAX_EXPLAINED:
+                raise MtlError(f"expected {name} as a number from 0 to {MAX_EXPLAINED}")
         flags = [request.get(name, False) for name in ("probabilities", "drawing")]
         if not all(isinstance(flag, bool) for flag in flags):
             raise MtlError("expected probabilities and drawing as true or false")
-        sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]]))
+        features = self._features(request["dicts"]) if "dicts" in request else None
+        sentences = tuple(getattr(self, f"_{given[0]}")(request[given[0]] if features is None else features))
         self._check_limits([len(sentence.rows) for sentence in sentences], explained=explain > 0)
-        return TagRequest(sentences, explain, flags[0], flags[1], request.get("dicts"))
+        return TagRequest(sentences, explain, flags[0], flags[1], nbest, features)
 
     def _check_limits(self, lengths: Sequence[int], explained: bool) -> None:
         if not lengths:
@@ -156,8 +170,24 @@ class RequestReader:
             for words, runs in self.task.tokenize(line):
                 yield RequestSentence(tuple(self._padded((word,)) for word in words), runs)
 
+    def _features(self, given: Any) -> Corpus:
+        """Read sentences of feature dicts."""
+        if not isinstance(given, list):
+            raise MtlError("expected dicts as a list of sentences, each a list of feature dicts")
+        lines = io.BytesIO("".join(json.dumps(sentence) + "\n" for sentence in given).encode())
+        keys = {"names": self.model.names, "groups": self.model.groups, "alone": self.model.alone}
+        how: dict[str, Any] = {"source": "dicts", "batch_tokens": 1 << 40, **keys}
+        found = next(jsonl.stream(lines, **how), None)
+        if found is None:
+            raise MtlError("no sentences: expected at least one token")
+        return found
+
+    def _dicts(self, features: Corpus) -> Iterator[RequestSentence]:
+        rows = str(features.extra).split("\n")
+        yield from (RequestSentence(tuple((row,) for row in rows[span])) for span in features.sentences())
+
     def _columns(self, given: str) -> Iterator[RequestSentence]:
-        rows: list[Row] = []
+        rows: list[tuple[Row, str | None]] = []
         for number, cells in enumerate(self.task.cells([*_lines(given), ""]), 1):
             if cells:
                 rows.append(self._row(cells, number))
@@ -175,24 +205,18 @@ class RequestReader:
                 _lines("".join(row))
             yield from self._sentences([self._row(row, number, "sentence") for row in sentence])
 
-    def _dicts(self, given: Any) -> Iterator[RequestSentence]:
-        lists = isinstance(given, list) and all(isinstance(sentence, list) and sentence for sentence in given)
-        if not self.takes_dicts or not lists:
-            raise MtlError(
-                "expected dicts as a list of sentences of feature dicts, for a model that takes them"
-            )
-        for sentence in given:
-            yield RequestSentence(tuple((json.dumps(token, ensure_ascii=False),) for token in sentence))
+    def _sentences(self, rows: list[tuple[Row, str | None]]) -> Iterator[RequestSentence]:
+        """Yield rows as one sentence, or each as one if items stand alone."""
+        for part in self.task.split_sentences(rows):
+            cells, gold = zip(*part, strict=True)
+            yield RequestSentence(cells, gold=gold if any(gold) else ())
 
-    def _sentences(self, rows: list[Row]) -> list[RequestSentence]:
-        """Return rows as one sentence, or each as one if items stand alone."""
-        return [RequestSentence(tuple(part)) for part in self.task.split_sentences(rows)]
-
-    def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> Row:
+    def _row(self, cells: Sequence[str], number: int, unit: str = "line") -> tuple[Row, str | None]:
+        """Return a row of all columns and its label, if it has one."""
         if len(cells) in (self.width, self.width + 1):
-            return tuple(cells[: self.width])
+            return tuple(cells[: self.width]), cells[self.width] if len(cells) > self.width else None
         if len(cells) == len(self.used):
-            return self._padded(cells)
+            return self._padded(cells), None
         short = f", or the {len(self.used)} that the model looks at ({self._used_names()})"
         widths = f"{self.width} columns{short if len(self.used) < self.width else ''}"
         raise MtlError(f"{unit} {number}: expected {widths}, got {len(cells)}")

@@ -42,6 +42,9 @@ def explain(
             metavar="N", min=1, max=MAX_COUNT, help="Explain only this sentence, from 1.", show_default="all"
         ),
     ] = None,
+    errors: Annotated[
+        bool, typer.Option("--errors", help="Only sentences with a wrong label or head; the input has them.")
+    ] = False,
     top: Annotated[
         int, typer.Option(metavar="K", min=0, max=1000, help="Number of templates per token.")
     ] = 5,
@@ -58,11 +61,12 @@ def explain(
     For each token the numbers are differences to the runner-up: the best labelling of the sentence
     with another label at that token, or the best tree with another head. They sum exactly to the
     difference of the scores; "others" are the templates not shown, "elsewhere" is what changes away
-    from the token and its transitions or arc. If the input has heads, they are drawn as gold.
+    from the token and its transitions or arc. After a template stands what it saw. If the input has
+    labels or heads, wrong predictions are marked with them, and heads are drawn as gold.
 
     Example: mtlstruct explain ner.mtl test.txt --sentence 3
     """
-    from mtlstruct.explain.records import sentence_record
+    from mtlstruct.explain.records import is_wrong, sentence_record
     from mtlstruct.model.model import Model
     from mtlstruct.tasks import task_of
 
@@ -72,17 +76,22 @@ def explain(
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
     loaded = Model.load(model)
     task = task_of(loaded.task)
-    pages, shown = [], 0
+    pages, shown, known = [], 0, not errors
     with reading(data, encoding or loaded.encoding) as source:
         corpora = task.stream(loaded, source)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = sentence_record(loaded, corpus, found, number, top)
+            known |= any(token.get("gold") is not None for token in record["tokens"])
+            if errors and not is_wrong(record):
+                continue
             shown += 1
             if html is not None:
                 pages.append((record, _tree(loaded, corpus, found, record)))
             else:
                 print_json(record) if json else print(_text(record, task.unit))
-    if sentence is not None and not shown:
+    if not known:
+        raise MtlError(f"{data}: --errors: expected labels or heads in the input, got none")
+    if sentence is not None and not shown and not errors:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
     if html is not None:
         from mtlstruct.report.html_explanation import explanation_page
@@ -140,16 +149,22 @@ def _paragraph(token: dict[str, Any]) -> str:
 
 def _contributions(record: dict[str, Any]) -> str:
     """Return what was predicted, and a line per template, for a token or the label of its arc."""
-    lines = [(part["value"], part["text"]) for part in record["templates"]]
+    lines = [(part["value"], f"{part['text']}{_seen(part)}") for part in record["templates"]]
     lines += [(record[key], key) for key in ("others", "elsewhere") if abs(record.get(key, 0)) > 5e-7]
     margin = "" if record["margin"] is None else f": {record['margin']:+.4f}"
     rows = "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
     return f"{_against(record)}{margin}\n{rows}"
 
 
+def _seen(part: dict[str, Any]) -> str:
+    return f"  = {part['seen']}" if part.get("seen") else ""
+
+
 def _against(token: dict[str, Any]) -> str:
-    """Return the predicted label or head and the runner-up."""
+    """Return the predicted label or head, the right one if it is another, and the runner-up."""
+    chosen, gold = token.get("label", token.get("head")), token.get("gold")
+    wrong = "" if gold in (None, chosen) else f" (wrong, gold {gold})"
     if "label" in token:
-        return f"{token['label']}, not {token['runner_up']}"
+        return f"{chosen}{wrong}, not {token['runner_up']}"
     other = "" if token["runner_up"] is None else f", not {token['runner_up']} {token['runner_up_word']}"
-    return f"under {token['head']} {token['head_word']}{other}"
+    return f"under {token['head']} {token['head_word']}{wrong}{other}"

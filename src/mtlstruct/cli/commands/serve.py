@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, use_threads, warn_uncalibrated
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
 """Environment variable of the token."""
@@ -58,11 +58,6 @@ def serve(
     use_threads(threads)
     token = checked_token(_token(token_file), host)
     loaded = Model.load(model)
-    if loaded.takes_dicts:
-        raise IncompatibleError(
-            f"{model} was trained on feature dicts, which `serve` cannot compute from text: use it from Python, or "
-            "give `predict` one JSON list of dicts per line"
-        )
     longest = max_sentence or default_limits(loaded.task).sentence
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
     app = make_app(

@@ -12,20 +12,28 @@ function colours(gold) {
     el('b', {class: 'missed'}, 'right'), ` below the words${labels || ''}.`);
 }
 
+const wrong = found => known(found.gold) && found.gold !== ('label' in found ? found.label : found.head);
+
+/** The words of a sentence, wrong ones marked. */
+function words(sentence) {
+  return el('p', null, sentence.tokens.map(token => [wrong(token) ? el('b', {class: 'wrong'}, token.cells[0]) : token.cells[0], ' ']));
+}
+
 /** A line for a choice, which opens to what the templates say. */
 function choice(name, found, elsewhere) {
   const chosen = 'label' in found ? found.label : `under ${found.head} ${found.head_word}`;
   const other = 'label' in found ? found.runner_up : known(found.runner_up) && `${found.runner_up} ${found.runner_up_word}`;
   const rest = [['others', found.others], ['elsewhere', elsewhere]].filter(line => Math.abs(line[1]) > 5e-7);
-  const lines = [...found.templates.map(template => [el('code', null, template.text), template.value]), ...rest];
+  const lines = [...found.templates.map(template => [[el('code', null, template.text), template.seen && el('span', {class: 'soft'}, ` = ${template.seen}`)], template.value]), ...rest];
   return el('details', null,
-    el('summary', null, known(found.margin) && el('span', {class: 'margin'}, signed(found.margin)), `${name} · `, el('b', null, chosen), other && `, not ${other}`),
+    el('summary', null, known(found.margin) && el('span', {class: 'margin'}, signed(found.margin)), `${name} · `, el('b', {class: wrong(found) ? 'wrong' : null}, chosen), wrong(found) && el('span', {class: 'missed'}, ` (gold ${found.gold})`), other && `, not ${other}`),
     el('table', null, lines.map(([text, value]) => el('tr', null, el('td', {class: `number ${value > 0 ? 'plus' : 'minus'}`}, signed(value)), el('td', null, text)))));
 }
 
 function sentenceCard(sentence) {
   return el('section', {class: 'card'}, el('h2', null, `${unit} ${sentence.sentence}`),
     sentence.tree && el('div', {class: 'scroll'}, picture(sentence.tree.drawing)), sentence.tree && colours(sentence.tree.gold),
+    !sentence.tree && words(sentence),
     el('div', null, sentence.tokens.map(token => [
       choice(token.cells.join(' '), token, token.elsewhere),
       token.relation && choice(`label of ${token.cells[0]}`, token.relation, 0),

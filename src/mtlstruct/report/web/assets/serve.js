@@ -20,6 +20,7 @@ async function ask(path, body) {
 const TASKS = {sequence: 'labels sequences', segmentation: 'cuts text into words', dependency: 'finds dependency trees', multiclass: 'classifies items'};
 
 function expected(model) {
+  if (model.dicts) return 'This model takes feature dicts: paste JSON, a list of dicts a line, one sentence each.';
   if (model.text) return model.alone ? 'Type or paste items, one a line.' : 'Type or paste text, a sentence a line.';
   const names = model.columns.map(column => column.name).join(', ');
   const whole = model.trees ? ' CoNLL lines are taken too.' : model.columns.length < model.width ? ` Rows with all ${model.width} columns are taken too.` : '';
@@ -31,6 +32,15 @@ function expected(model) {
 // One answer -------------------------------------------------------------------------------------------------------
 
 const tones = new Map();
+
+/** The word of a token: its first cell, or the first string among its features. */
+function wordOf(entry) {
+  const cell = entry.cells[0];
+  if (!cell.startsWith('{')) return cell;
+  try { return Object.values(JSON.parse(cell)).find(value => typeof value === 'string') || '·'; } catch { return cell; }
+}
+
+const isWrong = entry => known(entry.gold) && known(entry.label) && entry.gold !== entry.label;
 
 /** A label in two: B-PER is B and PER; a label without a hyphen is a kind of its own. */
 function parts(label) {
@@ -49,7 +59,8 @@ function tokenButton(word, entry, choose, before, segmenting) {
   const goesOn = !outside && ['I', 'M', 'E', 'L'].includes(place) && before && !OUTSIDE.has(before) && parts(before)[1] === kind;
   const said = known(entry.probability) ? `${entry.label} ${(100 * entry.probability).toFixed(0)}%` : entry.label;
   const button = el('button', {type: 'button', class: ['token', segmenting ? '' : outside ? 'out' : 'in', goesOn ? 'goes-on' : ''].join(' ').trim()},
-    word, el('small', null, said));
+    word, el('small', null, said, isWrong(entry) && el('b', {class: 'gold'}, ` gold ${entry.gold}`)));
+  if (isWrong(entry)) button.classList.add('wrong');
   if (!outside && !segmenting) button.style.setProperty('--tone', tone(kind));
   for (const event of ['pointerenter', 'focus', 'click']) button.addEventListener(event, () => choose(button));
   return button;
@@ -65,7 +76,7 @@ function sentenceRow(sentence, alone, why) {
   }
   const buttons = sentence.tokens.map((entry, t) => {
     const before = t ? sentence.tokens[t - 1].label : null;
-    const button = tokenButton(entry.cells[0], entry, chosen => why(chosen, entry, entry.cells[0]), alone ? null : before, Boolean(sentence.words));
+    const button = tokenButton(wordOf(entry), entry, chosen => why(chosen, entry, wordOf(entry)), alone ? null : before, Boolean(sentence.words));
     if (starts.has(t)) button.classList.add('starts');
     return button;
   });
@@ -107,17 +118,17 @@ function verdicts(entry, found) {
   const tree = entry.head !== undefined;
   const chosen = tree ? `under ${entry.head_word}` : entry.label;
   const rival = tree ? found.runner_up_word && `under ${found.runner_up_word}` : found.runner_up;
-  const parts = [verdict(chosen, rival, found)];
+  const parts = [verdict(chosen, rival, found, isWrong(entry) && entry.gold)];
   if (found.relation) parts.push(verdict(found.relation.label, found.relation.runner_up, found.relation));
   return parts;
 }
 
-function verdict(chosen, rival, found) {
-  const lines = found.templates.map(voice => [voice.text, voice.value, '']);
+function verdict(chosen, rival, found, gold) {
+  const lines = found.templates.map(voice => [voice.seen ? `${voice.text} = ${voice.seen}` : voice.text, voice.value, '']);
   for (const name of ['others', 'elsewhere']) if (Math.abs(found[name] || 0) > 5e-7) lines.push([name === 'others' ? 'other templates' : 'elsewhere in the sentence', found[name], 'rest']);
   const most = Math.max(...lines.map(line => Math.abs(line[1])), 1e-12);
   return el('div', null,
-    el('p', {class: 'verdict'}, el('b', null, chosen), rival && el('span', {class: 'soft'}, `, not ${rival}`)),
+    el('p', {class: 'verdict'}, el('b', null, chosen), gold && el('span', {class: 'gold'}, ` (gold ${gold})`), rival && el('span', {class: 'soft'}, `, not ${rival}`)),
     known(found.margin) && el('p', {class: 'soft small'}, `ahead by ${figure(found.margin)}, which is the sum of:`),
     el('ol', {class: 'voices'}, lines.map(([text, value, kind]) => {
       const bar = el('i');
@@ -146,13 +157,17 @@ function build(model) {
     const mine = ++number;
     problem.textContent = '';
     if (!text.trim()) {
-      output.replaceChildren(el('p', {class: 'soft'}, 'Nothing yet.'));
+      output.replaceChildren(el('p', {class: 'soft'}, 'The labels appear here.'));
       note.textContent = '';
       drawings.hidden = true;
       why.clear();
       return;
     }
-    const wanted = {[model.text ? 'text' : 'columns']: text, ...(chances.checked ? {probabilities: true} : {}), ...(model.trees ? {drawing: true} : {})};
+    let given = {[model.text ? 'text' : 'columns']: text};
+    if (model.dicts) {
+      try { given = {dicts: text.split('\n').filter(line => line.trim()).map(line => JSON.parse(line))}; } catch (error) { return fail(`expected JSON: ${error.message}`); }
+    }
+    const wanted = {...given, ...(chances.checked ? {probabilities: true} : {}), ...(model.trees ? {drawing: true} : {})};
     const began = performance.now();
     try {
       const found = await ask('v1/tag', {...wanted, explain: VOICES}).catch(error => {
@@ -163,8 +178,16 @@ function build(model) {
     } catch (error) {
       if (mine !== number) return;
       if (error.status === 401) return askToken(error.message);
-      problem.textContent = error.message;
+      fail(error.message);
     }
+  }
+
+  function fail(sentence) {
+    problem.textContent = sentence;
+    output.replaceChildren();
+    drawings.hidden = true;
+    note.textContent = '';
+    why.clear();
   }
 
   function show(found, time) {
@@ -174,7 +197,7 @@ function build(model) {
     drawings.replaceChildren(...found.sentences.filter(sentence => sentence.drawing).map(sentence => el('div', {class: 'scroll'}, picture(sentence.drawing))));
     drawings.hidden = !drawings.firstChild;
     const tokens = found.sentences.reduce((sum, sentence) => sum + sentence.tokens.length, 0);
-    note.textContent = `${whole(tokens)} ${model.characters ? 'characters' : 'tokens'} in ${Math.max(1, Math.round(time))} ms.`;
+    note.textContent = `${whole(tokens)} ${model.characters ? 'character' : 'token'}${tokens === 1 ? '' : 's'} in ${Math.max(1, Math.round(time))} ms.`;
     kinds.replaceChildren(...[...tones].map(([kind]) => {
       const name = el('span', null, kind);
       name.style.setProperty('--tone', tone(kind));
@@ -189,7 +212,8 @@ function build(model) {
     if (event.target.value !== '') { input.value = model.examples[Number(event.target.value)]; run(); }
   }}, el('option', {value: ''}, 'Examples'), model.examples.map((text, n) => el('option', {value: n}, brief(text, model))));
   const options = el('label', {class: 'row small'}, chances, 'probabilities', !model.calibrated && el('span', {class: 'soft'}, '(not calibrated)'));
-  const example = JSON.stringify({[model.text ? 'text' : 'columns']: '…', explain: 3});
+  const sample = model.examples[0] || (model.text ? 'Ann lives in Oslo .' : model.columns.map(() => 'a').join(' '));
+  const example = JSON.stringify(model.dicts ? {dicts: [[{key: 'value'}]]} : {[model.text ? 'text' : 'columns']: sample, explain: 3}).replaceAll("'", '\\u0027');
   page.replaceChildren(
     el('header', {class: 'titled'}, el('div', null, el('h1', null, model.name),
       el('p', {class: 'soft'}, `A model that ${TASKS[model.task] || model.task}; ${whole(model.templates)} templates` + (model.labels.length ? `, ${model.labels.length} labels` : ''))), themeButton()),
