@@ -2,6 +2,7 @@
 
 import doctest
 import inspect
+import io
 import pickle
 from dataclasses import fields
 
@@ -16,11 +17,12 @@ from support.naive import random_corpus
 
 import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
-from mtlstruct.errors import FormatError, IncompatibleError, MtlError
+from mtlstruct.errors import FormatError, IncompatibleError, ModelFileError, MtlError
 from mtlstruct.estimators import folds, sequence_labeler
 from mtlstruct.evaluation.chunks import chunk_scores
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
+from mtlstruct.structures.constraints import Constraints
 from mtlstruct.training.train import Options, train
 
 LINES = demo.split(demo.bundled())[0][:120]
@@ -191,6 +193,51 @@ def test_probabilities(tagger):
             assert sum(row.values()) == pytest.approx(1, abs=1e-5)
             assert set(row) == set(tagger.classes_)
             assert row[label] > 0
+
+
+def test_n_best_and_probabilities_of_sequences(tagger):
+    some = X[:5]
+    ranked = tagger.predict_nbest([*some, []], 3)
+    assert ranked.pop() == [([], 1.0)]
+    assert [best[0][0] for best in ranked] == tagger.predict(some)
+    for x, found in zip(some, ranked, strict=True):
+        assert len({tuple(labels) for labels, _ in found}) == 3
+        chances = tagger.sequence_probability([x] * 3, [labels for labels, _ in found])
+        assert chances == pytest.approx([p for _, p in found])
+        assert chances == sorted(chances, reverse=True)
+    assert tagger.sequence_probability(some) == pytest.approx([found[0][1] for found in ranked])
+    assert tagger.sequence_probability([some[0][:1], []], [["no label"], []]) == [0.0, 1.0]
+    one = SequenceLabeler(c=5.0).fit(X, Y).predict_nbest([some[0][:1]], 99)[0]
+    assert sum(p for _, p in one) == pytest.approx(1)  # all labels of one token
+
+
+def test_constraints_hold_in_predict(tagger):
+    free = tagger.predict(X)
+    used = sorted({label for labels in free for label in labels})
+    rules = Constraints.from_rules([f"* > {used[0]}"], tagger.model_.labels)
+    bound = tagger.predict(X, constraints=rules)
+    assert any(used[0] in labels[1:] for labels in free)
+    assert not any(used[0] in labels[1:] for labels in bound)
+
+
+def test_a_warm_start_needs_fewer_passes_and_verbose_prints_them(capsys):
+    tagger = SequenceLabeler(c=1.0, gap=1e-3, warm_start=True, verbose=True).fit(X, Y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == tagger.n_iter_
+    assert all(line.startswith(f"pass {n}: objective ") for n, line in enumerate(lines, 1))
+    first, model = tagger.n_iter_, tagger.model_
+    assert tagger.fit(X, Y).n_iter_ < first
+    assert SequenceLabeler(c=1.0, gap=1e-3).fit(X, Y, init=model).n_iter_ == tagger.n_iter_
+
+
+def test_loading_from_bytes_and_file_objects(tagger, tmp_path):
+    tagger.save(tmp_path / "t.mtl")
+    content = (tmp_path / "t.mtl").read_bytes()
+    with open(tmp_path / "t.mtl", "rb") as file:
+        for source in (content, file, io.BytesIO(content)):
+            assert SequenceLabeler.load(source).predict(X[:3]) == tagger.predict(X[:3])
+    with pytest.raises(ModelFileError, match="damaged"):
+        mtlstruct.load(content[:-1] + b"?")
 
 
 def test_groups_of_keys(tmp_path):
@@ -473,6 +520,21 @@ def test_trees_from_rows_and_dicts(tmp_path):
     assert DependencyParser(templates=ARCS, columns=("form", "pos")).fit(rows, HEADS).predict(rows) == HEADS
     parser.save(tmp_path / "p.mtl")
     assert DependencyParser.load(tmp_path / "p.mtl").predict(TREES) == HEADS
+
+
+def test_trees_have_labels(tmp_path):
+    relations = [[f"{'root' if not head else 'left' if head > t else 'right'}" for t, head in enumerate(heads, 1)]
+                 for heads in HEADS]  # fmt: skip
+    pairs = [list(zip(heads, names, strict=True)) for heads, names in zip(HEADS, relations, strict=True)]
+    labels = ["A0:%x[m,form]/%direction[h,m]", "A1:%x[h,form]"]
+    parser = DependencyParser(templates=ARCS, labels=True, label_templates=labels).fit(TREES, pairs)
+    assert parser.predict(TREES) == pairs
+    parser.save(tmp_path / "p.mtl")
+    loaded = DependencyParser.load(tmp_path / "p.mtl")
+    assert loaded.predict(TREES) == pairs
+    assert loaded.score(TREES, pairs) == loaded.score(TREES, HEADS) == 1
+    with pytest.raises(FormatError, match=r"expected pairs \(head, relation\)"):
+        parser.fit(TREES, HEADS)
 
 
 def test_trees_from_files_and_the_preset(tmp_path):

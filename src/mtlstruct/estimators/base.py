@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import IO, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
+from mtlstruct.structures.constraints import Constraints
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import MAX_COUNT, Options, check_number
@@ -53,6 +54,12 @@ class Progress:
     seconds: float
     score: float | None
 
+    def __str__(self) -> str:
+        score = "" if self.score is None else f", score {self.score:.4f}"
+        found, sure = self.record, "" if self.record.certified else "~"
+        bounds = f"objective {found.objective:.6g}, gap {sure}{found.gap:.2%}"
+        return f"pass {found.passes}: {bounds}{score}, {self.seconds:.1f} s"
+
 
 Callback = Callable[[Progress], Any]
 """Called after each pass; training ends if it returns a true value."""
@@ -67,6 +74,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
     templates: Templates
     patience: int | None
     threads: int | None
+    verbose: bool
+    warm_start: bool
 
     def fit(
         self,
@@ -75,6 +84,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         X_val: Any = None,
         y_val: Any = None,
         callback: Callback | None = None,
+        init: Model | None = None,
     ) -> Self:
         """Train on labelled data.
 
@@ -90,6 +100,9 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             on them, too.
         callback : callable or None, default None
             Called with a `Progress` after each pass; training ends if it returns a true value.
+        init : Model or None, default None
+            A model to start from, as `train --from` does: `load` or `model_` gives one. None: with
+            `warm_start` the model of the last fit.
 
         Returns
         -------
@@ -99,6 +112,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         options = self._options()
         if options.method != "auto":
             options = options.checked(as_parameter)
+        if init is None and self.warm_start:
+            init = getattr(self, "model_", None)
         if self.threads is not None:
             pool.set_threads(self.threads)
         began = time.perf_counter()
@@ -125,6 +140,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             if latest is not None:
                 self.validation_scores_.append(latest)
             progress = Progress(record, time.perf_counter() - began, latest)
+            if self.verbose:
+                print(progress)
             return callback is not None and bool(callback(progress))
 
         training = train(
@@ -135,8 +152,10 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             dataset=shared_encoding(data, templates, options, len(corpus.labels)),
             validate=None if validation is None else validate,
             patience=self.patience,
+            init=init,
         )
         model = replace(training.model, facts=training.model.facts | search)
+        model = self._completed(model, corpus, options)
         if data.dicts:
             facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
             model = replace(model, facts=model.facts | facts)
@@ -159,20 +178,23 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         found = searched(corpus, templates, options, task_of(options.task), valid)
         return replace(found.chosen.options, context=options.context), {"search": found.facts()}
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
         """Return the best outputs of each sentence, or the class of each item.
 
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
             The sentences or items to predict, in one of the forms that `fit` takes.
+        constraints : Constraints or None, default None
+            Which labels, or pairs of labels, are allowed, such as
+            `Constraints.valid_chunks(model_.labels)`; all by default.
 
         Returns
         -------
         list of lists, or ndarray
             One output per token of each sentence. StructuredClassifier: one class per item.
         """
-        return self._model().predict_named(X, self.classes_)
+        return self._model().predict_named(X, self.classes_, constraints)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the quality of predictions; the notes of the class name the measure.
@@ -205,13 +227,13 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         self._model().save(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path | bytes | IO[bytes]) -> Self:
         """Return an estimator with the model of a file.
 
         Parameters
         ----------
-        path : str or Path
-            A model file.
+        path : str, Path, bytes or binary file
+            A model file, its bytes, or a file object.
 
         Returns
         -------
@@ -225,7 +247,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """
         model = load_model(path)
         if cls._task not in (model.task, _estimator_task(model)):
-            raise IncompatibleError(f"{path}: a model for {model.task}, expected one for {cls._task}")
+            name = path if isinstance(path, str | Path) else "the model"
+            raise IncompatibleError(f"{name}: a model for {model.task}, expected one for {cls._task}")
         found = cls(method=model.facts["method"], c=model.facts["c"])
         if "loss" in found.get_params():
             found.set_params(loss=model.facts.get("loss"))
@@ -263,6 +286,10 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the corpus with its outputs, and the labels that were no text, by their text."""
         raise NotImplementedError
 
+    def _completed(self, model: Model, corpus: Corpus, options: Options) -> Model:
+        """Return the model with a second stage, if it has one."""
+        return model
+
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         raise NotImplementedError
 
@@ -292,6 +319,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("patience", "threads"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), int, (1, MAX_COUNT))
+        for name in ("verbose", "warm_start"):
+            check_number(name, getattr(self, name), bool)
         columns = getattr(self, "columns", None)
         if columns is not None and not _are_words(columns):
             raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
@@ -319,13 +348,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         return aligned(corpus, training.corpus.names) if training.corpus.names else corpus
 
     def _template_set(self, data: InputData) -> TemplateSet:
-        given = self.templates
-        if isinstance(given, TemplateSet):
-            return given
-        if isinstance(given, str | Path):
-            return TemplateSet.read(given)
-        if given is not None:
-            return TemplateSet.parse("\n".join(given))
+        if self.templates is not None:
+            return template_set(self.templates)
         if data.dicts and not data.corpus.names:
             raise FormatError("X", None, "expected feature dicts with at least one feature, got none")
         return self._default_templates(data)
@@ -366,6 +390,13 @@ def _label_texts(y: Iterable[Iterable[Any]]) -> tuple[list[list[str]], dict[str,
                 got = f"{originals[text]!r} and {label!r}"
                 raise FormatError("y", None, f"expected labels that differ as text, got {got}")
     return texts, originals
+
+
+def template_set(given: TemplateSet | str | Path | Sequence[str]) -> TemplateSet:
+    """Return a template set, that of a file, or that of lines."""
+    if isinstance(given, TemplateSet):
+        return given
+    return TemplateSet.read(given) if isinstance(given, str | Path) else TemplateSet.parse("\n".join(given))
 
 
 def as_parameter(name: str) -> str:

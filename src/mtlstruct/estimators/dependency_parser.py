@@ -9,15 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import Column, Corpus
 from mtlstruct.errors import FormatError
-from mtlstruct.estimators.base import StructuredEstimator, Templates, check_iterable
+from mtlstruct.estimators.base import StructuredEstimator, Templates, check_iterable, template_set
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.evaluation.attachment import attachment_scores
-from mtlstruct.formats import conll
+from mtlstruct.formats import conll, text
 from mtlstruct.formats.in_memory import InputData
-from mtlstruct.formats.sentences import data_of
+from mtlstruct.formats.sentences import data_for, data_of
+from mtlstruct.model.model import Model
+from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet, preset
+from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.options import Options
 
 
@@ -27,8 +30,9 @@ class DependencyParser(StructuredEstimator):
 
     X is a list of sentences. A token is a row of the CoNLL-X columns form, lemma, cpos, pos and
     feats (or of `columns`), or a dict from such names to cells. y has the number of each token's
-    head: 1 for the first token, 0 for the root. X may also be the path of a CoNLL-X or CoNLL-U
-    file, or a Corpus.
+    head: 1 for the first token, 0 for the root; with `labels` it has pairs (head, relation), and
+    so has the result of `predict`. X may also be the path of a CoNLL-X or CoNLL-U file, or a Corpus
+    read from one.
 
     Parameters
     ----------
@@ -62,8 +66,12 @@ class DependencyParser(StructuredEstimator):
         columns: Sequence[str] | None = None,
         projective: bool = Options.projective,
         single_root: bool = Options.single_root,
+        labels: bool = Options.labels,
+        label_templates: Templates = None,
         random_state: int | None = 0,
         patience: int | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())
@@ -78,22 +86,68 @@ class DependencyParser(StructuredEstimator):
             found = replace(found, corpus=replace(corpus, names=conll.OBSERVED))
         return found
 
+    def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
+        """Return the head of each token, or with arc labels pairs (head, relation).
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences to parse, in one of the forms that `fit` takes.
+        constraints : None
+            Trees have no constraints.
+
+        Returns
+        -------
+        list of lists
+            One head, or pair, per token of each sentence.
+        """
+        model = self._model()
+        if model.relations is None:
+            return super().predict(X, constraints)
+        data = data_for(model, X)
+        heads = model.lattice(data.corpus, constraints).best()
+        relations = text.named(model.relate(data.corpus, heads), model.relations.labels)
+        return data.by_sentence(list(zip(heads.tolist(), relations, strict=True)))
+
     def _labelled(self, data: InputData, y: Any) -> tuple[Corpus, Mapping[str, Any]]:
         if y is None:
             if data.corpus.outputs is None:
                 raise FormatError("y", None, "expected heads, got none")
             return data.corpus, {}
-        return replace(data.corpus, outputs=_heads(y, data.lengths, self.single_root)), {}
+        heads, relations = _split_pairs(y)
+        outputs = _heads(heads, data.lengths, self.single_root)
+        return replace(data.corpus, outputs=outputs, extra=relations), {}
+
+    def _completed(self, model: Model, corpus: Corpus, options: Options) -> Model:
+        """Train the labels of arcs, if there are to be some."""
+        if not options.labels:
+            return model
+        relations = conll.relations(corpus) if isinstance(corpus.extra, conll.Sheet) else corpus.extra
+        if relations is None:
+            raise FormatError("y", None, "expected pairs (head, relation), since labels is True")
+        given = self.label_templates
+        templates = preset("dependency-labels") if given is None else template_set(given)
+        return replace(model, relations=train_labels(corpus, relations, templates, options).model)
 
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None
         return attachment_scores(gold, found).uas / 100
 
 
+def _split_pairs(y: Any) -> tuple[Any, Column | None]:
+    """Return the heads of pairs (head, relation), and the relations; heads alone as they are."""
+    check_iterable("y", y, "heads")
+    sentences = [list(given) if isinstance(given, Iterable) else given for given in y]
+    tokens = [token for given in sentences if isinstance(given, list) for token in given]
+    if not tokens or not all(isinstance(token, tuple | list) and len(token) == 2 for token in tokens):
+        return sentences, None
+    relations = text.column([str(relation) for _, relation in tokens])
+    return [[head for head, _ in given] for given in sentences], relations
+
+
 def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: bool) -> NDArray[np.int32]:
     """Return the heads of all tokens; raise if those of a sentence are no tree."""
     found: list[int] = []
-    check_iterable("y", y, "heads")
     sentences: list[list[int]] = []
     for number, heads in enumerate(y, 1):
         check_iterable("y", heads, f"a list of heads for sentence {number}")

@@ -42,6 +42,12 @@ OWN = {
         "int or None, default None",
         "Stop after so many passes without a better score on the validation data of `fit`; None: never.",
     ),
+    "warm_start": ("bool, default False", "Start `fit` from the model of the last fit, if there is one."),
+    "verbose": ("bool, default False", "Print a line per pass: objective, gap, score and time."),
+    "label_templates": (
+        "TemplateSet, path, list of str or None, default None",
+        "Templates of the labels of arcs; None: the preset `dependency-labels`.",
+    ),
     "threads": (
         "int or None, default None",
         "Number of threads, for the whole process; None leaves it unchanged.",

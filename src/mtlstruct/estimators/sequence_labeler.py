@@ -12,7 +12,8 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.estimators.base import LabelEstimator, Templates
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.evaluation.scores import sequence_scores, without_chunks
-from mtlstruct.formats.sentences import Grouping
+from mtlstruct.formats.sentences import Grouping, data_for
+from mtlstruct.model.model import nbest_labels
 from mtlstruct.training.options import Options
 
 
@@ -62,6 +63,7 @@ class SequenceLabeler(LabelEstimator):
         solver: str | None = Options.solver,
         gap: float | None = Options.gap,
         epsilon: float | None = Options.epsilon,
+        eta: float | None = Options.eta,
         max_iter: int | None = Options.max_iter,
         min_count: int = Options.min_count,
         normalize: str = Options.normalize,
@@ -77,6 +79,8 @@ class SequenceLabeler(LabelEstimator):
         structure: str = "sequence",
         random_state: int | None = 0,
         patience: int | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())
@@ -99,6 +103,59 @@ class SequenceLabeler(LabelEstimator):
             For each token of each sentence, from label to probability.
         """
         return self._model().marginals_named(X, self.classes_)
+
+    def predict_nbest(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
+        """Return the n best labellings of each sentence with their probabilities.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences to label.
+        n : int
+            The number of labellings.
+
+        Returns
+        -------
+        list of lists of (labels, probability)
+            For each sentence, best first; fewer than n if it has fewer labellings.
+        """
+        model = self._model()
+        data, names = data_for(model, X), dict(zip(model.labels, self.classes_, strict=True))
+        ranked = iter(nbest_labels(model, data.corpus, model.lattice(data.corpus), n))
+        return [
+            [([names[label] for label in labels], p) for labels, p in next(ranked)] if full else [([], 1.0)]
+            for full in data.nonempty.tolist()
+        ]
+
+    def sequence_probability(self, X: Any, y: Any = None) -> list[float]:
+        """Return the probability of a whole labelling of each sentence.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences.
+        y : iterable of iterables or None, default None
+            A label for each token. None: the best labels, those that `predict` returns.
+
+        Returns
+        -------
+        list of float
+            One probability per sentence; 0 if a label is unknown to the model.
+        """
+        model = self._model()
+        model.warn_uncalibrated()
+        data = data_for(model, X)
+        lattice = model.lattice(data.corpus)
+        outputs = lattice.best()
+        if y is not None:
+            given = self._labelled(data, y)[0].relabelled(model.labels).outputs
+            assert given is not None
+            outputs = given
+        known = np.minimum.reduceat(outputs, data.corpus.ptr[:-1]) >= 0 if len(data.corpus) else np.zeros(0)
+        values = lattice.evaluate(np.maximum(outputs, 0))
+        found = np.ones(len(data.nonempty))
+        found[data.nonempty] = lattice.marginals(model.temperature).sequence(values) * known
+        return [float(p) for p in found]
 
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None

@@ -52,6 +52,7 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
         solver: str | None = Options.solver,
         gap: float | None = Options.gap,
         epsilon: float | None = Options.epsilon,
+        eta: float | None = Options.eta,
         max_iter: int | None = Options.max_iter,
         min_count: int = Options.min_count,
         normalize: str = Options.normalize,
@@ -63,6 +64,8 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
         columns: Sequence[str] | None = None,
         random_state: int | None = 0,
         patience: int | None = None,
+        warm_start: bool = False,
+        verbose: bool = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import IO, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,7 +325,7 @@ class Model:
         list of lists of dicts
             For each token of each sentence a dict from names to probabilities.
         """
-        self._warn_uncalibrated()
+        self.warn_uncalibrated()
         direct = self._directly(X, lambda scorer, x: scorer.marginals(x, self.temperature))
         if direct is not None:
             return [[dict(zip(names, row, strict=True)) for row in found] for found in direct]
@@ -477,10 +477,11 @@ class Model:
         Marginals
             The probability of each label of each token, or of each arc.
         """
-        self._warn_uncalibrated()
+        self.warn_uncalibrated()
         return self.lattice(corpus, constraints).marginals(self.temperature)
 
-    def _warn_uncalibrated(self) -> None:
+    def warn_uncalibrated(self) -> None:
+        """Give an UncalibratedWarning unless `calibrated`."""
         if not self.calibrated:
             warnings.warn(UNCALIBRATED, UncalibratedWarning, stacklevel=_level_outside())
 
@@ -614,14 +615,14 @@ class Model:
         serialization.write(self, path)
 
     @classmethod
-    def load(cls, path: str | Path | bytes) -> Model:
+    def load(cls, path: str | Path | bytes | IO[bytes]) -> Model:
         """Load a model file.
 
         Parameters
         ----------
-        path : str, Path or bytes
+        path : str, Path, bytes or binary file
             A file that `Model.save` or `mtlstruct train` has written, whose arrays are
-            memory-mapped, or the content of such a file.
+            memory-mapped; or its bytes, or a file object.
 
         Returns
         -------
@@ -635,7 +636,7 @@ class Model:
         """
         from mtlstruct.model import serialization
 
-        return serialization.read(path)
+        return serialization.read(path if isinstance(path, str | Path | bytes) else path.read())
 
 
 load = Model.load
