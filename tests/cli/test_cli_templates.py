@@ -9,7 +9,7 @@ import pytest
 from support.commands import Ran, Run
 
 from mtlstruct.cli.options import Dialect
-from mtlstruct.templates import DIALECTS, preset
+from mtlstruct.templates import DIALECTS, TemplateSet, preset
 
 DATA = "Ann NNP B-PER\nlives VBZ O\nin IN O\nOslo NNP B-LOC\n\nBob NNP B-PER\nsleeps VBZ O\n"
 
@@ -135,6 +135,16 @@ def test_generate_with_functions_transitions_orders_and_gap(run: Run, options: l
 )
 def test_short_options_of_generate_add_to_the_orders(run: Run, short: list[str], long: list[str]) -> None:
     assert run("templates generate", *short) == run("templates generate", *long)
+
+
+@pytest.mark.parametrize("name", ["ner", "pos", "chunking"])
+def test_presets_do_without_other_columns(run: Run, name: str) -> None:
+    found = TemplateSet.parse(run(f"templates generate --preset {name} --columns 0").ok().out)
+    whole = preset(name)
+    assert list(found) == [t for t in whole if all(term.column == 0 for term in t.terms)]
+    assert list(found)[-1].text == "B"
+    both = TemplateSet.parse(run(f"templates generate --preset {name} --columns 0,1").ok().out)
+    assert list(both) == list(whole)
 
 
 def test_rich_presets_come_with_headings(run: Run) -> None:

@@ -40,6 +40,16 @@ def preset(name: str, reach: int | None = None) -> TemplateSet:
     return TemplateSet.parse(text, path=f"the preset {name}")
 
 
+def of_columns(templates: TemplateSet, columns: Sequence[int]) -> str:
+    """Return the lines of templates that look at these columns only, with the comments."""
+    other = {t.text for t in templates if any(term.column not in columns for term in t.terms)}
+    kept = [line for line in templates.source.splitlines() if line not in other]
+    pairs = zip(kept, [*kept[1:], "#"], strict=True)  # no heading without a line
+    return "".join(
+        f"{line}\n" for line, after in pairs if not (line.startswith("#") and after.startswith("#"))
+    )
+
+
 def _renumbered(lines: Sequence[str]) -> Iterator[str]:
     """Yield lines of A templates named A000, A001, … in order."""
     count = sum(line.startswith("A") for line in lines)

@@ -72,7 +72,10 @@ def generate(
     window: Annotated[
         str | None, typer.Option(help="First and last offset from the token.", show_default="-3:3")
     ] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns, such as 0,1.", show_default="0")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(help="Columns, such as 0,1; a preset without its other columns.", show_default="0"),
+    ] = None,
     functions: Annotated[
         str | None, typer.Option(help='Functions to use like columns, such as "shape[0] prefix[0,1-5]".')
     ] = None,
@@ -110,18 +113,21 @@ def generate(
     """Generate templates: a preset, or all n-grams of cells in a window.
 
     Start with --preset ner, pos, chunking, segmentation or dependency. cws-tp1, cws-tp2 and ner-134
-    are the sets of the paper.
+    are the sets of the paper. With --columns 0 a preset does without the column of tags.
 
     Example: mtlstruct templates generate --preset ner -o ner.tpl
     """
     _check_output(out, [None if reach is None else Path(reach)], force=force)
-    choices = (window, columns, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, observed)
+    choices = (window, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, observed)
     if preset is not None:
         if no_transitions or any(choice not in (None, False) for choice in choices):
             raise IncompatibleError(
-                "--preset cannot be combined with --columns, --window and other options that choose templates"
+                "--preset can be combined with --columns, not with other options that choose templates"
             )
-        return _write(presets.preset(preset, _reach(reach)).source, out)
+        whole = presets.preset(preset, _reach(reach))
+        if columns is not None:
+            return _write(presets.of_columns(whole, _numbers("--columns", columns)), out)
+        return _write(whole.source, out)
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")
     orders = dict.fromkeys(_numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1")))
