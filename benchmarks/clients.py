@@ -1,4 +1,4 @@
-"""Programs that use a CRF tagger, with their own data and features: `python -m benchmarks.clients FOLDER … [--only NAME]`.
+"""Programs that use a CRF tagger, with their own data and features: `python -m benchmarks.clients FOLDER …`.
 
 The folders hold checkouts or data of clients: usaddress, probablepeople, khPOS, ParsCit, grobid_date,
 grobid_name_header, conll2002_esp. A client that is not there is left out. Each is trained three times: by

@@ -221,15 +221,16 @@ def test_constraints_hold_in_predict(tagger):
 
 
 def test_a_warm_start_begins_near_the_optimum_and_verbose_prints_passes(capsys):
-    tagger = SequenceLabeler(c=1.0, gap=1e-3, warm_start=True, verbose=True).fit(X, Y)
+    how = {"method": "crf-l2", "solver": "lbfgs", "c": 1.0, "gap": 1e-3}
+    tagger = SequenceLabeler(**how, warm_start=True, verbose=True).fit(X, Y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == tagger.n_iter_
     assert all(line.startswith(f"pass {n}: objective ") for n, line in enumerate(lines, 1))
     model, passes = tagger.model_, []
     see = lambda progress: passes.append(progress.record.objective)  # noqa: E731
-    SequenceLabeler(c=1.0, gap=1e-3).fit(X, Y, callback=see, init=model)
+    SequenceLabeler(**how).fit(X, Y, callback=see, init=model)
     given, cold = passes[0], float(lines[0].split()[3].rstrip(","))
-    assert given < tagger.objective_ + 0.5 * (cold - tagger.objective_)
+    assert given < tagger.objective_ + 0.1 * (cold - tagger.objective_)
     passes.clear()
     assert tagger.fit(X, Y, callback=see)
     assert passes[0] == given
