@@ -4,10 +4,9 @@ A request is a JSON object with one of the keys
 
 - `text`: plain text, one sentence per line; for segmentation and for models that use only the word;
 - `columns`: one token per line, a blank line between sentences. Rows have all columns of the
-  training data (and the label, which comes back as gold), or only those that the model uses; trees also
-  take CoNLL lines;
+  training data (and the label, which comes back as gold), or only those that the model uses; trees
+  also take CoNLL lines;
 - `rows`: a list of sentences, each a list of rows, each a list of cells, with columns as above;
-
 - `dicts`: a list of sentences, each a list of feature dicts, for models that were trained on dicts;
 
 and optionally `explain` (number of templates per token), `nbest` (number of labellings), and

@@ -54,7 +54,7 @@ class OutputOptions:
 
     scores    write probabilities: of the chosen labels (best), or of all labels of each token (all)
     nbest     the number of labelings of each sentence; None for the best without a rank
-    raw       the input is plain text, cut into tokens; blanks of text to be segmented stay boundaries
+    raw       plain text is cut into tokens; blanks of text to be segmented stay boundaries
     partial   labels or blanks of the input are constraints
     json      one JSON object per sentence
     size      tokens per batch
