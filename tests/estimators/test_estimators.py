@@ -315,9 +315,10 @@ WRONG = {
     "columns": [3, "word", [1]],
     "structure": ["cube", 3, None, []],
     "scheme": ["x", 3, None, "bmes"],
-} | dict.fromkeys(("c", "p", "gap", "epsilon"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
+} | dict.fromkeys(("c", "p", "gap", "epsilon", "eta"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
 COUNTS = ("max_iter", "min_count", "patience", "threads")
-SWITCHES = ("context", "share_identical", "projective", "single_root")
+SWITCHES = ("context", "share_identical", "projective", "single_root", "labels", "warm_start", "verbose")
+WRONG["label_templates"] = WRONG["templates"]
 WRONG |= dict.fromkeys(COUNTS, ("1", 0, -1, 2.5, float("nan"), True, [], 10**30))
 WRONG |= dict.fromkeys(SWITCHES, ("yes", 1, None, []))
 

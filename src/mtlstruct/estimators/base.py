@@ -324,11 +324,12 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         columns = getattr(self, "columns", None)
         if columns is not None and not _are_words(columns):
             raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
-        given = self.templates
-        if given is not None and not isinstance(given, TemplateSet | str | Path) and not _are_words(given):
-            raise IncompatibleError(
-                f"templates: expected a TemplateSet, the path of a file or a list of lines, got {given!r}"
-            )
+        for name in ("templates", "label_templates"):
+            given = getattr(self, name, None)
+            if not isinstance(given, TemplateSet | str | Path | None) and not _are_words(given):
+                raise IncompatibleError(
+                    f"{name}: expected a TemplateSet, the path of a file or a list of lines, got {given!r}"
+                )
 
     def _model(self) -> Model:
         if not hasattr(self, "model_"):  # the check takes longer than the prediction of a sentence
