@@ -20,12 +20,12 @@ async function ask(path, body) {
 const TASKS = {sequence: 'labels sequences', segmentation: 'cuts text into words', dependency: 'finds dependency trees', multiclass: 'classifies items'};
 
 function expected(model) {
-  if (model.dicts) return 'This model takes feature dicts: paste JSON, a list of dicts a line, one sentence each.';
-  if (model.text) return model.alone ? 'Type or paste items, one a line.' : 'Type or paste text, a sentence a line.';
+  if (model.dicts) return 'This model takes feature dicts: paste JSON, one list of dicts per line.';
+  if (model.text) return model.alone ? 'Type or paste items, one per line.' : 'Type or paste text, one sentence per line.';
   const names = model.columns.map(column => column.name).join(', ');
   const whole = model.trees ? ' CoNLL lines are taken too.' : model.columns.length < model.width ? ` Rows with all ${model.width} columns are taken too.` : '';
-  const unit = model.alone ? 'an item' : 'a token';
-  return `This model looks at ${model.columns.length} columns: ${names}. Paste column text, ${unit} a line, cells separated by blanks` +
+  const unit = model.alone ? 'item' : 'token';
+  return `This model looks at ${model.columns.length} columns: ${names}. Paste column text, one ${unit} per line, cells separated by blanks` +
     `${model.alone ? '' : ', a blank line between sentences'}.${whole}`;
 }
 
@@ -163,7 +163,7 @@ function build(model) {
       why.clear();
       return;
     }
-    let given = {[model.text ? 'text' : 'columns']: text};
+    let given = {[model.text && !isRows(text, model) ? 'text' : 'columns']: text};
     if (model.dicts) {
       try { given = {dicts: text.split('\n').filter(line => line.trim()).map(line => JSON.parse(line))}; } catch (error) { return fail(`expected JSON: ${error.message}`); }
     }
@@ -213,7 +213,7 @@ function build(model) {
   }}, el('option', {value: ''}, 'Examples'), model.examples.map((text, n) => el('option', {value: n}, brief(text, model))));
   const options = el('label', {class: 'row small'}, chances, 'probabilities', !model.calibrated && el('span', {class: 'soft'}, '(not calibrated)'));
   const sample = model.examples[0] || (model.text ? 'Ann lives in Oslo .' : model.columns.map(() => 'a').join(' '));
-  const example = JSON.stringify(model.dicts ? {dicts: [[{key: 'value'}]]} : {[model.text ? 'text' : 'columns']: sample, explain: 3}).replaceAll("'", '\\u0027');
+  const example = JSON.stringify(model.dicts ? {dicts: [[{key: 'value'}]]} : {[model.text && !isRows(sample, model) ? 'text' : 'columns']: sample, explain: 3}).replaceAll("'", '\\u0027');
   page.replaceChildren(
     el('header', {class: 'titled'}, el('div', null, el('h1', null, model.name),
       el('p', {class: 'soft'}, `A model that ${TASKS[model.task] || model.task}; ${whole(model.templates)} templates` + (model.labels.length ? `, ${model.labels.length} labels` : ''))), themeButton()),
@@ -223,16 +223,22 @@ function build(model) {
     el('div', {class: 'split'}, el('section', {class: 'card'}, output, !model.alone && !model.trees && !model.characters && kinds, note), why.panel),
     el('section', {class: 'card'}, el('h2', null, 'From a program'),
       el('code', {class: 'api'}, `curl -H 'Content-Type: application/json'${token ? " -H 'Authorization: Bearer TOKEN'" : ''} ${location.origin}/v1/tag -d '${example}'`),
-      el('p', {class: 'soft small'}, `A request may hold many sentences. Limits: ${whole(model.limits.bytes)} bytes and ${whole(model.limits.tokens)} tokens a request, ${whole(model.limits.sentence)} tokens a sentence, ${model.limits.seconds} s.`)));
+      el('p', {class: 'soft small'}, `A request may hold many sentences. Limits: ${whole(model.limits.bytes)} bytes and ${whole(model.limits.tokens)} tokens per request, ${whole(model.limits.sentence)} tokens per sentence, ${model.limits.seconds} s.`)));
   run();
   input.focus();
+}
+
+/** Whether a text is an example of rows, with labels or without. */
+function isRows(text, model) {
+  const widths = text.split('\n').filter(line => line.trim()).map(line => line.trim().split(/[ \t]+/).length - model.width);
+  return !model.characters && model.examples.includes(text) && widths.every(more => more === 0 || more === 1);
 }
 
 /** An example in the menu: its words. */
 function brief(text, model) {
   const lines = text.split('\n').filter(line => line.trim() && !line.startsWith('#'));
   const conll = line => line.includes('\t') && /^\d+$/.test(line.split('\t')[0]);
-  const words = model.text ? text : lines.map(line => conll(line) ? line.split('\t')[1] : line.trim().split(/[ \t]+/)[0]).join(' ');
+  const words = model.text && !isRows(text, model) ? text : lines.map(line => conll(line) ? line.split('\t')[1] : line.trim().split(/[ \t]+/)[0]).join(' ');
   return words.length > 60 ? `${words.slice(0, 59)}…` : words;
 }
 
