@@ -131,7 +131,7 @@ def test_select_above(run: Run) -> None:
 
 
 def test_select_rejects_in_a_sentence(run: Run) -> None:
-    run("templates select m.mtl").rejected("one of --top and --above")
+    run("templates select m.mtl").rejected("--top")
     run("templates select m.mtl --top 2 --above 0.1").rejected("one of")
     run("templates select m.mtl --above 5").rejected("the heaviest has")
     run("templates select m.mtl --top 2 -o m.mtl").rejected("uses the file")

@@ -31,12 +31,16 @@ OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
     ("calibrate", "--out"): ("calibrate m.mtl train.txt -o out", Kind.MODEL),
     ("weights", "--plot"): ("weights m.mtl --plot out.pdf", Kind.PDF),
     ("explain", "--html"): ("explain m.mtl train.txt --html out", Kind.PAGE),
-    ("report", "OUT.html"): ("report m.mtl out", Kind.PAGE),
+    ("report", "OUT"): ("report m.mtl out", Kind.PAGE),
     ("export", "OUT"): ("export m.mtl out", Kind.CRFPP),
     ("import", "OUT"): ("import m.crfpp out", Kind.MODEL),
     ("templates generate", "--out"): ("templates generate -o out", Kind.TEMPLATES),
     ("templates convert", "--out"): ("templates convert a.tpl --to crfpp -o out", Kind.TEMPLATES),
     ("templates select", "--out"): ("templates select m.mtl --top 1 -o out", Kind.TEMPLATES),
+    ("templates select", "--plot"): (
+        "templates select m.mtl --valid train.txt --train train.txt --plot out.svg",
+        Kind.SVG,
+    ),
 }
 """A call for each file that a command writes, and what it writes."""
 
@@ -51,10 +55,12 @@ INPUTS = {
     ("score", "PREDICTED"), ("score", "--words"), ("calibrate", "MODEL"), ("calibrate", "HELDOUT"),
     ("weights", "MODEL"), ("weights", "--data"), ("explain", "MODEL"),
     ("explain", "INPUT"), ("report", "MODEL"), ("report", "--data"), ("report", "--log"), ("serve", "MODEL"),
-    ("serve", "--token-file"), ("serve", "--examples"), ("export", "MODEL"), ("import", "FILE"),
+    ("serve", "--token-file"), ("serve", "--examples"), ("export", "MODEL"), ("export", "--data"),
+    ("import", "FILE"),
     ("import", "--templates"), ("templates convert", "TEMPLATES"),
     ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
-    ("templates select", "--templates"), ("bench", "TEMPLATES"), ("bench", "DATA"),
+    ("templates select", "--templates"), ("templates select", "--valid"), ("templates select", "--train"),
+    ("bench", "TEMPLATES"), ("bench", "DATA"),
 }  # fmt: skip
 """Files and folders that commands only read."""
 
@@ -129,6 +135,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, bytes]:
         Kind.CRFPP: made("export", m, place / "out", "--force"),
         Kind.WAPITI: made("export", m, place / "out", "--format", "wapiti-text", "--rename", "--force"),
         Kind.DUMP: made("export", m, place / "out", "--format", "wapiti-dump", "--rename", "--force"),
+        Kind.CARD: made("report", m, place / "out", "--format", "markdown", "--force"),
+        Kind.CRFSUITE: made("export", m, place / "out", "--format", "crfsuite", "--force"),
         Kind.TEMPLATES: TEMPLATES.encode(),
         Kind.COLUMNS: TRAIN.encode(),
         Kind.TEXT: b"Notes on the data\n\nThere are two files, of which the first is larger.\n",
@@ -137,6 +145,9 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[Kind, bytes]:
     for kind, ending in ((Kind.PNG, "png"), (Kind.SVG, "svg"), (Kind.PDF, "pdf")):
         assert cli.run(["weights", str(m), "--plot", str(place / f"out.{ending}")]) == 0
         found[kind] = (place / f"out.{ending}").read_bytes()
+    assert cli.run(["export", str(m), str(place / "tagger"), "--format", "standalone"]) == 0
+    for kind, name in ((Kind.PROGRAM, "tagger.py"), (Kind.WEIGHTS, "tagger.bin")):
+        found[kind] = (place / "tagger" / name).read_bytes()
     return found | {Kind.CHECKPOINT: _checkpoint(place / "state.checkpoint")}
 
 

@@ -187,7 +187,7 @@ def test_commands_work_with_an_imported_model(model, tmp_path, run):
     found = respond(imported, reader.read({"dicts": X, "explain": 1, "probabilities": True}))
     answers = [[token["label"] for token in sentence["tokens"]] for sentence in found["sentences"]]
     assert answers == imported.predict(X)
-    with pytest.raises(MtlError, match="expected dicts as a list of sentences"):
+    with pytest.raises(MtlError, match="dicts, line 1: expected a list of tokens"):
         reader.read({"dicts": [1]})
     run("report", tmp_path / "b.mtl", tmp_path / "r.html", "--data", tmp_path / "x.jsonl").ok()
 

@@ -66,7 +66,7 @@ class RunData(NamedTuple):
 
     def labelled_for(self, options: Options) -> RunData:
         """Return segmented text with the labels of the scheme of the options."""
-        if options.task != "segmentation":
+        if not options.segments:
             return self
         valid = None if self.valid is None else with_learned_labels(self.valid, options)
         return self._replace(corpus=with_learned_labels(self.corpus, options), valid=valid)
@@ -192,7 +192,7 @@ class TrainingRun:
         """Whether workers read and index the data; else they get encoded sentences from here."""
         options = self.options
         seen = options.seen_only or options.transition_support == "seen"
-        return not (seen or options.task == "dependency")
+        return options.labelled and not seen
 
     def _run(self, data: RunData) -> TrainingResult:
         files = {

@@ -86,6 +86,7 @@ def _for_tasks(*tasks: str) -> Callable[[Options], bool]:
 
 
 _trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _for_tasks("sequence")
+_segments = _for_tasks("segmentation")
 
 
 def _seen_labels(options: Options) -> bool:
@@ -339,7 +340,7 @@ class Options:
             )
         if self.context:
             raise IncompatibleError("--shards does not support --context")
-        if self.scheme != "keep" and self.task == "sequence":
+        if self.scheme != "keep" and _sequences(self):
             raise IncompatibleError("--shards does not support --scheme")
 
     def as_dict(self) -> dict[str, Any]:
@@ -364,7 +365,17 @@ class Options:
     @property
     def tags(self) -> str:
         """The labels of characters, for segmentation."""
-        return self.scheme if self.task == "segmentation" and self.scheme != "keep" else "bie"
+        return self.scheme if self.segments and self.scheme != "keep" else "bie"
+
+    @property
+    def labelled(self) -> bool:
+        """Whether features combine attributes with labels; those of trees do not."""
+        return _labels(self)
+
+    @property
+    def segments(self) -> bool:
+        """Whether text is cut into words."""
+        return _segments(self)
 
     @property
     def seen_only(self) -> bool:

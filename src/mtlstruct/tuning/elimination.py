@@ -21,7 +21,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import LABELLED, Options
+from mtlstruct.training.options import Options
 from mtlstruct.training.train import train
 
 SHARE = 0.2
@@ -114,7 +114,7 @@ def _fitted(
     """Train on each part with some of the templates, from the weights of the step before."""
     scores, seconds, models = [], 0.0, []
     for n, (corpus, gold) in enumerate(parts):
-        init = None if before is None or options.task not in LABELLED else before.models[n]
+        init = None if before is None or not options.labelled else before.models[n]
         model = train(corpus, templates.select(tuple(kept)), options, init=init).model
         began = time.perf_counter()
         outputs = model.predict(gold)

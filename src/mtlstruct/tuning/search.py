@@ -102,13 +102,14 @@ def fitting(settings: Sequence[Options], corpus: Corpus, templates: TemplateSet)
 def other_schemes(corpus: Corpus, study: Study, rounds: Sequence[Round]) -> list[str]:
     """Return the label schemes for the last round of `auto`; none if one is given."""
     options = study.settings[0]
-    if not rounds or options.scheme != "keep" or options.task not in TASK_SCHEMES:
+    schemes = TASK_SCHEMES.get(options.task, ())
+    if not rounds or options.scheme != "keep" or not schemes:
         return []
-    if options.task == "sequence":
+    if not options.segments:
         assert corpus.outputs is not None
         if recognised(corpus.labels, corpus.outputs, corpus.ptr) is None:
             return []
-    return [scheme for scheme in TASK_SCHEMES[options.task] if scheme not in ("keep", "bie")]
+    return [scheme for scheme in schemes if scheme not in ("keep", "bie")]
 
 
 class Search:

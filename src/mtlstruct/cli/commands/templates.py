@@ -24,6 +24,7 @@ from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.structures import structures_of
 from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
 from mtlstruct.templates import generate as generate_templates
 from mtlstruct.templates.convert import converted
@@ -334,7 +335,7 @@ def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> lis
     text = read_text(path, "template file")
     columns = None if corpus is None else len(corpus.columns)
     names = () if corpus is None else corpus.names
-    linked = task in ("sequence", "segmentation")
+    linked = "sequence" in structures_of(task)
     found = lint.check(
         text, path, dialect=dialect, folder=path.parent, columns=columns, names=names, linked=linked
     )

@@ -118,10 +118,9 @@ def _run(command: Sequence[str]) -> None:
 
 def _corpus(task: str) -> str:
     lines = recipes.bundled()[:LINES]
-    if task == "segmentation":
-        return "".join("  ".join(line.tokens) + "\n" for line in lines)
-    if task == "dependency":
-        return "".join(_tree(line.tokens) + "\n" for line in lines)
+    blocks = {"segmentation": "  ".join, "dependency": _tree}
+    if block := blocks.get(task):
+        return "".join(block(line.tokens) + "\n" for line in lines)
     return recipes.column_file(lines, seed=0)
 
 
