@@ -74,6 +74,14 @@ def test_bad_options_and_files_are_rejected(folder: Path, output: Output) -> Non
     assert "line 3: expected one token with head 0, got 2" in out
     sequence = folder / "sequence.txt"
     sequence.write_text("a X\nb Y\n")
+    crossing = folder / "crossing.conll"
+    rows = zip("abcd", (3, 4, 0, 3), strict=True)
+    crossing.write_text(
+        "".join(f"{n}\t{w}\t_\t{w}\t{w}\t_\t{h}\tr\t_\t_\n" for n, (w, h) in enumerate(rows, 1))
+    )
+    files = folder / "arcs.tpl", crossing, folder / "no.mtl"
+    out = output("train", *files, *trees, "--projective", "--loss", "log", code=2)
+    assert "sentence 1 has crossing arcs" in out
     out = output("train", folder / "arcs.tpl", sequence, folder / "no.mtl", "--projective", code=2)
     assert "--projective is for --task dependency" in out
     mira = "--method", "mira", "--solver", "coordinate"

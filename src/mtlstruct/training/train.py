@@ -312,8 +312,25 @@ def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: O
         tokens = structure.sites(corpus.ptr)[1].tokens
         assert tokens is not None
         encoded = encoded.with_seen_pairs(tokens, corpus.outputs, structure.labels)
-    cost = cost_table(corpus, structure, options)
-    return Oracle(structure, encoded, corpus.outputs, cost, loss_function(options).temperature)
+    cost, loss = cost_table(corpus, structure, options), loss_function(options)
+    if options.projective and loss.temperature > 0:
+        _check_projective(corpus)
+    return Oracle(structure, encoded, corpus.outputs, cost, loss.temperature)
+
+
+def _check_projective(corpus: Corpus) -> None:
+    """Raise an error for a tree with crossing arcs, which has no probability among the others."""
+    assert corpus.outputs is not None
+    for number, span in enumerate(corpus.sentences(), 1):
+        heads = corpus.outputs[span]
+        tokens = np.arange(1, len(heads) + 1)
+        left, right = np.minimum(heads, tokens), np.maximum(heads, tokens)
+        inside = (left[:, None] < left) & (left < right[:, None])
+        if (inside & (right > right[:, None])).any():
+            raise IncompatibleError(
+                f"sentence {number} has crossing arcs: expected projective trees for --projective with the "
+                "log loss; --loss hinge takes them"
+            )
 
 
 def solver_for(structure: Structure, options: Options) -> Solver:
