@@ -598,7 +598,7 @@ def test_the_page_labels_what_is_typed_and_explains_it(browser: Browser, client:
     [
         ("columns", "Ann n\nsees s", "This model looks at 2 columns: column 0, column 2"),
         ("words", "abcab", "one sentence per line"),
-        ("classes", "casa come", "one a line"),
+        ("classes", "casa come", "items, one per line"),
         ("trees", "the D\ncat N\nsleeps V", "CoNLL lines are taken too"),
         ("labels", conll(["the/D/2 cat/N/3 sleeps/V/0"]), "CoNLL lines are taken too"),
     ],
