@@ -27,6 +27,7 @@ from typing import Annotated
 import typer
 
 from mtlstruct.cli.command import add_command
+from mtlstruct.cli.common import option
 from mtlstruct.cli.errors import exit_code, raise_on_sigterm
 
 COMMANDS = {
@@ -103,7 +104,7 @@ def _top(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Print the traceback of an error (also after a command).")
+        bool, option("Print the traceback of an error (also after a command).", "--debug")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:

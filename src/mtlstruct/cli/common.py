@@ -28,61 +28,73 @@ LOG_SUFFIX = ".log.jsonl"
 MIN_CHARACTERS = 20
 """In fewer characters, unknown ones prove nothing."""
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file written by `train`.")]
-InputArgument = Annotated[
-    Path, typer.Argument(metavar="INPUT", help="Data with or without labels; - reads standard input.")
-]
+
+def argument(metavar: str, help: str) -> Any:
+    """Return the declaration of an argument of a command."""
+    return typer.Argument(metavar=metavar, help=help)
+
+
+def option(
+    help: str,
+    *names: str,
+    metavar: str | None = None,
+    limits: tuple[float | None, float | None] = (None, None),
+    shown: str | bool = True,
+    group: str | None = None,
+) -> Any:
+    """Return the declaration of an option; `shown` is its default in words, `group` its section."""
+    low, high = limits
+    found: dict[str, Any] = {"help": help, "metavar": metavar, "min": low, "max": high}
+    return typer.Option(*names, **found, show_default=shown, rich_help_panel=group)
+
+
+ModelArgument = Annotated[Path, argument("MODEL", "Model file written by `train`.")]
+InputArgument = Annotated[Path, argument("INPUT", "Data with or without labels; - reads standard input.")]
 ThreadsOption = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, max=1000, help="Number of threads.", show_default="all cores"),
+    int | None, option("Number of threads.", metavar="N", limits=(1, 1000), shown="all cores")
 ]
 MemoryOption = Annotated[
-    float | None,
-    typer.Option(metavar="GB", min=1e-6, max=1e6, help="Memory limit.", show_default="free memory"),
+    float | None, option("Memory limit.", metavar="GB", limits=(1e-6, 1e6), shown="free memory")
 ]
-EncodingOption = Annotated[str, typer.Option(help="Encoding of the data files.")]
+EncodingOption = Annotated[str, option("Encoding of the data files.")]
 ModelEncodingOption = Annotated[
-    str | None, typer.Option(help="Encoding of the data files.", show_default="that of the training data")
+    str | None, option("Encoding of the data files.", shown="that of the training data")
 ]
 SeparatorOption = Annotated[
     str,
-    typer.Option(
+    option(
+        "Character between cells, which may then be empty or have spaces.",
         metavar="CHAR|tab",
-        help="Character between cells, which may then be empty or have spaces.",
-        show_default="runs of spaces and tabs",
+        shown="runs of spaces and tabs",
     ),
 ]
 RaggedOption = Annotated[
-    Literal["pad"] | None,
-    typer.Option(help="pad: rows may lack cells before the label (if any); they get the cell _."),
+    Literal["pad"] | None, option("pad: rows may lack cells before the label (if any); they get the cell _.")
 ]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+QuietOption = Annotated[bool, option("Print no progress and no summary.", "--quiet", "-q")]
+JsonOption = Annotated[bool, option("Print one JSON object instead of text.", "--json")]
 WordsOption = Annotated[
-    Path | None, typer.Option(help="Training vocabulary, for the recall of known and unknown words.")
+    Path | None, option("Training vocabulary, for the recall of known and unknown words.")
 ]
 ScoreOption = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Score to compare settings by: f1, accuracy, sequences (whole sequences right) or uas.",
         metavar="NAME",
-        help="Score to compare settings by: f1, accuracy, sequences (whole sequences right) or uas.",
-        show_default="f1; accuracy where labels are no chunks; uas for trees",
-        rich_help_panel="Search",
+        shown="f1; accuracy where labels are no chunks; uas for trees",
+        group="Search",
     ),
 ]
 MinutesOption = Annotated[
     float | None,
-    typer.Option(
+    option(
+        "Begin no training of the search after so long; choose among what is finished.",
         metavar="M",
-        min=0.0,
-        max=1e6,
-        help="Begin no training of the search after so long; choose among what is finished.",
-        rich_help_panel="Search",
+        limits=(0.0, 1e6),
+        group="Search",
     ),
 ]
-PlotOption = Annotated[
-    Path | None, typer.Option(metavar="F.png|.svg|.pdf", help="Draw a picture into this file.")
-]
+PlotOption = Annotated[Path | None, option("Draw a picture into this file.", metavar="F.png|.svg|.pdf")]
 
 
 def log_beside(model: Path) -> Path:

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from mtlstruct.cli.common import option
 from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError
 
 if TYPE_CHECKING:
@@ -17,16 +16,15 @@ if TYPE_CHECKING:
 
 ForbidOption = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Never label B after A; * matches any text, an empty side the edge of a sentence. @F reads rules from "
+        "a file, one per line. May be repeated.",
         "--forbid",
         metavar="A>B|@F",
-        help="Never label B after A; * matches any text, an empty side the edge of a sentence. @F reads rules from "
-        "a file, one per line. May be repeated.",
     ),
 ]
 ValidOption = Annotated[
-    bool,
-    typer.Option("--valid-bio", help="Only allow valid sequences of BIO, BIOES, BILOU, BIE or BMES labels."),
+    bool, option("Only allow valid sequences of BIO, BIOES, BILOU, BIE or BMES labels.", "--valid-bio")
 ]
 
 

@@ -7,15 +7,12 @@ from collections.abc import Callable, Collection
 from dataclasses import Field, fields
 from typing import Annotated, Any, Literal
 
-import typer
-
+from mtlstruct.cli.common import option
 from mtlstruct.training.options import TYPES, Options, declaration, flag
 
 Dialect = Literal["mtlstruct", "crfpp", "wapiti"]
 
-DialectOption = Annotated[
-    Dialect, typer.Option(help="Language of the template file: ours, CRF++'s or Wapiti's.")
-]
+DialectOption = Annotated[Dialect, option("Language of the template file: ours, CRF++'s or Wapiti's.")]
 
 
 def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -51,19 +48,12 @@ def with_options(*, without: Collection[str] = ()) -> Callable[[Callable[..., No
 def _parameter(row: Field[Any]) -> inspect.Parameter:
     known = declaration(row)
     text = row.name == "loss_weights"  # parsed when the command runs
-    low, high = (None, None) if known.range is None or text else known.range
-    option = typer.Option(
-        flag(row.name),
-        help=known.help,
-        metavar=known.metavar,
-        show_default=known.shown or True,
-        min=low,
-        max=high,
-        rich_help_panel=known.group,
-    )
+    limits = (None, None) if known.range is None or text else known.range
+    words: dict[str, Any] = {"metavar": known.metavar, "shown": known.shown or True, "group": known.group}
+    declared = option(known.help, flag(row.name), limits=limits, **words)
     return inspect.Parameter(
         row.name,
         inspect.Parameter.KEYWORD_ONLY,
         default="" if text else row.default,
-        annotation=Annotated[str if text else TYPES[row.name], option],
+        annotation=Annotated[str if text else TYPES[row.name], declared],
     )

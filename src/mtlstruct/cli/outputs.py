@@ -12,9 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from mtlstruct._system.atomic_write import check_writable
+from mtlstruct.cli.common import option
 from mtlstruct.errors import MtlError
 
 HEAD = 1 << 16
@@ -23,7 +22,7 @@ HEAD = 1 << 16
 MIN_LINES = 5
 """Fewer lines with the same number of words are text, not columns."""
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an output file of another kind.")]
+ForceOption = Annotated[bool, option("Overwrite an output file of another kind.", "--force")]
 
 
 class Kind(Enum):

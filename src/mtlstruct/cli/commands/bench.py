@@ -8,9 +8,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
-
-from mtlstruct.cli.common import EncodingOption, JsonOption, ThreadsOption, print_json, use_threads
+from mtlstruct.cli.common import (
+    EncodingOption,
+    JsonOption,
+    ThreadsOption,
+    argument,
+    option,
+    print_json,
+    use_threads,
+)
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Options, Task
 
@@ -28,12 +34,10 @@ T = TypeVar("T")
 
 
 def bench(
-    templates: Annotated[
-        Path | None, typer.Argument(metavar="[TEMPLATES", help="Template file, together with DATA.")
-    ] = None,
-    data: Annotated[Path | None, typer.Argument(metavar="DATA]", help="Labelled data.")] = None,
-    task: Annotated[Task, typer.Option(help="Task of the data.")] = "sequence",
-    c: Annotated[float, typer.Option("-c", min=1e-9, max=1e6, help="Cost of training errors.")] = 1.0,
+    templates: Annotated[Path | None, argument("[TEMPLATES", "Template file, together with DATA.")] = None,
+    data: Annotated[Path | None, argument("DATA]", "Labelled data.")] = None,
+    task: Annotated[Task, option("Task of the data.")] = "sequence",
+    c: Annotated[float, option("Cost of training errors.", "-c", limits=(1e-9, 1e6))] = 1.0,
     json: JsonOption = False,
     threads: ThreadsOption = None,
     encoding: EncodingOption = "utf-8",

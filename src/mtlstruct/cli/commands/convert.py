@@ -7,9 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
-from mtlstruct.cli.common import EncodingOption, ModelArgument
+from mtlstruct.cli.common import EncodingOption, ModelArgument, argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
@@ -35,21 +33,18 @@ FORMATS = "CRF++'s text model, Wapiti's model, the output of `wapiti dump`, CRFs
 
 def export(
     model: ModelArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File (standalone: folder) to write.")],
+    out: Annotated[Path, argument("OUT", "File (standalone: folder) to write.")],
     form: Annotated[
-        ExportFormat,
-        typer.Option("--format", help=f"{FORMATS}, or a tagger that needs nothing but Python."),
+        ExportFormat, option(f"{FORMATS}, or a tagger that needs nothing but Python.", "--format")
     ] = "crfpp-text",
     rename: Annotated[
-        bool,
-        typer.Option("--rename", help="Number the names of templates, which the other program mixes up."),
+        bool, option("Number the names of templates, which the other program mixes up.", "--rename")
     ] = False,
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="standalone: labelled data; 16-bit weights if no label changes."),
+        Path | None, option("standalone: labelled data; 16-bit weights if no label changes.", metavar="FILE")
     ] = None,
     encoding: Annotated[
-        str | None, typer.Option(help="Encoding of the file.", show_default="that of the training data")
+        str | None, option("Encoding of the file.", shown="that of the training data")
     ] = None,
     force: ForceOption = False,
 ) -> None:
@@ -104,18 +99,12 @@ def _standalone(model: Model, folder: Path, data: Path | None, encoding: str | N
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="Model file of the other program.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Model file to write.")],
-    form: Annotated[Format, typer.Option("--format", help=f"{FORMATS}.")] = "crfpp-text",
-    templates: Annotated[
-        Path | None, typer.Option(help="Wapiti's pattern file (--format wapiti-dump).")
-    ] = None,
-    task: Annotated[
-        Task, typer.Option(help="Task of the model: column data, or segmented text.")
-    ] = "sequence",
-    tags: Annotated[
-        Tags, typer.Option("--scheme", help="Labels of characters (--task segmentation).")
-    ] = "bie",
+    source: Annotated[Path, argument("FILE", "Model file of the other program.")],
+    out: Annotated[Path, argument("OUT", "Model file to write.")],
+    form: Annotated[Format, option(f"{FORMATS}.", "--format")] = "crfpp-text",
+    templates: Annotated[Path | None, option("Wapiti's pattern file (--format wapiti-dump).")] = None,
+    task: Annotated[Task, option("Task of the model: column data, or segmented text.")] = "sequence",
+    tags: Annotated[Tags, option("Labels of characters (--task segmentation).", "--scheme")] = "bie",
     force: ForceOption = False,
     encoding: EncodingOption = "utf-8",
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from mtlstruct.cli.common import option
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import MtlError
 
@@ -41,7 +42,7 @@ TRAIN = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the files.")] = Path("demo"),
+    out: Annotated[Path, option("Folder of the files.", metavar="DIR")] = Path("demo"),
     force: ForceOption = False,
 ) -> None:
     """Run all main commands on a small corpus.

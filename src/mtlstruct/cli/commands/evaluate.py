@@ -10,22 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    JsonOption,
-    ModelArgument,
-    ModelEncodingOption,
-    PlotOption,
-    RaggedOption,
-    SeparatorOption,
-    ThreadsOption,
-    WordsOption,
-    cell_format,
-    print_json,
-    use_threads,
-    warn_uncalibrated,
-    warn_unknown_characters,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
@@ -41,8 +27,7 @@ Scheme = Literal[
     "bio", "iob1", "ioe1", "ioe2", "io", "bioes", "bilou", "bmes", "grobid", "conlleval", "classes"
 ]
 SchemeOption = Annotated[
-    Scheme | None,
-    typer.Option(help="How labels mark chunks, for their scores.", show_default="recognised by the labels"),
+    Scheme | None, option("How labels mark chunks, for their scores.", shown="recognised by the labels")
 ]
 
 MIN_LOG_LOSS = 1e-6
@@ -50,19 +35,17 @@ MIN_LOG_LOSS = 1e-6
 
 
 def evaluate(
-    model: ModelArgument,
-    gold: Annotated[
-        Path, typer.Argument(metavar="GOLD", help="Labelled data in the format of the training data.")
-    ],
+    model: common.ModelArgument,
+    gold: Annotated[Path, argument("GOLD", "Labelled data in the format of the training data.")],
     scheme: SchemeOption = None,
-    words: WordsOption = None,
-    json: JsonOption = False,
-    plot: PlotOption = None,
+    words: common.WordsOption = None,
+    json: common.JsonOption = False,
+    plot: common.PlotOption = None,
     forbid: ForbidOption = None,
     valid_bio: ValidOption = False,
     force: ForceOption = False,
-    threads: ThreadsOption = None,
-    encoding: ModelEncodingOption = None,
+    threads: common.ThreadsOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Label a file with gold labels and print the scores.
 
@@ -80,7 +63,7 @@ def evaluate(
     from mtlstruct.report.plots import plot_reliability
     from mtlstruct.tasks import task_of
 
-    use_threads(threads)
+    common.use_threads(threads)
     check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
     loaded = Model.load(model)
     task = task_of(loaded.task).with_scheme(scheme)
@@ -94,11 +77,11 @@ def evaluate(
         predictions = lattice.best()
         relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
         seconds = time.perf_counter() - began
-    warn_unknown_characters(loaded, corpus, str(gold))
+    common.warn_unknown_characters(loaded, corpus, str(gold))
     found = task.score_model(loaded, corpus, predictions, vocabulary, relations)
     calibration = None
     if lattice.has_marginals:
-        warn_uncalibrated(loaded, model)
+        common.warn_uncalibrated(loaded, model)
         calibration = calibration_report(
             lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated
         )
@@ -110,7 +93,7 @@ def evaluate(
     speed = corpus.tokens / seconds
     if json:
         figures = calibration.as_dict() if calibration else {}
-        print_json(found.as_dict() | figures | {"seconds": seconds, "tokens_per_second": speed})
+        common.print_json(found.as_dict() | figures | {"seconds": seconds, "tokens_per_second": speed})
     else:
         print(printed(found), end="")
         if calibration:
@@ -119,30 +102,25 @@ def evaluate(
 
 
 def score(
-    gold: Annotated[Path, typer.Argument(metavar="GOLD", help="File with gold labels.")],
+    gold: Annotated[Path, argument("GOLD", "File with gold labels.")],
     predicted: Annotated[
-        Path,
-        typer.Argument(metavar="PREDICTED", help="The same text with predicted labels or word boundaries."),
+        Path, argument("PREDICTED", "The same text with predicted labels or word boundaries.")
     ],
     task: Annotated[
-        Task, typer.Option(help="Labels or classes in the last column, segmented text, or CoNLL trees.")
+        Task, option("Labels or classes in the last column, segmented text, or CoNLL trees.")
     ] = "sequence",
     scheme: SchemeOption = None,
-    words: WordsOption = None,
-    json: JsonOption = False,
+    words: common.WordsOption = None,
+    json: common.JsonOption = False,
     least: Annotated[
         float | None,
-        typer.Option(
-            "--min",
-            metavar="F1",
-            min=0.0,
-            max=100.0,
-            help="Exit with code 1 if F1 (trees: UAS) is below this.",
+        option(
+            "Exit with code 1 if F1 (trees: UAS) is below this.", "--min", metavar="F1", limits=(0.0, 100.0)
         ),
     ] = None,
-    separator: SeparatorOption = "",
-    ragged: RaggedOption = None,
-    encoding: EncodingOption = "utf-8",
+    separator: common.SeparatorOption = "",
+    ragged: common.RaggedOption = None,
+    encoding: common.EncodingOption = "utf-8",
 ) -> None:
     """Score a file of predictions against a gold file.
 
@@ -156,10 +134,10 @@ def score(
     from mtlstruct.tasks import FileOptions, task_of
 
     chosen = task_of(task).with_scheme(scheme)
-    form = FileOptions(encoding, cells=cell_format(separator, ragged))
+    form = FileOptions(encoding, cells=common.cell_format(separator, ragged))
     found = chosen.score_files(gold, predicted, chosen.vocabulary(words, encoding), form)
     if json:
-        print_json(found.as_dict())
+        common.print_json(found.as_dict())
     else:
         print(printed(found), end="")
     name = chosen.minimum
@@ -170,17 +148,13 @@ def score(
 
 
 def calibrate(
-    model: ModelArgument,
-    data: Annotated[
-        Path, typer.Argument(metavar="HELDOUT", help="Labelled data that the model was not trained on.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Model file to write.", show_default="MODEL")
-    ] = None,
+    model: common.ModelArgument,
+    data: Annotated[Path, argument("HELDOUT", "Labelled data that the model was not trained on.")],
+    out: Annotated[Path | None, option("Model file to write.", "-o", "--out", shown="MODEL")] = None,
     force: ForceOption = False,
-    json: JsonOption = False,
-    threads: ThreadsOption = None,
-    encoding: ModelEncodingOption = None,
+    json: common.JsonOption = False,
+    threads: common.ThreadsOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Calibrate a model's probabilities on held-out data.
 
@@ -194,7 +168,7 @@ def calibrate(
     from mtlstruct.model.model import Model
     from mtlstruct.tasks import task_of
 
-    use_threads(threads)
+    common.use_threads(threads)
     loaded = Model.load(model)
     check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
     corpus = task_of(loaded.task).read_for(loaded, data, encoding)
@@ -206,7 +180,7 @@ def calibrate(
         print_message(f"note: {model} makes no error on {data}: was it trained on these data?")
     replace(loaded, facts=loaded.facts | {"temperature": temperature}).save(out or model)
     if json:
-        print_json(after.as_dict() | {"before": before.as_dict()})
+        common.print_json(after.as_dict() | {"before": before.as_dict()})
     else:
         print(f"before: {before.line()}\nafter:  {after.line()}\nsaved {out or model}")
 

@@ -9,18 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from mtlstruct.cli.common import (
-    STANDARD,
-    InputArgument,
-    ModelArgument,
-    ModelEncodingOption,
-    ThreadsOption,
-    print_json,
-    reading,
-    use_threads,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import option
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import MAX_COUNT
@@ -33,28 +23,23 @@ if TYPE_CHECKING:
 
 
 def explain(
-    model: ModelArgument,
-    data: InputArgument = STANDARD,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per sentence.")] = False,
+    model: common.ModelArgument,
+    data: common.InputArgument = common.STANDARD,
+    json: Annotated[bool, option("Print one JSON object per sentence.", "--json")] = False,
     sentence: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, max=MAX_COUNT, help="Explain only this sentence, from 1.", show_default="all"
-        ),
+        option("Explain only this sentence, from 1.", metavar="N", limits=(1, MAX_COUNT), shown="all"),
     ] = None,
     errors: Annotated[
-        bool, typer.Option("--errors", help="Only sentences with a wrong label or head; the input has them.")
+        bool, option("Only sentences with a wrong label or head; the input has them.", "--errors")
     ] = False,
-    top: Annotated[
-        int, typer.Option(metavar="K", min=0, max=1000, help="Number of templates per token.")
-    ] = 5,
+    top: Annotated[int, option("Number of templates per token.", metavar="K", limits=(0, 1000))] = 5,
     html: Annotated[
-        Path | None,
-        typer.Option(metavar="F.html", help="Write an HTML page instead, with drawings of trees."),
+        Path | None, option("Write an HTML page instead, with drawings of trees.", metavar="F.html")
     ] = None,
     force: ForceOption = False,
-    threads: ThreadsOption = None,
-    encoding: ModelEncodingOption = None,
+    threads: common.ThreadsOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Show which templates decided each prediction.
 
@@ -72,12 +57,12 @@ def explain(
 
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
-    use_threads(threads)
+    common.use_threads(threads)
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
     loaded = Model.load(model)
     task = task_of(loaded.task)
     pages, shown, known = [], 0, not errors
-    with reading(data, encoding or loaded.encoding) as source:
+    with common.reading(data, encoding or loaded.encoding) as source:
         corpora = task.stream(loaded, source)
         for number, corpus, found in _numbered(loaded, corpora, sentence):
             record = sentence_record(loaded, corpus, found, number, top)
@@ -88,7 +73,7 @@ def explain(
             if html is not None:
                 pages.append((record, _tree(loaded, corpus, found, record)))
             else:
-                print_json(record) if json else print(_text(record, task.unit))
+                common.print_json(record) if json else print(_text(record, task.unit))
     if not known:
         raise MtlError(f"{data}: --errors: expected labels or heads in the input, got none")
     if sentence is not None and not shown and not errors:

@@ -9,19 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Literal, TextIO
 
-import typer
-
-from mtlstruct.cli.common import (
-    STANDARD,
-    InputArgument,
-    ModelArgument,
-    ModelEncodingOption,
-    ThreadsOption,
-    reading,
-    use_threads,
-    warn_uncalibrated,
-    warn_unknown_characters,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import option
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
@@ -29,44 +18,40 @@ from mtlstruct.errors import MtlError
 
 
 def predict(
-    model: ModelArgument,
-    data: InputArgument = STANDARD,
+    model: common.ModelArgument,
+    data: common.InputArgument = common.STANDARD,
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="File to write when all is labelled; - is standard output.")
-    ] = STANDARD,
+        Path, option("File to write when all is labelled; - is standard output.", "-o", "--out")
+    ] = common.STANDARD,
     raw: Annotated[
-        bool,
-        typer.Option(
-            "--raw", help="Plain text, one sentence per line: cut it into tokens (models of words)."
-        ),
+        bool, option("Plain text, one sentence per line: cut it into tokens (models of words).", "--raw")
     ] = False,
     form: Annotated[
         Literal["columns", "json"],
-        typer.Option("--format", help="Rows, words or trees; or a JSON object per sentence, with entities."),
+        option("Rows, words or trees; or a JSON object per sentence, with entities.", "--format"),
     ] = "columns",
     scores: Annotated[
         Literal["best", "all"] | None,
-        typer.Option(
+        option(
+            "Add the probability of each label (or word) and sentence; all: of all labels of each token.",
             metavar="[all]",
-            help="Add the probability of each label (or word) and sentence; all: of all labels of each token.",
         ),
     ] = None,
     nbest: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=1000, help="Write the N best labellings, best first."),
+        int | None, option("Write the N best labellings, best first.", metavar="N", limits=(1, 1000))
     ] = None,
     partial: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Keep labels of the input (_ or ? is no label), or its spaces as word ends; predict the rest.",
             "--partial",
-            help="Keep labels of the input (_ or ? is no label), or its spaces as word ends; predict the rest.",
         ),
     ] = False,
     forbid: ForbidOption = None,
     valid_bio: ValidOption = False,
     force: ForceOption = False,
-    threads: ThreadsOption = None,
-    encoding: ModelEncodingOption = None,
+    threads: common.ThreadsOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Label text from a file or from standard input.
 
@@ -85,11 +70,11 @@ def predict(
     from mtlstruct.tasks import OutputOptions, task_of
     from mtlstruct.tasks.base import BATCH_TOKENS
 
-    use_threads(threads)
+    common.use_threads(threads)
     loaded = Model.load(model)
     task = task_of(loaded.task)
     encoding = encoding or loaded.encoding
-    written = (None if out == STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
+    written = (None if out == common.STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
     check_outputs([written], inputs=[model, data, *rule_files(forbid)], force=force)
     # N labellings of each token are in memory at a time.
     output = OutputOptions(
@@ -97,14 +82,14 @@ def predict(
     )
     task.check_options(output, loaded, model)
     if output.probabilities:
-        warn_uncalibrated(loaded, model)
+        common.warn_uncalibrated(loaded, model)
     # Several labellings give the same words; only one of them is valid.
     valid_bio |= loaded.characters and nbest is not None
     pairs = constraints_of(loaded.labels, forbid, valid_bio)
-    with reading(data, encoding) as source, _writing(out, encoding) as sink:
+    with common.reading(data, encoding) as source, _writing(out, encoding) as sink:
         for number, batch in enumerate(task.stream(loaded, source, output, _note_spaces)):
             if number == 0:
-                warn_unknown_characters(loaded, batch, source.name)
+                common.warn_unknown_characters(loaded, batch, source.name)
             limits = pairs
             if partial:
                 given = task.partial_constraints(loaded, batch)
@@ -134,7 +119,7 @@ def _writing(path: Path, encoding: str) -> Iterator[TextIO]:
     """Open an output for text in the encoding of the input."""
     from mtlstruct._system.atomic_write import replacing
 
-    if path == STANDARD:
+    if path == common.STANDARD:
         with _text(sys.stdout.buffer, encoding) as sink:
             yield sink
     else:

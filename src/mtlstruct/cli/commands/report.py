@@ -5,17 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from mtlstruct.cli.common import (
-    LOG_SUFFIX,
-    ModelArgument,
-    ModelEncodingOption,
-    ThreadsOption,
-    log_beside,
-    use_threads,
-    warn_uncalibrated,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
@@ -26,22 +17,20 @@ if TYPE_CHECKING:
 
 
 def report(
-    model: ModelArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write.")],
+    model: common.ModelArgument,
+    out: Annotated[Path, argument("OUT", "File to write.")],
     data: Annotated[
-        Path | None,
-        typer.Option(metavar="GOLD", help="Labelled data for scores, confusions and calibration."),
+        Path | None, option("Labelled data for scores, confusions and calibration.", metavar="GOLD")
     ] = None,
     form: Annotated[
-        Literal["html", "markdown"],
-        typer.Option("--format", help="A page with everything, or a short model card."),
+        Literal["html", "markdown"], option("A page with everything, or a short model card.", "--format")
     ] = "html",
     log: Annotated[
-        Path | None, typer.Option(help="Training log.", show_default=f"MODEL{LOG_SUFFIX}, if it exists")
+        Path | None, option("Training log.", shown=f"MODEL{common.LOG_SUFFIX}, if it exists")
     ] = None,
     force: ForceOption = False,
-    threads: ThreadsOption = None,
-    encoding: ModelEncodingOption = None,
+    threads: common.ThreadsOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Write an HTML page or a model card about a model and its training.
 
@@ -59,9 +48,9 @@ def report(
     from mtlstruct.report.model_card import model_card
     from mtlstruct.tasks import task_of
 
-    use_threads(threads)
+    common.use_threads(threads)
     kind = Kind.PAGE if form == "html" else Kind.CARD
-    check_outputs([(out, kind)], inputs=[model, data, log, log_beside(model)], force=force)
+    check_outputs([(out, kind)], inputs=[model, data, log, common.log_beside(model)], force=force)
     loaded = Model.load(model)
     trace = _trace(loaded, model, log)
     assessment = None
@@ -69,7 +58,7 @@ def report(
         task = task_of(loaded.task)
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
         if assessment.calibration is not None:
-            warn_uncalibrated(loaded, model)
+            common.warn_uncalibrated(loaded, model)
     given: dict[str, Any] = {
         "name": model.name,
         "size": model.stat().st_size,
@@ -86,10 +75,10 @@ def report(
 
 def _trace(model: Model, path: Path, log: Path | None) -> RunLog | None:
     """Return the training log. Without --log it may be missing or belong to another training."""
-    if log is None and not log_beside(path).is_file():
-        print_message(f"note: there is no {log_beside(path)}: the page will not show the training")
+    if log is None and not common.log_beside(path).is_file():
+        print_message(f"note: there is no {common.log_beside(path)}: the page will not show the training")
         return None
-    place = log or log_beside(path)
+    place = log or common.log_beside(path)
     trace = RunLog.read(place)
     if trace.is_of(model):
         return trace

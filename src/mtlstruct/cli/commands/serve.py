@@ -8,9 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, option, use_threads, warn_uncalibrated
 from mtlstruct.errors import MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
@@ -22,22 +20,21 @@ EXAMPLES = 12
 
 def serve(
     model: ModelArgument,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes any free one.")] = 8377,
+    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("Port; 0 takes any free one.", limits=(0, 65535))] = 8377,
     token_file: Annotated[
-        Path | None, typer.Option(help=f"File with the token that clients must send (or set {TOKEN}).")
+        Path | None, option(f"File with the token that clients must send (or set {TOKEN}).")
     ] = None,
     examples: Annotated[
-        Path | None, typer.Option(help="Data whose first sentences the page offers as examples.")
+        Path | None, option("Data whose first sentences the page offers as examples.")
     ] = None,
-    max_bytes: Annotated[int, typer.Option(min=1, max=10**9, help="Most bytes per request.")] = 1_000_000,
-    max_tokens: Annotated[int, typer.Option(min=1, max=10**9, help="Most tokens per request.")] = 20_000,
+    max_bytes: Annotated[int, option("Most bytes per request.", limits=(1, 10**9))] = 1_000_000,
+    max_tokens: Annotated[int, option("Most tokens per request.", limits=(1, 10**9))] = 20_000,
     max_sentence: Annotated[
-        int | None,
-        typer.Option(min=1, max=10**9, help="Most tokens per sentence.", show_default="2000; trees: 500"),
+        int | None, option("Most tokens per sentence.", limits=(1, 10**9), shown="2000; trees: 500")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=0.001, max=3600.0, help="Most seconds per request.")] = 10.0,
-    threads: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Number of threads.")] = 1,
+    timeout: Annotated[float, option("Most seconds per request.", limits=(0.001, 3600.0))] = 10.0,
+    threads: Annotated[int, option("Number of threads.", metavar="N", limits=(1, 1000))] = 1,
     encoding: ModelEncodingOption = None,
 ) -> None:
     """Serve a model as a web page and a JSON API.

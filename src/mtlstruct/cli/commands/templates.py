@@ -10,16 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mtlstruct._system.atomic_write import replacing
+from mtlstruct.cli import common
 from mtlstruct.cli.command import Command
-from mtlstruct.cli.common import (
-    STANDARD,
-    EncodingOption,
-    JsonOption,
-    ModelArgument,
-    ThreadsOption,
-    print_json,
-    use_threads,
-)
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
@@ -44,20 +37,16 @@ app = typer.Typer(
 )
 
 ValidOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Held-out data, to choose by scores of new trainings.")
+    Path | None, option("Held-out data, to choose by scores of new trainings.", metavar="FILE")
 ]
 FoldsOption = Annotated[
-    int | None,
-    typer.Option(metavar="K", min=2, max=1000, help="Choose by scores on K parts of the training data."),
+    int | None, option("Choose by scores on K parts of the training data.", metavar="K", limits=(2, 1000))
 ]
 DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--train", metavar="FILE", help="Training data.", show_default="from the log of the training"
-    ),
+    Path | None, option("Training data.", "--train", metavar="FILE", shown="from the log of the training")
 ]
-OutOption = Annotated[Path, typer.Option("-o", "--out", help="File to write; - is standard output.")]
-TemplatesArgument = Annotated[Path, typer.Argument(metavar="TEMPLATES", help="Template file.")]
+OutOption = Annotated[Path, option("File to write; - is standard output.", "-o", "--out")]
+TemplatesArgument = Annotated[Path, argument("TEMPLATES", "Template file.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -68,45 +57,38 @@ def _top(context: typer.Context) -> None:
 
 @app.command(cls=Command)
 def generate(
-    out: OutOption = STANDARD,
-    preset: Annotated[str | None, typer.Option(help=f"A template set: {', '.join(PRESETS)}.")] = None,
-    window: Annotated[
-        str | None, typer.Option(help="First and last offset from the token.", show_default="-3:3")
-    ] = None,
+    out: OutOption = common.STANDARD,
+    preset: Annotated[str | None, option(f"A template set: {', '.join(PRESETS)}.")] = None,
+    window: Annotated[str | None, option("First and last offset from the token.", shown="-3:3")] = None,
     columns: Annotated[
-        str | None,
-        typer.Option(help="Columns, such as 0,1; a preset without its other columns.", show_default="0"),
+        str | None, option("Columns, such as 0,1; a preset without its other columns.", shown="0")
     ] = None,
     functions: Annotated[
-        str | None, typer.Option(help='Functions to use like columns, such as "shape[0] prefix[0,1-5]".')
+        str | None, option('Functions to use like columns, such as "shape[0] prefix[0,1-5]".')
     ] = None,
     ngrams: Annotated[
-        str | None, typer.Option(help="Orders of n-grams within each column, such as 1,2.", show_default="1")
+        str | None, option("Orders of n-grams within each column, such as 1,2.", shown="1")
     ] = None,
     unigrams: Annotated[bool, typer.Option("--unigrams", help="Add 1 to --ngrams.", hidden=True)] = False,
-    bigrams: Annotated[bool, typer.Option("--bigrams", help="Add 1,2 to --ngrams.")] = False,
-    trigrams: Annotated[str | None, typer.Option(help="Columns with 3-grams, too, such as 1.")] = None,
+    bigrams: Annotated[bool, option("Add 1,2 to --ngrams.", "--bigrams")] = False,
+    trigrams: Annotated[str | None, option("Columns with 3-grams, too, such as 1.")] = None,
     cross: Annotated[
-        bool, typer.Option("--cross", help="Add pairs of cells of two columns at different offsets.")
+        bool, option("Add pairs of cells of two columns at different offsets.", "--cross")
     ] = False,
     gap: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, max=1000, help="Largest step between cells of an n-gram; 1: no skip-grams."
-        ),
+        option("Largest step between cells of an n-gram; 1: no skip-grams.", metavar="N", limits=(1, 1000)),
     ] = None,
     observed: Annotated[
-        str | None, typer.Option(help='Cells to combine with pairs of labels, such as "1 case[0]".')
+        str | None, option('Cells to combine with pairs of labels, such as "1 case[0]".')
     ] = None,
-    no_transitions: Annotated[
-        bool, typer.Option("--no-transitions", help="Leave out B, the pair of labels.")
-    ] = False,
+    no_transitions: Annotated[bool, option("Leave out B, the pair of labels.", "--no-transitions")] = False,
     reach: Annotated[
         str | None,
-        typer.Option(
-            metavar="N|FILE",
-            help="Number of words between head and modifier to use, or trees whose longest arc gives it "
+        option(
+            "Number of words between head and modifier to use, or trees whose longest arc gives it "
             "(--preset dependency).",
+            metavar="N|FILE",
         ),
     ] = None,
     force: ForceOption = False,
@@ -176,8 +158,8 @@ def _numbers(option: str, text: str) -> list[int]:
 @app.command(cls=Command)
 def convert(
     templates: TemplatesArgument,
-    to: Annotated[Dialect, typer.Option(help="Language to write.")],
-    out: OutOption = STANDARD,
+    to: Annotated[Dialect, option("Language to write.")],
+    out: OutOption = common.STANDARD,
     dialect: DialectOption = "mtlstruct",
     force: ForceOption = False,
 ) -> None:
@@ -193,42 +175,35 @@ def convert(
 
 @app.command(cls=Command)
 def select(
-    model: ModelArgument,
-    out: OutOption = STANDARD,
+    model: common.ModelArgument,
+    out: OutOption = common.STANDARD,
     top: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=MAX_COUNT, help="The N most useful templates.")
+        int | None, option("The N most useful templates.", metavar="N", limits=(1, MAX_COUNT))
     ] = None,
     above: Annotated[
         float | None,
-        typer.Option(
-            metavar="X", min=0.0, max=1e9, help="Templates with mu above X (svm: with a norm above X)."
-        ),
+        option("Templates with mu above X (svm: with a norm above X).", metavar="X", limits=(0.0, 1e9)),
     ] = None,
     valid: ValidOption = None,
     folds: FoldsOption = None,
     data: DataOption = None,
     within: Annotated[
-        float,
-        typer.Option(
-            metavar="X", min=0.0, max=100.0, help="The smallest set within X points of the best score."
-        ),
+        float, option("The smallest set within X points of the best score.", metavar="X", limits=(0.0, 100.0))
     ] = 0.3,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Never drop templates of these names, such as U0*. May be repeated."
-        ),
+        option("Never drop templates of these names, such as U0*. May be repeated.", metavar="PATTERN"),
     ] = None,
     drop: Annotated[
-        list[str] | None, typer.Option(metavar="PATTERN", help="Drop templates of these names at once.")
+        list[str] | None, option("Drop templates of these names at once.", metavar="PATTERN")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="PICTURE", help="Draw score and speed.")] = None,
-    threads: ThreadsOption = None,
+    plot: Annotated[Path | None, option("Draw score and speed.", metavar="PICTURE")] = None,
+    threads: common.ThreadsOption = None,
     source: Annotated[
-        Path | None, typer.Option("--templates", help="Template file of the training, to keep its comments.")
+        Path | None, option("Template file of the training, to keep its comments.", "--templates")
     ] = None,
-    dialect: Annotated[Dialect, typer.Option(help="Language of --templates.")] = "mtlstruct",
-    form: Annotated[Dialect, typer.Option("--format", help="Language to write.")] = "mtlstruct",
+    dialect: Annotated[Dialect, option("Language of --templates.")] = "mtlstruct",
+    form: Annotated[Dialect, option("Language to write.", "--format")] = "mtlstruct",
     force: ForceOption = False,
 ) -> None:
     """Write the most useful templates of a model to a file.
@@ -253,7 +228,7 @@ def select(
     if not by_path and (keep or drop or plot is not None or data is not None):
         raise IncompatibleError("--keep, --drop, --plot and --train are for --valid and --folds")
     _check_output(out, [model, source, valid, data], force=force)
-    use_threads(threads)
+    common.use_threads(threads)
     loaded = Model.load(model)
     templates = loaded.templates
     if source is not None:
@@ -265,7 +240,7 @@ def select(
     if by_path:
         from mtlstruct.cli.selection_run import SelectionRun
 
-        inputs = [model, source, valid, data, None if out == STANDARD else out]
+        inputs = [model, source, valid, data, None if out == common.STANDARD else out]
         check_picture_output(plot, inputs=inputs, force=force)
         run = SelectionRun(model, data, valid, folds, within, top, tuple(keep or ()), tuple(drop or ()), plot)
         kept = run.selected(loaded)
@@ -285,11 +260,11 @@ def read_templates(path: Path, dialect: str) -> TemplateSet:
 
 
 def _check_output(out: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
-    check_outputs([(None if out == STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
+    check_outputs([(None if out == common.STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
 
 
 def _write(text: str, out: Path) -> None:
-    if out == STANDARD:
+    if out == common.STANDARD:
         print(text, end="")
     else:
         with replacing(out) as file:
@@ -299,11 +274,11 @@ def _write(text: str, out: Path) -> None:
 @app.command(cls=Command)
 def check(
     templates: TemplatesArgument,
-    data: Annotated[Path | None, typer.Option(help="Labelled data, to check columns and values.")] = None,
-    task: Annotated[Task, typer.Option(help="Task of --data.")] = "sequence",
+    data: Annotated[Path | None, option("Labelled data, to check columns and values.")] = None,
+    task: Annotated[Task, option("Task of --data.")] = "sequence",
     dialect: DialectOption = "mtlstruct",
-    encoding: EncodingOption = "utf-8",
-    json: JsonOption = False,
+    encoding: common.EncodingOption = "utf-8",
+    json: common.JsonOption = False,
 ) -> None:
     """Report errors and likely mistakes in a template file.
 
@@ -318,7 +293,7 @@ def check(
     errors = sum(finding.severity == lint.ERROR for finding in found)
     if json:
         counts = {"errors": errors, "warnings": len(found) - errors}
-        print_json({"path": str(templates), **counts, "findings": [asdict(f) for f in found]})
+        common.print_json({"path": str(templates), **counts, "findings": [asdict(f) for f in found]})
     else:
         for finding in found:
             print(f"{templates}, {finding}")

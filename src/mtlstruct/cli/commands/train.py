@@ -8,23 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from mtlstruct.cli.common import (
-    LOG_SUFFIX,
-    EncodingOption,
-    JsonOption,
-    MemoryOption,
-    MinutesOption,
-    QuietOption,
-    RaggedOption,
-    ScoreOption,
-    SeparatorOption,
-    ThreadsOption,
-    cell_format,
-    log_beside,
-    print_json,
-    use_memory,
-    use_threads,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.errors import IncompatibleError
@@ -39,66 +24,55 @@ def train(
     call: typer.Context,
     options: Options,
     templates: Annotated[
-        Path,
-        typer.Argument(metavar="[TEMPLATES]", help="Template file; made from the data if left out or empty."),
+        Path, argument("[TEMPLATES]", "Template file; made from the data if left out or empty.")
     ],
-    data: Annotated[
-        Path, typer.Argument(metavar="TRAIN", help="Labelled training data: a file, or a folder of files.")
-    ],
-    model: Annotated[Path | None, typer.Argument(metavar="MODEL", help="Model file to write.")] = None,
+    data: Annotated[Path, argument("TRAIN", "Labelled training data: a file, or a folder of files.")],
+    model: Annotated[Path | None, argument("MODEL", "Model file to write.")] = None,
     valid: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Held-out data, to score and calibrate the model.")
+        Path | None, option("Held-out data, to score and calibrate the model.", metavar="FILE")
     ] = None,
     start: Annotated[
-        Path | None, typer.Option("--from", metavar="MODEL", help="Start from the weights of this model.")
+        Path | None, option("Start from the weights of this model.", "--from", metavar="MODEL")
     ] = None,
     dialect: DialectOption = "mtlstruct",
-    separator: SeparatorOption = "",
-    ragged: RaggedOption = None,
-    encoding: EncodingOption = "utf-8",
+    separator: common.SeparatorOption = "",
+    ragged: common.RaggedOption = None,
+    encoding: common.EncodingOption = "utf-8",
     folds: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "--method auto: score each of K parts of TRAIN.",
             metavar="K",
-            min=2,
-            max=1000,
-            help="--method auto: score each of K parts of TRAIN.",
-            show_default="--valid, or a fifth of TRAIN",
-            rich_help_panel="Search",
+            limits=(2, 1000),
+            shown="--valid, or a fifth of TRAIN",
+            group="Search",
         ),
     ] = None,
-    score: ScoreOption = None,
-    minutes: MinutesOption = None,
+    score: common.ScoreOption = None,
+    minutes: common.MinutesOption = None,
     label_templates: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Templates for --labels.", show_default="the preset dependency-labels"
-        ),
+        Path | None, option("Templates for --labels.", metavar="FILE", shown="the preset dependency-labels")
     ] = None,
     engine: Annotated[
-        Literal["local", "ray"], typer.Option(help="Train in this process or on a Ray cluster.")
+        Literal["local", "ray"], option("Train in this process or on a Ray cluster.")
     ] = "local",
     address: Annotated[
-        str | None, typer.Option(help="Address of the Ray cluster.", show_default="a new one on this machine")
+        str | None, option("Address of the Ray cluster.", shown="a new one on this machine")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Save the state of training in this folder.")
+        Path | None, option("Save the state of training in this folder.", metavar="DIR")
     ] = None,
     checkpoint_every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.0, max=1e6, help="Time between checkpoints.")
+        float, option("Time between checkpoints.", metavar="SECONDS", limits=(0.0, 1e6))
     ] = 60.0,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from the checkpoint, to the same model.")
-    ] = False,
-    threads: ThreadsOption = None,
-    memory: MemoryOption = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Log file to write.", show_default=f"MODEL{LOG_SUFFIX}")
-    ] = None,
-    no_log: Annotated[bool, typer.Option("--no-log", help="Write no log.")] = False,
+    resume: Annotated[bool, option("Continue from the checkpoint, to the same model.", "--resume")] = False,
+    threads: common.ThreadsOption = None,
+    memory: common.MemoryOption = None,
+    log: Annotated[Path | None, option("Log file to write.", shown=f"MODEL{common.LOG_SUFFIX}")] = None,
+    no_log: Annotated[bool, option("Write no log.", "--no-log")] = False,
     force: ForceOption = False,
-    quiet: QuietOption = False,
-    json: JsonOption = False,
+    quiet: common.QuietOption = False,
+    json: common.JsonOption = False,
 ) -> None:
     """Train a model and learn a weight for each template.
 
@@ -130,9 +104,9 @@ def train(
         data,
         model,
         valid=valid,
-        log=None if no_log else log or log_beside(model),
+        log=None if no_log else log or common.log_beside(model),
         encoding=encoding,
-        cells=cell_format(separator, ragged),
+        cells=common.cell_format(separator, ragged),
         arguments=tuple(call.obj or ()),
         dialect=dialect,
         start=start,
@@ -150,12 +124,12 @@ def train(
         if value is not None:
             raise IncompatibleError(f"{name} is for --method auto")
     run.check()
-    use_threads(threads)
-    use_memory(memory)
+    common.use_threads(threads)
+    common.use_memory(memory)
     result = run.run()
     result.warn()
     if json:
-        print_json(result.numbers)
+        common.print_json(result.numbers)
     elif not quiet:
         print(result.summary())
 
@@ -190,13 +164,13 @@ def _train_auto(
         minutes=minutes,
     )
     trials.check()
-    use_threads(threads)
-    use_memory(memory)
+    common.use_threads(threads)
+    common.use_memory(memory)
     found = trials.run()
     assert found.refitted is not None
     if json:
         found.refitted.warn()
-        print_json(found.refitted.numbers)
+        common.print_json(found.refitted.numbers)
     elif run.quiet:
         found.refitted.warn()
     else:

@@ -8,20 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    JsonOption,
-    MinutesOption,
-    QuietOption,
-    RaggedOption,
-    ScoreOption,
-    SeparatorOption,
-    ThreadsOption,
-    cell_format,
-    log_beside,
-    print_json,
-    use_threads,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import DialectOption, with_options
 from mtlstruct.cli.outputs import ForceOption
@@ -33,65 +21,50 @@ from mtlstruct.training.options import Options
 def tune(
     call: typer.Context,
     options: Options,
-    templates: Annotated[
-        Path, typer.Argument(metavar="[TEMPLATES]", help="Template file; may be left out, as for train.")
-    ],
-    data: Annotated[Path | None, typer.Argument(metavar="TRAIN", help="Labelled training data.")] = None,
-    c: Annotated[str, typer.Option("-c", metavar="LIST", help="Values of c, such as 0.3,1,3.")] = "0.1,1,10",
-    p: Annotated[
-        str, typer.Option("-p", metavar="LIST", help="Values of p, such as 1.1,4/3, for pmtl and mixed.")
-    ] = "",
+    templates: Annotated[Path, argument("[TEMPLATES]", "Template file; may be left out, as for train.")],
+    data: Annotated[Path | None, argument("TRAIN", "Labelled training data.")] = None,
+    c: Annotated[str, option("Values of c, such as 0.3,1,3.", "-c", metavar="LIST")] = "0.1,1,10",
+    p: Annotated[str, option("Values of p, such as 1.1,4/3, for pmtl and mixed.", "-p", metavar="LIST")] = "",
     loss: Annotated[
-        str,
-        typer.Option(metavar="LIST", help="Losses, such as log,hinge.", show_default="that of each method"),
+        str, option("Losses, such as log,hinge.", metavar="LIST", shown="that of each method")
     ] = "",
-    method: Annotated[str, typer.Option(metavar="LIST", help="Methods, such as mtl,svm,crf-l2.")] = "mtl",
+    method: Annotated[str, option("Methods, such as mtl,svm,crf-l2.", metavar="LIST")] = "mtl",
     scheme: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST", help="Label schemes to learn, such as keep,bioes,io.", show_default="keep"
-        ),
+        str, option("Label schemes to learn, such as keep,bioes,io.", metavar="LIST", shown="keep")
     ] = "",
     valid: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Score on this file; train on all of TRAIN.")
+        Path | None, option("Score on this file; train on all of TRAIN.", metavar="FILE")
     ] = None,
     folds: Annotated[
-        int | None,
-        typer.Option(metavar="K", min=2, max=1000, help="Cross-validate: score each of K parts of TRAIN."),
+        int | None, option("Cross-validate: score each of K parts of TRAIN.", metavar="K", limits=(2, 1000))
     ] = None,
     hold_out: Annotated[
         float | None,
-        typer.Option(
+        option(
+            "Score on this share of TRAIN, train on the rest.",
             metavar="SHARE",
-            min=0.0,
-            max=1.0,
-            help="Score on this share of TRAIN, train on the rest.",
-            show_default="0.2, without --valid and --folds",
+            limits=(0.0, 1.0),
+            shown="0.2, without --valid and --folds",
         ),
     ] = None,
     dialect: DialectOption = "mtlstruct",
-    separator: SeparatorOption = "",
-    ragged: RaggedOption = None,
-    encoding: EncodingOption = "utf-8",
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the results.")] = Path("tune"),
+    separator: common.SeparatorOption = "",
+    ragged: common.RaggedOption = None,
+    encoding: common.EncodingOption = "utf-8",
+    out: Annotated[Path, option("Folder of the results.", metavar="DIR")] = Path("tune"),
     model: Annotated[
         Path | None,
-        typer.Option(
-            "--model", "-o", metavar="MODEL", help="Train on all of TRAIN with the best setting; save here."
-        ),
+        option("Train on all of TRAIN with the best setting; save here.", "--model", "-o", metavar="MODEL"),
     ] = None,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=1000, help="Trainings at the same time.", show_default="all cores"
-        ),
+        int | None, option("Trainings at the same time.", metavar="N", limits=(1, 1000), shown="all cores")
     ] = None,
-    score: ScoreOption = None,
-    minutes: MinutesOption = None,
-    threads: ThreadsOption = None,
+    score: common.ScoreOption = None,
+    minutes: common.MinutesOption = None,
+    threads: common.ThreadsOption = None,
     force: ForceOption = False,
-    quiet: QuietOption = False,
-    json: JsonOption = False,
+    quiet: common.QuietOption = False,
+    json: common.JsonOption = False,
 ) -> None:
     """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
@@ -124,9 +97,9 @@ def tune(
         data or templates,
         model or Path(),
         valid=valid,
-        log=None if model is None else log_beside(model),
+        log=None if model is None else common.log_beside(model),
         encoding=encoding,
-        cells=cell_format(separator, ragged),
+        cells=common.cell_format(separator, ragged),
         arguments=tuple(call.obj or ()),
         dialect=dialect,
         force=force,
@@ -144,10 +117,10 @@ def tune(
         refit=model is not None,
     )
     trials.check()
-    use_threads(threads)
+    common.use_threads(threads)
     result = trials.run()
     if json:
-        print_json(result.numbers)
+        common.print_json(result.numbers)
     else:
         result.print_table()
     if result.failed:

@@ -10,9 +10,8 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
-import typer
-
 from mtlstruct._numba.decorators import COMPILED, cache_folder
+from mtlstruct.cli.common import option
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.samples import recipes
 from mtlstruct.templates import TemplateSet, generate
@@ -27,11 +26,9 @@ PASSES = {"coordinate": "30"}
 
 
 def warmup(
-    task: Annotated[
-        list[str] | None, typer.Option(metavar="TASK", help="Task; may be repeated.", show_default="all")
-    ] = None,
+    task: Annotated[list[str] | None, option("Task; may be repeated.", metavar="TASK", shown="all")] = None,
     method: Annotated[
-        list[str] | None, typer.Option(metavar="METHOD", help="Method; may be repeated.", show_default="all")
+        list[str] | None, option("Method; may be repeated.", metavar="METHOD", shown="all")
     ] = None,
 ) -> None:
     """Compile all kernels ahead of time, for images and CI.

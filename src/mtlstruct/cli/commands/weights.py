@@ -9,9 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from mtlstruct.cli.common import STANDARD, ModelEncodingOption, PlotOption, print_json, reading
+from mtlstruct.cli.common import (
+    STANDARD,
+    ModelEncodingOption,
+    PlotOption,
+    argument,
+    option,
+    print_json,
+    reading,
+)
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import MAX_COUNT
@@ -30,36 +36,28 @@ Row = dict[str, Any]
 
 
 def weights(
-    models: Annotated[
-        list[Path],
-        typer.Argument(metavar="MODEL", help="Model file written by `train`; several with --path."),
-    ],
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON list instead of a table.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV instead of a table.")] = False,
+    models: Annotated[list[Path], argument("MODEL", "Model file written by `train`; several with --path.")],
+    json: Annotated[bool, option("Print a JSON list instead of a table.", "--json")] = False,
+    csv: Annotated[bool, option("Print CSV instead of a table.", "--csv")] = False,
     plot: PlotOption = None,
     top: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, max=MAX_COUNT, help="Show the N heaviest templates.", show_default="all"
-        ),
+        int | None, option("Show the N heaviest templates.", metavar="N", limits=(1, MAX_COUNT), shown="all")
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option(
-            help="Held-out data, to add each template's share in the scores and, with labels, what leaving it "
+        option(
+            "Held-out data, to add each template's share in the scores and, with labels, what leaving it "
             "out costs."
         ),
     ] = None,
     labels: Annotated[
-        bool,
-        typer.Option("--labels", help="Show the templates of the arc labels (models trained with --labels)."),
+        bool, option("Show the templates of the arc labels (models trained with --labels).", "--labels")
     ] = False,
     path: Annotated[
-        bool, typer.Option("--path", help="Show weights along c or p, of models or of folders of `tune`.")
+        bool, option("Show weights along c or p, of models or of folders of `tune`.", "--path")
     ] = False,
     along: Annotated[
-        Literal["c", "p"] | None,
-        typer.Option(help="Parameter of --path.", show_default="c if it varies, else p"),
+        Literal["c", "p"] | None, option("Parameter of --path.", shown="c if it varies, else p")
     ] = None,
     force: ForceOption = False,
     encoding: ModelEncodingOption = None,
