@@ -72,7 +72,9 @@ def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
             if file.read(4) != b"PK\x03\x04":
                 raise ModelFileError(f"{path}: not a model file: expected a zip archive")
-            view = source if isinstance(source, bytes) else _mapped(file.fileno())
+            view: Any = source
+            if not isinstance(source, bytes):
+                view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             _check_digest(path, memoryview(view))
             with zipfile.ZipFile(file) as archive:
                 entries = _checked_entries(archive, len(view))
@@ -93,10 +95,6 @@ def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[
 def name_of(source: str | Path | bytes) -> str:
     """Return what messages call a file or the content of one."""
     return "model in memory" if isinstance(source, bytes) else str(source)
-
-
-def _mapped(file: int) -> mmap.mmap:
-    return mmap.mmap(file, 0, access=mmap.ACCESS_READ)
 
 
 def _write_digest(out: IO[bytes]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -89,7 +90,7 @@ class Trials:
         )
         progress = GridProgress(_name, partial(headline, study.task), quiet=self.base.quiet)
         progress.total = search.total
-        ends = None if self.minutes is None else began + 60 * self.minutes
+        ends = math.inf if self.minutes is None else began + 60 * self.minutes
         with locked(self.out), progress.screen:
             print_data_summary(progress.screen.say, study.task, data.corpus, data.templates)
             progress.screen.say(f"{len(study.settings)} settings, scored on {study.scored_on}")
@@ -105,7 +106,7 @@ class Trials:
         summary.seconds = time.perf_counter() - began
         return summary
 
-    def _train(self, search: Search, progress: GridProgress, ends: float | None) -> Runner | None:
+    def _train(self, search: Search, progress: GridProgress, ends: float) -> Runner | None:
         """Run the rounds; return the encoded data, unless every result was stored already."""
         runner, cores = None, get_threads()
         for trials in search:
@@ -123,31 +124,17 @@ class Trials:
                     f"a training takes {gigabytes(runner.memory(missing))}"
                 )
             progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)), missing)
-            self._run(runner, missing, search.store, jobs, progress, ends)
+            outcomes = runner.run(missing, search.store, jobs=jobs, go_on=lambda: time.perf_counter() < ends)
+            try:
+                with closing(outcomes):
+                    for outcome in outcomes:
+                        progress.see(outcome)
+            except KeyboardInterrupt:
+                progress.screen.say(
+                    f"finished trainings are in {search.store.path}: the same command continues from there"
+                )
+                raise
         return runner
-
-    def _run(
-        self,
-        runner: Runner,
-        trials: Sequence[Trial],
-        store: Store,
-        jobs: int,
-        progress: GridProgress,
-        ends: float | None,
-    ) -> None:
-        """Run the trials of a round."""
-        outcomes = runner.run(
-            trials, store, jobs=jobs, go_on=lambda: ends is None or time.perf_counter() < ends
-        )
-        try:
-            with closing(outcomes):
-                for outcome in outcomes:
-                    progress.see(outcome)
-        except KeyboardInterrupt:
-            progress.screen.say(
-                f"finished trainings are in {store.path}: the same command continues from there"
-            )
-            raise
 
 
 class TuningSummary:

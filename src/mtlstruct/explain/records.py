@@ -28,17 +28,9 @@ def sentence_record(
         contributions = _top_contributions(model, found.values[t], top)
         for row in contributions["templates"]:
             row["seen"] = _seen(model, row["index"], cells, t, chosen - 1)
-        tokens.append(
-            {
-                "token": t + 1,
-                "cells": [column[t] for column in cells],
-                **_choices(model, corpus, found, t),
-                **({} if gold is None else {"gold": gold[t]}),
-                **contributions,
-                "elsewhere": float(found.elsewhere[t]),
-                **labels[t],
-            }
-        )
+        token = {"token": t + 1, "cells": [column[t] for column in cells]} | _choices(model, corpus, found, t)
+        token |= {} if gold is None else {"gold": gold[t]}
+        tokens.append(token | contributions | {"elsewhere": float(found.elsewhere[t])} | labels[t])
     return {"sentence": number, "tokens": tokens}
 
 
@@ -111,13 +103,6 @@ def _word(corpus: Corpus, found: Explanation, place: int) -> str | None:
 def _top_contributions(model: Model, values: Any, top: int) -> dict[str, Any]:
     """Return the largest contributions, and the sum of the others."""
     largest = [j for j in (-abs(values)).argsort(kind="stable")[:top].tolist() if values[j] != 0]
-    named = [
-        {
-            "index": j,
-            "name": model.templates[j].name,
-            "text": model.templates[j].title,
-            "value": float(values[j]),
-        }
-        for j in largest
-    ]
+    rows = [(j, model.templates[j]) for j in largest]
+    named = [{"index": j, "name": t.name, "text": t.title, "value": float(values[j])} for j, t in rows]
     return {"templates": named, "others": float(values.sum() - values[largest].sum())}

@@ -112,15 +112,11 @@ def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
 def _templates(model: Model) -> list[dict[str, Any]]:
     """Return a row per template, largest weight first."""
     seen = model.facts.get("seen") or [None] * len(model.templates)
-    return [
-        {
-            **asdict(weight),
-            "seen": seen[weight.index],
-            "kept": not dropped(weight),
-            "cells": _cells(model, weight.index),
-        }
-        for weight in model.template_weights()
-    ]
+    rows = []
+    for weight in model.template_weights():
+        more = {"seen": seen[weight.index], "kept": not dropped(weight), "cells": _cells(model, weight.index)}
+        rows.append(asdict(weight) | more)
+    return rows
 
 
 def _cells(model: Model, j: int) -> str:
@@ -187,10 +183,5 @@ def _features(model: Model) -> list[dict[str, Any]]:
     """Return the largest features of the templates of the largest weights: text, part, weight."""
     count = FEATURES_PER_LABEL if len(model.labels) <= MAX_LABELS else 1
     heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:LISTED_TEMPLATES]
-    return [
-        {
-            "index": weight.index,
-            "list": [[f.text, f.part, f.weight] for f in top_features(model, weight.index, count)],
-        }
-        for weight in heaviest
-    ]
+    found = [(weight.index, top_features(model, weight.index, count)) for weight in heaviest]
+    return [{"index": j, "list": [[f.text, f.part, f.weight] for f in some]} for j, some in found]

@@ -26,26 +26,23 @@ def model_card(figures: dict[str, Any]) -> str:
     facts, labels, found = stage["facts"], stage["labels"], figures["assessment"]
     method = f"{facts['method']}" + (f", c = {facts['c']:g}" if facts["c"] is not None else "")
     lines = [f"# Model card: {figures['name']}", "", f"A linear model that {WHAT[figures['task']]}.", ""]
+    names = ", ".join(map(_code, labels[:LISTED_LABELS]))
     more = f" and {len(labels) - LISTED_LABELS} more" if len(labels) > LISTED_LABELS else ""
-    lines += _table(
-        ("", ""),
-        [
-            ("task", figures["task"]),
-            (
-                "labels",
-                f"{len(labels)}: {', '.join(map(_code, labels[:LISTED_LABELS]))}{more}" if labels else "",
-            ),
-            ("method", method),
-            ("duality gap", "" if facts["gap"] is None else f"{facts['gap']:.2%}"),
-            ("training data", _data(facts, run)),
-            ("templates", f"{sizes['kept']:,} of {sizes['templates']:,} kept"),
-            ("features", f"{sizes['features']:,}"),
-            ("file", "" if sizes["file"] is None else f"{sizes['file'] / 1e6:.2f} MB"),
-            ("training", " ".join(filter(None, (_seconds(run), run.get("started"))))),
-            ("command", _code(run["command"]) if run.get("command") else ""),
-            ("written by", f"mtlstruct {figures['version']}"),
-        ],
-    )
+    took = "" if run.get("seconds") is None else f"{run['seconds']:.1f} s,"
+    rows = {
+        "task": figures["task"],
+        "labels": f"{len(labels)}: {names}{more}" if labels else "",
+        "method": method,
+        "duality gap": "" if facts["gap"] is None else f"{facts['gap']:.2%}",
+        "training data": _data(facts, run),
+        "templates": f"{sizes['kept']:,} of {sizes['templates']:,} kept",
+        "features": f"{sizes['features']:,}",
+        "file": "" if sizes["file"] is None else f"{sizes['file'] / 1e6:.2f} MB",
+        "training": " ".join(filter(None, (took, run.get("started")))),
+        "command": _code(run["command"]) if run.get("command") else "",
+        "written by": f"mtlstruct {figures['version']}",
+    }
+    lines += _table(("", ""), rows.items())
     lines += ["## Scores", ""]
     if found is None:
         lines += ["Not measured: `mtlstruct report --data GOLD` adds the scores on labelled data.", ""]
@@ -54,16 +51,12 @@ def model_card(figures: dict[str, Any]) -> str:
         size = f"{scores.get('sentences', 0):,} sentences, {scores.get('tokens', 0):,} tokens"
         lines += [f"On {_code(found['source'])} ({size}): {found['headline']}.", ""]
         for group in found["groups"]:
-            rows = [
-                (_code(row["name"]), *_scores(row), f"{row['gold']:,}") for row in group["rows"][:LISTED_ROWS]
-            ]
-            lines += _table((group["title"], "precision", "recall", "F1", "gold"), rows)
+            some = [(_code(r["name"]), *_scores(r), f"{r['gold']:,}") for r in group["rows"][:LISTED_ROWS]]
+            lines += _table((group["title"], "precision", "recall", "F1", "gold"), some)
     lines += ["## Templates of the largest weights", ""]
     kept = [row for row in stage["templates"] if row["kept"]][:LISTED_TEMPLATES]
-    rows = [
-        (_code(row["text"]), f"{row['mu']:.3g}", f"{row['norm']:.3g}", f"{row['features']:,}") for row in kept
-    ]
-    lines += _table(("template", "mu", "norm", "features"), rows)
+    some = [(_code(r["text"]), f"{r['mu']:.3g}", f"{r['norm']:.3g}", f"{r['features']:,}") for r in kept]
+    lines += _table(("template", "mu", "norm", "features"), some)
     return "\n".join([*lines, "## Limits", "", *(f"- {sentence}" for sentence in _limits(figures)), ""])
 
 
@@ -88,10 +81,6 @@ def _data(facts: dict[str, Any], run: dict[str, Any]) -> str:
     train = (run.get("files") or {}).get("train")
     size = f"{facts['sentences']:,} sentences, {facts['tokens']:,} tokens, {facts['columns']} columns"
     return f"{_code(train)}: {size}" if train else size
-
-
-def _seconds(run: dict[str, Any]) -> str:
-    return "" if run.get("seconds") is None else f"{run['seconds']:.1f} s,"
 
 
 def _scores(row: dict[str, Any]) -> list[str]:

@@ -99,12 +99,17 @@ def mark_average(axes: Any) -> None:
     axes.text(1.005, 1.0, "average", **beside)
 
 
-def c_axis(axes: Any, values: Sequence[float]) -> None:
-    """Set a log scale with a tick per value of c."""
+def log_axis(axes: Any, values: Sequence[float], name: str) -> None:
+    """Set a log scale with a tick per value."""
     axes.set_xscale("log")
-    axes.set_xticks(values, labels=[f"{c:g}" for c in values])
+    axes.set_xticks(values, labels=[f"{value:g}" for value in values])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("c", color=INK)
+    axes.set_xlabel(name, color=INK)
+
+
+def ring(axes: Any, x: float, y: float) -> None:
+    """Draw a ring around the chosen point."""
+    axes.plot(x, y, "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
 
 
 def short_label(text: str) -> str:
@@ -205,8 +210,8 @@ def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
         spreads = [finding.deviation(score) for finding in mine]
         bars = {"yerr": spreads, "capsize": 2.5, "elinewidth": 0.9} if any(spreads) else {}
         axes.errorbar(x, y, color=colour, marker="o", ms=4.5, lw=1.6, zorder=3, label=line, **bars)
-    axes.plot(best.options.c_value, best.mean(score), "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
-    c_axis(axes, sorted({finding.options.c_value for finding in found}))
+    ring(axes, best.options.c_value, best.mean(score))
+    log_axis(axes, sorted({finding.options.c_value for finding in found}), "c")
     axes.set_ylabel(f"{name}, percent", color=INK)
     axes.margins(x=0.08, y=0.14)
     style(axes)
@@ -228,11 +233,8 @@ def plot_elimination(steps: Sequence[tuple[int, float, float]], chosen: int, sco
     axes = figure.add_subplot()
     axes.plot(sizes, scores, color=COLOURS[0], marker="o", ms=4.5, lw=1.6, zorder=3, label=f"{name}, percent")
     at = sizes.index(chosen)
-    axes.plot(chosen, scores[at], "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
-    axes.set_xscale("log")
-    axes.set_xticks(sizes[::2], labels=list(map(str, sizes[::2])))
-    axes.set_xticks([], minor=True)
-    axes.set_xlabel("templates", color=INK)
+    ring(axes, chosen, scores[at])
+    log_axis(axes, sizes[::2], "templates")
     axes.set_ylabel(f"{name}, percent", color=COLOURS[0])
     style(axes)
     other = axes.twinx()

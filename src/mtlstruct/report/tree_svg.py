@@ -112,16 +112,10 @@ def _arcs(tree: Tree) -> tuple[list[Arc], list[Arc]]:
     missed, mislabelled = set(tree.missed), set(tree.mislabelled)
     relations = tree.relations or [""] * len(tree.words)
     right = tree.gold_relations or [""] * len(tree.words)
-    above = [
-        Arc(
-            head,
-            m,
-            "wrong" if m in missed else "arc",
-            relations[m - 1],
-            right[m - 1] if m in mislabelled else "",
-        )
-        for m, head in enumerate(tree.heads, 1)
-    ]
+    above = []
+    for m, head in enumerate(tree.heads, 1):
+        wanted = right[m - 1] if m in mislabelled else ""
+        above.append(Arc(head, m, "wrong" if m in missed else "arc", relations[m - 1], wanted))
     gold = tree.gold or tree.heads
     return above, [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in sorted(missed)]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated, Literal, TextIO
+from typing import Annotated, Literal, TextIO
 
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
 from mtlstruct.cli.common import option
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
@@ -117,22 +118,10 @@ def _write(sink: TextIO, text: str, encoding: str) -> None:
 @contextmanager
 def _writing(path: Path, encoding: str) -> Iterator[TextIO]:
     """Open an output for text in the encoding of the input."""
-    from mtlstruct._system.atomic_write import replacing
-
-    if path == common.STANDARD:
-        with _text(sys.stdout.buffer, encoding) as sink:
+    with nullcontext(sys.stdout.buffer) if path == common.STANDARD else replacing(path) as binary:
+        sink = io.TextIOWrapper(binary, encoding, newline="\n")
+        try:
             yield sink
-    else:
-        with replacing(path) as file, _text(file, encoding) as sink:
-            yield sink
-
-
-@contextmanager
-def _text(binary: IO[bytes], encoding: str) -> Iterator[TextIO]:
-    """Wrap binary output as text, and leave it open."""
-    sink = io.TextIOWrapper(binary, encoding, newline="\n")
-    try:
-        yield sink
-        sink.flush()
-    finally:
-        sink.detach()
+            sink.flush()
+        finally:
+            sink.detach()  # leaves the binary output open

@@ -71,18 +71,7 @@ def _commands(place: Path, task: str, methods: Sequence[str]) -> Iterator[list[s
         model = place / f"{task}-{method}.mtl"
         for loss, solver in _objectives(task, method):
             kinds = [["--projective"], ["--labels"]] if trees else [[]]
-            options = [
-                "--task",
-                task,
-                "--method",
-                method,
-                "--loss",
-                loss,
-                "--solver",
-                solver,
-                "-q",
-                "--no-log",
-            ]
+            options = f"--task {task} --method {method} --loss {loss} --solver {solver} -q --no-log".split()
             few = ["--max-iter", PASSES.get(solver, "3")]
             for kind in kinds:
                 yield ["train", *map(str, (templates, data, model)), *options, *few, *kind]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Number of templates in the table of --path."""
 
-TITLES = {"dropped": "dropped", "share": "share", "cost": "cost", "loss": "loss"}
-"""The keys that come after those of TemplateWeight, and their titles in the table."""
+EXTRAS = ("dropped", "share", "cost", "loss")
+"""The keys that come after those of TemplateWeight."""
 
 Row = dict[str, Any]
 
@@ -141,21 +141,20 @@ def _on_data(model: Model, data: Path, encoding: str | None, *, labels: bool) ->
 
 
 def _print_rows(rows: list[Row], *, as_csv: bool) -> None:
-    if not as_csv:
-        return print_json(rows)
-    writer = csv_module.DictWriter(
-        sys.stdout, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
-    return None
+    if as_csv:
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        writer = csv_module.DictWriter(sys.stdout, keys, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        print_json(rows)
 
 
 def _print_table(model: Model, rows: list[Row], top: int | None) -> None:
     from mtlstruct.report.tables import print_weights
 
-    known = [key for key in TITLES if any(row.get(key) is not None for row in rows)]
-    extras = {TITLES[key]: {row["index"]: _cell(key, row[key]) for row in rows} for key in known}
+    known = [key for key in EXTRAS if any(row.get(key) is not None for row in rows)]
+    extras = {key: {row["index"]: _cell(key, row[key]) for row in rows} for key in known}
     more = "" if model.relations is None else "\n--labels shows the templates of the arc labels"
     print_weights(model.template_weights(), top, extras, more)
 

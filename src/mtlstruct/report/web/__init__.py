@@ -66,24 +66,12 @@ def page(
     """
     style = "\n".join(map(asset, styles))
     script = "(() => {\n'use strict';\n" + "\n".join(map(asset, scripts)) + "\n})();\n"
-    policy = "; ".join(
-        [
-            "default-src 'none'",
-            f"style-src {_hash(style)}",
-            f"script-src {_hash(script)}",
-            "img-src data:",
-            f"connect-src {connect}",
-            "base-uri 'none'",
-            "form-action 'none'",
-        ]
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
     )
-    parts = {
-        "title": escape(title),
-        "policy": escape(policy, quote=True),
-        "style": style,
-        "data": embedded(data),
-        "script": script,
-    }
+    parts = {"title": escape(title), "policy": escape(policy, quote=True), "data": embedded(data)}
+    parts |= {"style": style, "script": script}
     return Page(re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], asset("shell.html")))
 
 
