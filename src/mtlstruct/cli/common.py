@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.formats.columns import CellFormat
     from mtlstruct.model.model import Model
-    from mtlstruct.tasks import Source
+    from mtlstruct.tasks import Source, Task
 
 STANDARD = Path("-")
 """The name of stdin and stdout."""
@@ -112,18 +112,23 @@ def cell_format(separator: str, ragged: str | None) -> CellFormat:
     return CellFormat(character, ragged == "pad")
 
 
-def use_threads(count: int | None) -> None:
-    """Set the number of threads."""
+def use_resources(threads: int | None, memory: float | None = None) -> None:
+    """Set the number of threads (None: all cores) and the memory limit in gigabytes."""
+    from mtlstruct._system.memory import set_limit
     from mtlstruct._system.threads import set_threads
 
-    set_threads(count)
+    set_threads(threads)
+    set_limit(None if memory is None else int(memory * 1e9))
 
 
-def use_memory(limit: float | None) -> None:
-    """Set the memory limit in gigabytes."""
-    from mtlstruct._system.memory import set_limit
+def load_model(path: Path, threads: int | None = None) -> tuple[Model, Task]:
+    """Set the number of threads; return the model of a file and its task."""
+    from mtlstruct.model.model import Model
+    from mtlstruct.tasks import task_of
 
-    set_limit(None if limit is None else int(limit * 1e9))
+    use_resources(threads)
+    model = Model.load(path)
+    return model, task_of(model.task)
 
 
 @contextmanager

@@ -37,7 +37,9 @@ class TimeLeft:
     def see(self, record: Record, seconds: float) -> None:
         """Add a pass that ended after `seconds`."""
         self.passes = record.passes
-        excess = self._excess(record)
+        excess = record.gap / self.stop.gap  # as a multiple of the gap at which training stops
+        if self.stop.epsilon is not None:
+            excess = (record.objective - record.dual) / (self.C * self.stop.epsilon)
         if excess > 0 and math.isfinite(excess):
             self.seen = [*self.seen[1 - RECENT_PASSES :], (seconds, math.log(excess))]
 
@@ -51,12 +53,6 @@ class TimeLeft:
         speed = (start - now) / (last - first) if last > first else 0.0
         left = max(one_pass, now / speed) if speed > 0 else most
         return max(0.0, min(left, most) - (seconds - last)) if now > 0 else None
-
-    def _excess(self, record: Record) -> float:
-        """Return the gap as a multiple of the gap at which training stops."""
-        if self.stop.epsilon is not None:
-            return (record.objective - record.dual) / (self.C * self.stop.epsilon)
-        return record.gap / self.stop.gap
 
 
 class Screen:
@@ -171,16 +167,11 @@ class GridProgress:
         """Return the state of the grid."""
         now = time.perf_counter()
         failed = f"; {len(self.failed)} failed" if self.failed else ""
-        left = self._left(now)
-        coming = "" if left is None else f", {clock(left)} left"
+        coming = ""
+        if self.took and self.done < self.total:  # the others take as long as those that are done
+            left = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
+            coming = f", {clock(max(0.0, left - (now - self.last)))} left"
         return f"{self.done} of {self.total} done{failed}  {clock(now - self.began)}{coming}"
-
-    def _left(self, now: float) -> float | None:
-        """Return the seconds left if the other trainings take as long as those that are done."""
-        if not self.took or self.done == self.total:
-            return None
-        coming = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
-        return max(0.0, coming - (now - self.last))
 
 
 def figure(value: float) -> str:

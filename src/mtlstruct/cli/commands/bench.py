@@ -8,15 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-from mtlstruct.cli.common import (
-    EncodingOption,
-    JsonOption,
-    ThreadsOption,
-    argument,
-    option,
-    print_json,
-    use_threads,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Options, Task
 
@@ -38,9 +31,9 @@ def bench(
     data: Annotated[Path | None, argument("DATA]", "Labelled data.")] = None,
     task: Annotated[Task, option("Task of the data.")] = "sequence",
     c: Annotated[float, option("Cost of training errors.", "-c", limits=(1e-9, 1e6))] = 1.0,
-    json: JsonOption = False,
-    threads: ThreadsOption = None,
-    encoding: EncodingOption = "utf-8",
+    json: common.JsonOption = False,
+    threads: common.ThreadsOption = None,
+    encoding: common.EncodingOption = "utf-8",
 ) -> None:
     """Measure the speed of this machine.
 
@@ -55,7 +48,7 @@ def bench(
 
     if (templates is None) != (data is None) or not task_of(task).divisible:
         raise IncompatibleError("expected templates and labelled data of sequences or classes, or neither")
-    use_threads(threads)
+    common.use_resources(threads)
     if templates is None or data is None:
         corpus, chosen = _bundled()
     else:
@@ -69,7 +62,7 @@ def bench(
             digits = 0 if value >= 100 or unit == "" else 2
             print(f"{step:<12}{value:>10,.{digits}f} {unit:<16}{note}".rstrip(), flush=True)
     if json:
-        print_json(found)
+        common.print_json(found)
 
 
 def _bundled() -> tuple[Corpus, TemplateSet]:

@@ -59,14 +59,11 @@ def evaluate(
     """
     from mtlstruct.evaluation.scores import printed
     from mtlstruct.model.calibration import calibration_report
-    from mtlstruct.model.model import Model
     from mtlstruct.report.plots import plot_reliability
-    from mtlstruct.tasks import task_of
 
-    common.use_threads(threads)
     check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
-    loaded = Model.load(model)
-    task = task_of(loaded.task).with_scheme(scheme)
+    loaded, task = common.load_model(model, threads)
+    task = task.with_scheme(scheme)
     vocabulary = task.vocabulary(words, encoding or loaded.encoding)
     corpus = task.read_for(loaded, gold, encoding)
     limits = constraints_of(loaded.labels, forbid, valid_bio)
@@ -165,13 +162,10 @@ def calibrate(
     Example: mtlstruct calibrate ner.mtl dev.txt
     """
     from mtlstruct.model.calibration import calibration_report, fit_temperature
-    from mtlstruct.model.model import Model
-    from mtlstruct.tasks import task_of
 
-    common.use_threads(threads)
-    loaded = Model.load(model)
+    loaded, task = common.load_model(model, threads)
     check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
-    corpus = task_of(loaded.task).read_for(loaded, data, encoding)
+    corpus = task.read_for(loaded, data, encoding)
     lattice, gold = loaded.lattice(corpus), loaded.gold(corpus)
     before = calibration_report(lattice, gold, loaded.temperature, calibrated=loaded.calibrated)
     temperature = fit_temperature(lattice, gold)

@@ -52,15 +52,11 @@ def explain(
     Example: mtlstruct explain ner.mtl test.txt --sentence 3
     """
     from mtlstruct.explain.records import is_wrong, sentence_record
-    from mtlstruct.model.model import Model
-    from mtlstruct.tasks import task_of
 
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
-    common.use_threads(threads)
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
-    loaded = Model.load(model)
-    task = task_of(loaded.task)
+    loaded, task = common.load_model(model, threads)
     pages, shown, known = [], 0, not errors
     with common.reading(data, encoding or loaded.encoding) as source:
         corpora = task.stream(loaded, source)
@@ -72,8 +68,10 @@ def explain(
             shown += 1
             if html is not None:
                 pages.append((record, _tree(loaded, corpus, found, record)))
+            elif json:
+                common.print_json(record)
             else:
-                common.print_json(record) if json else print(_text(record, task.unit))
+                print(f"{task.unit} {record['sentence']}\n" + "".join(map(_paragraph, record["tokens"])))
     if not known:
         raise MtlError(f"{data}: --errors: expected labels or heads in the input, got none")
     if sentence is not None and not shown and not errors:
@@ -122,11 +120,6 @@ def _numbered(
         before += len(corpus)
 
 
-def _text(record: dict[str, Any], unit: str) -> str:
-    """Return the text of a sentence, a paragraph per token."""
-    return f"{unit} {record['sentence']}\n" + "".join(_paragraph(token) for token in record["tokens"])
-
-
 def _paragraph(token: dict[str, Any]) -> str:
     text = f"{token['token']:>3} {' '.join(filter(None, token['cells']))}   {_contributions(token)}"
     return text + (f"    as {_contributions(token['relation'])}" if "relation" in token else "")
@@ -134,15 +127,12 @@ def _paragraph(token: dict[str, Any]) -> str:
 
 def _contributions(record: dict[str, Any]) -> str:
     """Return what was predicted, and a line per template, for a token or the label of its arc."""
-    lines = [(part["value"], f"{part['text']}{_seen(part)}") for part in record["templates"]]
+    seen = (f"  = {part['seen']}" if part.get("seen") else "" for part in record["templates"])
+    lines = [(p["value"], p["text"] + cells) for p, cells in zip(record["templates"], seen, strict=True)]
     lines += [(record[key], key) for key in ("others", "elsewhere") if abs(record.get(key, 0)) > 5e-7]
     margin = "" if record["margin"] is None else f": {record['margin']:+.4f}"
     rows = "".join(f"    {value:+9.4f}  {text}\n" for value, text in lines)
     return f"{_against(record)}{margin}\n{rows}"
-
-
-def _seen(part: dict[str, Any]) -> str:
-    return f"  = {part['seen']}" if part.get("seen") else ""
 
 
 def _against(token: dict[str, Any]) -> str:

@@ -67,13 +67,10 @@ def predict(
 
     Example: mtlstruct predict ner.mtl test.txt -o labelled.txt --scores
     """
-    from mtlstruct.model.model import Model
-    from mtlstruct.tasks import OutputOptions, task_of
+    from mtlstruct.tasks import OutputOptions
     from mtlstruct.tasks.base import BATCH_TOKENS
 
-    common.use_threads(threads)
-    loaded = Model.load(model)
-    task = task_of(loaded.task)
+    loaded, task = common.load_model(model, threads)
     encoding = encoding or loaded.encoding
     written = (None if out == common.STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)
     check_outputs([written], inputs=[model, data, *rule_files(forbid)], force=force)

@@ -43,28 +43,20 @@ def report(
     Example: mtlstruct report ner.mtl report.html --data test.txt
     """
     from mtlstruct._system.atomic_write import replacing
-    from mtlstruct.model.model import Model
     from mtlstruct.report.html_report import make_report, report_figures
     from mtlstruct.report.model_card import model_card
-    from mtlstruct.tasks import task_of
 
-    common.use_threads(threads)
     kind = Kind.PAGE if form == "html" else Kind.CARD
     check_outputs([(out, kind)], inputs=[model, data, log, common.log_beside(model)], force=force)
-    loaded = Model.load(model)
+    loaded, task = common.load_model(model, threads)
     trace = _trace(loaded, model, log)
     assessment = None
     if data is not None:
-        task = task_of(loaded.task)
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
         if assessment.calibration is not None:
             common.warn_uncalibrated(loaded, model)
-    given: dict[str, Any] = {
-        "name": model.name,
-        "size": model.stat().st_size,
-        "trace": trace,
-        "assessment": assessment,
-    }
+    given: dict[str, Any] = {"name": model.name, "size": model.stat().st_size}
+    given |= {"trace": trace, "assessment": assessment}
     if form == "html":
         make_report(loaded, **given).save(out)
     else:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, option, use_threads, warn_uncalibrated
+from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, option, use_resources, warn_uncalibrated
 from mtlstruct.errors import MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
@@ -52,19 +52,13 @@ def serve(
     from mtlstruct.serve.requests import Limits, default_limits
     from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
 
-    use_threads(threads)
+    use_resources(threads)
     token = checked_token(_token(token_file), host)
     loaded = Model.load(model)
     longest = max_sentence or default_limits(loaded.task).sentence
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
-    app = make_app(
-        loaded,
-        name=model.name,
-        limits=limits,
-        token=token,
-        loopback=is_loopback(host),
-        examples=_examples(examples, encoding or loaded.encoding),
-    )
+    shown, local = _examples(examples, encoding or loaded.encoding), is_loopback(host)
+    app = make_app(loaded, name=model.name, limits=limits, token=token, loopback=local, examples=shown)
     with bound(host, port) as listening:
         where = address(listening) + (f"#token={token}" if token else "")
         print(f"serving {model} on {where} (Ctrl-C stops)", file=sys.stderr, flush=True)

@@ -228,7 +228,7 @@ def select(
     if not by_path and (keep or drop or plot is not None or data is not None):
         raise IncompatibleError("--keep, --drop, --plot and --train are for --valid and --folds")
     _check_output(out, [model, source, valid, data], force=force)
-    common.use_threads(threads)
+    common.use_resources(threads)
     loaded = Model.load(model)
     templates = loaded.templates
     if source is not None:

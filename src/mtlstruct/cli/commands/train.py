@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -17,6 +17,7 @@ from mtlstruct.training.options import Options
 
 if TYPE_CHECKING:
     from mtlstruct.cli.training_run import TrainingRun
+    from mtlstruct.cli.tuning_run import Trials
 
 
 @with_options()
@@ -117,16 +118,24 @@ def train(
         force=force,
         quiet=quiet,
     )
+    found, search = None, {"folds": folds, "score": score, "minutes": minutes}
     if options.method == "auto":
-        _train_auto(run, folds, score, minutes, threads, memory, json=json)
+        trials = _trials(run, **search)
+        trials.check()
+        common.use_resources(threads, memory)
+        found = trials.run()
+        result = found.refitted
+        assert result is not None
+    else:
+        for name, value in search.items():
+            if value is not None:
+                raise IncompatibleError(f"--{name} is for --method auto")
+        run.check()
+        common.use_resources(threads, memory)
+        result = run.run()
+    if found is not None and not (json or quiet):
+        found.print_table()
         return
-    for name, value in (("--folds", folds), ("--score", score), ("--minutes", minutes)):
-        if value is not None:
-            raise IncompatibleError(f"{name} is for --method auto")
-    run.check()
-    common.use_threads(threads)
-    common.use_memory(memory)
-    result = run.run()
     result.warn()
     if json:
         common.print_json(result.numbers)
@@ -134,17 +143,8 @@ def train(
         print(result.summary())
 
 
-def _train_auto(
-    run: TrainingRun,
-    folds: int | None,
-    score: str | None,
-    minutes: float | None,
-    threads: int | None,
-    memory: float | None,
-    *,
-    json: bool,
-) -> None:
-    """Search for the setting, train with it, and print what was tried and why it was chosen."""
+def _trials(run: TrainingRun, **search: Any) -> Trials:
+    """Return the search of --method auto for the setting to train with."""
     from mtlstruct.cli.tuning_run import Trials
     from mtlstruct.tuning.search import ROUNDS, auto_settings
 
@@ -152,26 +152,7 @@ def _train_auto(
         raise IncompatibleError(
             "--method auto does not support --shards, --engine ray, --checkpoint and --from"
         )
-    if folds is not None and run.valid is not None:
+    if search["folds"] is not None and run.valid is not None:
         raise IncompatibleError("--valid, --folds: expected one of them")
-    trials = Trials(
-        run,
-        auto_settings(replace(run.options, context=False)),
-        Path(f"{run.model}.auto"),
-        ROUNDS,
-        folds=folds,
-        score=score,
-        minutes=minutes,
-    )
-    trials.check()
-    common.use_threads(threads)
-    common.use_memory(memory)
-    found = trials.run()
-    assert found.refitted is not None
-    if json:
-        found.refitted.warn()
-        common.print_json(found.refitted.numbers)
-    elif run.quiet:
-        found.refitted.warn()
-    else:
-        found.print_table()
+    settings = auto_settings(replace(run.options, context=False))
+    return Trials(run, settings, Path(f"{run.model}.auto"), ROUNDS, **search)

@@ -117,7 +117,7 @@ def tune(
         refit=model is not None,
     )
     trials.check()
-    common.use_threads(threads)
+    common.use_resources(threads)
     result = trials.run()
     if json:
         common.print_json(result.numbers)
