@@ -78,14 +78,9 @@ class Command(TyperCommand):
 
 
 def add_command(app: typer.Typer, name: str, target: str, summary: str) -> None:
-    """Add a command to an application without importing it.
+    """Add a command to an application without importing it; `summary` is the first line of its help.
 
-    Parameters
-    ----------
-    target : str
-        "module:name" below `mtlstruct.cli.commands`, of a function or an application.
-    summary : str
-        The first line of the command's help.
+    `target` is "module:name" below `mtlstruct.cli.commands`, of a function or an application.
     """
 
     class LazyCommand(TyperCommand):

@@ -80,14 +80,7 @@ def check_outputs(
 ) -> None:
     """Raise an error for an output that cannot be written or would replace a file of another kind.
 
-    Parameters
-    ----------
-    outputs : iterable of (Path or None, Kind)
-        The files to write, all different.
-    inputs : iterable of Path or None
-        Files that no output may be, with `force` neither.
-    force : bool
-        Whether files of another kind may be replaced.
+    With `force` files of another kind may be replaced, but never an input or another output.
     """
     taken = {os.path.realpath(path) for path in inputs if path is not None}
     for path, kind in outputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from mtlstruct.cli.common import log_beside
 from mtlstruct.cli.errors import print_message
@@ -42,32 +43,22 @@ class SelectionRun:
         both = sorted(locked & left_out)
         if both:
             raise IncompatibleError(f"--keep and --drop: both match {model.templates[both[0]].name}")
-        first = "f1"
+        first, steps = "f1", []
 
-        def score(made: Model, gold: Corpus, outputs: object) -> float:
+        def score(made: Model, gold: Corpus, outputs: Any) -> float:
             nonlocal first
-            first, value = task.main_score(made, gold, outputs)  # type: ignore[arg-type]
+            first, value = task.main_score(made, gold, outputs)
             return value
 
-        steps = []
-        for step in eliminate(
-            self._parts(model),
-            model.templates,
-            options,
-            score,
-            locked=locked,
-            left_out=left_out,
-            top=self.top,
-        ):
+        sets = {"locked": locked, "left_out": left_out}
+        for step in eliminate(self._parts(model), model.templates, options, score, top=self.top, **sets):
             print_message(
                 f"{len(step.kept):4} templates: {first} {step.score:.2f}, {step.speed:,.0f} tokens per second"
             )
             steps.append(step)
             if self.top is not None and len(step.kept) <= self.top:
                 break
-        chosen = smallest(steps, self.within)
-        if self.top is not None:
-            chosen = steps[-1]
+        chosen = smallest(steps, self.within) if self.top is None else steps[-1]
         best = max(step.score for step in steps)
         print_message(f"chosen: {len(chosen.kept)} templates, {first} {chosen.score:.2f}; best {best:.2f}")
         if self.plot is not None:

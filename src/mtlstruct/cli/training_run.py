@@ -49,12 +49,9 @@ from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, t
 class RunData(NamedTuple):
     """Input of a run after reading.
 
-    dataset : EncodedDataset or None
-        The encoded corpus, if it is encoded already.
-    labels : TemplateSet or None
-        Templates for labels of arcs.
-    pool : RayPool or None
-        The workers that have read the data; the corpus is then without its text.
+    dataset   the encoded corpus, if it is encoded already
+    labels    templates for labels of arcs
+    pool      the workers that have read the data; the corpus is then without its text
     """
 
     templates: TemplateSet

@@ -29,6 +29,7 @@ from mtlstruct.errors import MtlError
 from mtlstruct.formats import jsonl, text
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of
+from mtlstruct.tasks.base import dict_keys
 from mtlstruct.tasks.plain_text import PADDING, takes_text, used_columns
 
 Row = tuple[str, ...]
@@ -174,9 +175,8 @@ class RequestReader:
         if not isinstance(given, list):
             raise MtlError("expected dicts as a list of sentences, each a list of feature dicts")
         lines = io.BytesIO("".join(json.dumps(sentence) + "\n" for sentence in given).encode())
-        keys = {"names": self.model.names, "groups": self.model.groups, "alone": self.model.alone}
-        how: dict[str, Any] = {"source": "dicts", "batch_tokens": 1 << 40, **keys}
-        found = next(jsonl.stream(lines, **how), None)
+        how = dict_keys(self.model)
+        found = next(jsonl.stream(lines, source="dicts", batch_tokens=1 << 40, **how), None)
         if found is None:
             raise MtlError("no sentences: expected at least one token")
         return found

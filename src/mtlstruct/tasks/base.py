@@ -128,7 +128,7 @@ class Task:
         """Read a labelled file with the columns of a model; None: in the model's encoding."""
         encoding = encoding or model.encoding
         if model.takes_dicts:
-            return jsonl.read(path, encoding=encoding, **_keys(model))
+            return jsonl.read(path, encoding=encoding, **dict_keys(model))
         form = FileOptions(encoding, model.tags, model.columns, cells=model.cell_format)
         return self.read_file(path, form)
 
@@ -147,7 +147,7 @@ class Task:
         how: dict[str, Any] = {"source": source.name, "encoding": source.encoding}
         how["batch_tokens"] = output.size if model.first is None else CONTEXT_TOKENS
         if model.takes_dicts:
-            return jsonl.stream(source.lines, **how, **_keys(model))
+            return jsonl.stream(source.lines, **how, **dict_keys(model))
         note = None if on_blanks is None else partial(on_blanks, source.name)
         return self._stream(model, source.lines, output, note, how)
 
@@ -315,7 +315,7 @@ class Task:
         return {"tokens": [{"cells": list(row), "label": model.labels[y]} for row, y in pairs]}
 
 
-def _keys(model: Model) -> dict[str, Any]:
+def dict_keys(model: Model) -> dict[str, Any]:
     """Return the arguments for reading feature dicts for a model."""
     return {"names": model.names, "groups": model.groups, "alone": model.alone}
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, option, use_resources, warn_uncalibrated
+from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, load_model, option, warn_uncalibrated
 from mtlstruct.errors import MtlError
 
 TOKEN = "MTLSTRUCT_TOKEN"
@@ -47,15 +47,13 @@ def serve(
     """
     if any(importlib.util.find_spec(name) is None for name in ("starlette", "uvicorn")):
         raise MtlError('serving needs Starlette and uvicorn: pip install "mtlstruct[serve]"')
-    from mtlstruct.model.model import Model
     from mtlstruct.serve.app import make_app
-    from mtlstruct.serve.requests import Limits, default_limits
+    from mtlstruct.serve.requests import Limits
     from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
 
-    use_resources(threads)
     token = checked_token(_token(token_file), host)
-    loaded = Model.load(model)
-    longest = max_sentence or default_limits(loaded.task).sentence
+    loaded, task = load_model(model, threads)
+    longest = max_sentence or task.longest_request
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
     shown, local = _examples(examples, encoding or loaded.encoding), is_loopback(host)
     app = make_app(loaded, name=model.name, limits=limits, token=token, loopback=local, examples=shown)

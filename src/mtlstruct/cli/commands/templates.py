@@ -218,7 +218,6 @@ def select(
     Example: mtlstruct templates select ner.mtl --valid dev.txt -o small.tpl --plot path.png
     """
     from mtlstruct.explain import selection
-    from mtlstruct.model.model import Model
 
     by_path = valid is not None or folds is not None
     if by_path and (above is not None or (valid is not None and folds is not None)):
@@ -228,8 +227,7 @@ def select(
     if not by_path and (keep or drop or plot is not None or data is not None):
         raise IncompatibleError("--keep, --drop, --plot and --train are for --valid and --folds")
     _check_output(out, [model, source, valid, data], force=force)
-    common.use_resources(threads)
-    loaded = Model.load(model)
+    loaded, _ = common.load_model(model, threads)
     templates = loaded.templates
     if source is not None:
         templates = TemplateSet.read(source, dialect=dialect)

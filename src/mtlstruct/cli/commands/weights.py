@@ -9,15 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from mtlstruct.cli.common import (
-    STANDARD,
-    ModelEncodingOption,
-    PlotOption,
-    argument,
-    option,
-    print_json,
-    reading,
-)
+from mtlstruct.cli import common
+from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import MAX_COUNT
@@ -25,6 +18,7 @@ from mtlstruct.training.options import MAX_COUNT
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model
     from mtlstruct.report.weight_path import WeightPath
+    from mtlstruct.tasks import Task
 
 SHOWN = 20
 """Number of templates in the table of --path."""
@@ -39,7 +33,7 @@ def weights(
     models: Annotated[list[Path], argument("MODEL", "Model file written by `train`; several with --path.")],
     json: Annotated[bool, option("Print a JSON list instead of a table.", "--json")] = False,
     csv: Annotated[bool, option("Print CSV instead of a table.", "--csv")] = False,
-    plot: PlotOption = None,
+    plot: common.PlotOption = None,
     top: Annotated[
         int | None, option("Show the N heaviest templates.", metavar="N", limits=(1, MAX_COUNT), shown="all")
     ] = None,
@@ -60,7 +54,7 @@ def weights(
         Literal["c", "p"] | None, option("Parameter of --path.", shown="c if it varies, else p")
     ] = None,
     force: ForceOption = False,
-    encoding: ModelEncodingOption = None,
+    encoding: common.ModelEncodingOption = None,
 ) -> None:
     """Show the weight of each template.
 
@@ -89,16 +83,15 @@ def weights(
         else:
             _print_paths(paths, top or SHOWN)
     else:
-        from mtlstruct.model.model import Model
         from mtlstruct.report.plots import plot_weights
 
         if len(models) > 1 or along is not None:
             raise IncompatibleError("expected one model: several, and --along, are for --path")
-        whole = Model.load(models[0])
+        whole, task = common.load_model(models[0])
         loaded = whole.relations if labels else whole
         if loaded is None:
             raise IncompatibleError(f"--labels: {models[0]} has no arc labels (train --labels learns them)")
-        rows = _rows(loaded, {} if data is None else _on_data(whole, data, encoding, labels=labels))
+        rows = _rows(loaded, {} if data is None else _on_data(whole, task, data, encoding, labels=labels))
         if plot is not None:
             plot_weights(loaded.template_weights(), plot, learned=bool(loaded.facts["sparse"]))
         if json or csv:
@@ -122,18 +115,18 @@ def _rows(model: Model, on_data: dict[str, list[float]]) -> list[Row]:
     return rows
 
 
-def _on_data(model: Model, data: Path, encoding: str | None, *, labels: bool) -> dict[str, list[float]]:
+def _on_data(
+    model: Model, task: Task, data: Path, encoding: str | None, *, labels: bool
+) -> dict[str, list[float]]:
     """Return the share of each template and, of labelled data, the costs of removal, by key."""
     from mtlstruct.explain.removal import removal_costs
     from mtlstruct.explain.sequences import shares
     from mtlstruct.explain.trees import relation_shares
-    from mtlstruct.tasks import task_of
 
-    task = task_of(model.task)
-    with reading(data, encoding or model.encoding) as source:
+    with common.reading(data, encoding or model.encoding) as source:
         batches = list(task.stream(model, source))
     found = {"share": (relation_shares if labels else shares)(model, batches)}
-    if not labels and data != STANDARD and all(batch.outputs is not None for batch in batches):
+    if not labels and data != common.STANDARD and all(batch.outputs is not None for batch in batches):
         held_out = task.read_for(model, data, encoding)
         costs = removal_costs(model, held_out, lambda *found: task.main_score(model, *found)[1])
         found |= {"cost": costs.points, "loss": costs.loss}
@@ -147,7 +140,7 @@ def _print_rows(rows: list[Row], *, as_csv: bool) -> None:
         writer.writeheader()
         writer.writerows(rows)
     else:
-        print_json(rows)
+        common.print_json(rows)
 
 
 def _print_table(model: Model, rows: list[Row], top: int | None) -> None:
