@@ -26,35 +26,6 @@ RECENT_PASSES = 6
 """Passes from which the speed of convergence is estimated."""
 
 
-class TimeLeft:
-    """Estimate of the time left, by extrapolation of the logarithm of the gap."""
-
-    def __init__(self, stop: Stop, C: float) -> None:
-        self.stop, self.C = stop, C
-        self.seen: list[tuple[float, float]] = []
-        self.passes = 0
-
-    def see(self, record: Record, seconds: float) -> None:
-        """Add a pass that ended after `seconds`."""
-        self.passes = record.passes
-        excess = record.gap / self.stop.gap  # as a multiple of the gap at which training stops
-        if self.stop.epsilon is not None:
-            excess = (record.objective - record.dual) / (self.C * self.stop.epsilon)
-        if excess > 0 and math.isfinite(excess):
-            self.seen = [*self.seen[1 - RECENT_PASSES :], (seconds, math.log(excess))]
-
-    def at(self, seconds: float) -> float | None:
-        """Return the seconds left after `seconds`; None if unknown, or if the gap is reached."""
-        if len(self.seen) < 2:
-            return None
-        (first, start), (last, now) = self.seen[0], self.seen[-1]
-        one_pass = last - self.seen[-2][0]
-        most = (self.stop.max_passes - self.passes) * last / self.passes
-        speed = (start - now) / (last - first) if last > first else 0.0
-        left = max(one_pass, now / speed) if speed > 0 else most
-        return max(0.0, min(left, most) - (seconds - last)) if now > 0 else None
-
-
 class Screen:
     """The state of the work: one redrawn line on a terminal, a new line per change elsewhere.
 
@@ -104,9 +75,10 @@ class TrainingProgress:
     """The passes of one training on the screen. `C` is c·n."""
 
     def __init__(self, templates: int, stop: Stop, C: float, *, quiet: bool) -> None:
-        self.templates, self.left = templates, TimeLeft(stop, C)
+        self.templates, self.stop, self.C = templates, stop, C
         self.began = time.perf_counter()
         self.record: Record | None = None
+        self.recent: list[tuple[float, float]] = []  # when passes ended, and the logarithm of the gap
         self.screen = Screen(self.line, quiet=quiet)
         self.say = self.screen.say
 
@@ -118,14 +90,32 @@ class TrainingProgress:
     def see(self, record: Record) -> None:
         """Show the end of a pass."""
         self.record = replace(record, now=None)  # it refers to the training data
-        self.left.see(record, self.seconds)
+        excess = record.gap / self.stop.gap  # as a multiple of the gap at which training stops
+        if self.stop.epsilon is not None:
+            excess = (record.objective - record.dual) / (self.C * self.stop.epsilon)
+        if excess > 0 and math.isfinite(excess):
+            self.recent = [*self.recent[1 - RECENT_PASSES :], (self.seconds, math.log(excess))]
         self.screen.tick()
+
+    def left(self, passes: int) -> float | None:
+        """Return the seconds left after some passes; None if unknown, or if the gap is reached.
+
+        The logarithm of the gap is extrapolated.
+        """
+        if len(self.recent) < 2:
+            return None
+        (first, start), (last, now) = self.recent[0], self.recent[-1]
+        one_pass = last - self.recent[-2][0]
+        most = (self.stop.max_passes - passes) * last / passes
+        speed = (start - now) / (last - first) if last > first else 0.0
+        left = max(one_pass, now / speed) if speed > 0 else most
+        return max(0.0, min(left, most) - (self.seconds - last)) if now > 0 else None
 
     def line(self) -> str:
         """Return the state in at most 80 columns; ~ marks an estimated gap."""
         if self.record is None:
             return f"preparing … {clock(self.seconds)}"
-        record, left = self.record, self.left.at(self.seconds)
+        record, left = self.record, self.left(self.record.passes)
         coming = "" if left is None else f", {clock(left)} left"
         return (
             f"pass {record.passes}  {clock(self.seconds)}{coming}  gap {'' if record.certified else '~'}"

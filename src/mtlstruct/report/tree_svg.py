@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import accumulate, pairwise
+from typing import Any
 
 LETTER, SMALL = 8.4, 6.4
 """Estimated widths of a letter in words and in small text, in pixels; Chinese ones are doubled."""
@@ -32,18 +33,14 @@ class Tree:
     gold_relations: Sequence[str] | None = None
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[Sequence[str]],
-        heads: Sequence[int],
-        relations: Sequence[str] | None = None,
-        gold: Sequence[int] | None = None,
-        gold_relations: Sequence[str] | None = None,
-    ) -> Tree:
-        """Return the tree over cells of a CoNLL sentence, FORM to FEATS; fine tags come first."""
+    def of(cls, rows: Sequence[Sequence[str]], heads: Sequence[int], *more: Sequence[Any] | None) -> Tree:
+        """Return the tree over cells of a CoNLL sentence, FORM to FEATS; fine tags come first.
+
+        `more` are relations, gold and gold relations.
+        """
         words, _, coarse, fine, _ = zip(*rows, strict=True)
         tags = [one if one != "_" else other for one, other in zip(fine, coarse, strict=True)]
-        return cls(words, tags, heads, relations, gold, gold_relations)
+        return cls(words, tags, heads, *more)
 
     @property
     def missed(self) -> list[int]:

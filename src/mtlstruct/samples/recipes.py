@@ -81,12 +81,8 @@ def _rows(line: Ingredient, draw: random.Random) -> str:
 
 def shape(token: str) -> str:
     """Return the word shape: letters as X or x, digits as 9, runs once; 14-ounce becomes 9-x."""
-    classes = ("9" if c.isnumeric() else _case(c) for c in token)
-    return re.sub(r"(.)\1+", r"\1", "".join(classes))
-
-
-def _case(character: str) -> str:
-    return character if not character.isalpha() else "X" if character.isupper() else "x"
+    cases = ("X" if c.isupper() else "x" if c.isalpha() else c for c in token)
+    return re.sub(r"(.)\1+", r"\1", "".join("9" if c.isnumeric() else c for c in cases))
 
 
 def position(number: int) -> str:
