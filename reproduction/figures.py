@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlstruct.report.plots import COLOURS, INK, LINE, MIN_RELATIVE, c_axis, new_figure, save, style
+from mtlstruct.report.plots import COLOURS, INK, LINE, MIN_RELATIVE, log_axis, new_figure, save, style
 from mtlstruct.tuning.study import Finding
 from reproduction.plan import Case, cases_of
 from reproduction.results import CHOOSING, Results, mean, relative_weights
@@ -100,7 +100,7 @@ def _against_c(
             x = [finding.options.c_value for finding in curve]
             y = [value(panel, row, finding) for finding in curve]
             axes.plot(x, y, color=COLOURS[number], marker=MARKERS[number], ms=5, lw=1.5, label=row.label)
-        c_axis(axes, sorted({finding.options.c_value for _, curve in panel.curves for finding in curve}))
+        log_axis(axes, sorted({f.options.c_value for _, curve in panel.curves for f in curve}), "c")
         if log:
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:g}")
