@@ -43,12 +43,14 @@ def tables(model, corpus):
 
 @given(st.integers(1, 4), st.integers(2, 3), st.integers(0, 10_000))
 @settings(max_examples=60)
-def test_runners_up_are_the_best_paths_with_another_label(n, L, seed):
+def test_runners_up_are_the_best_paths_with_another_label_or_the_right_one(n, L, seed):
     rng = np.random.default_rng(seed)
     nodes, edges = (rng.integers(-2, 3, shape).astype(float) for shape in ((n, L), (n, L, L)))
     chosen = np.array(max(all_labelings(n, L), key=lambda p: path_score(nodes, edges, p)))
-    for t, path in enumerate(runners_up(nodes, edges, chosen)):
-        others = [p for p in all_labelings(n, L) if p[t] != chosen[t]]
+    gold = rng.integers(-1, L, n)
+    for t, path in enumerate(runners_up(nodes, edges, chosen, gold)):
+        right = gold[t] in (-1, chosen[t])
+        others = [p for p in all_labelings(n, L) if (p[t] != chosen[t] if right else p[t] == gold[t])]
         assert path[t] != chosen[t]
         assert path_score(nodes, edges, path) == max(path_score(nodes, edges, p) for p in others)
         assert fast_path_score(nodes, edges, path) == path_score(nodes, edges, path)
@@ -61,8 +63,8 @@ def test_contributions_sum_to_the_difference_of_the_best_two(model, text):
         n, L = nodes.shape
         assert np.array_equal(found.chosen, predicted[found.span])
         scores = {p: path_score(nodes, edges, p) for p in all_labelings(n, L)}
-        for t, path in enumerate(runners_up(nodes, edges, found.chosen)):
-            rival = max(score for other, score in scores.items() if other[t] != found.chosen[t])
+        for t, path in enumerate(runners_up(nodes, edges, found.chosen, found.gold)):
+            rival = max(score for other, score in scores.items() if other[t] == path[t])
             difference = max(scores.values()) - rival
             assert found.margin[t] == pytest.approx(difference, abs=1e-5)
             assert found.values[t].sum() + found.elsewhere[t] == pytest.approx(difference, abs=1e-5)

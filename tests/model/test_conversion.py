@@ -109,6 +109,9 @@ def test_a_model_predicts_valid_labels_of_the_data(
         assert conversion is not None
         assert np.all(found.margin > -1e-6)
         assert all(label in model.learned_labels for label in names)
+        if learned != "io":
+            right = np.array_equal(outputs[found.span], held_out.outputs[found.span])
+            assert np.array_equal(found.chosen, found.gold) == right
     whole = removal_costs(model, held_out, lambda corpus, found: float((found == corpus.outputs).mean()))
     assert whole.score == pytest.approx(float((outputs == held_out.outputs).mean()))
 

@@ -22,7 +22,7 @@ def sentence_record(
     """Return for each token cells, choice, gold, runner-up and the `top` largest contributions."""
     labels = _relations(model, corpus, found, top)
     cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
-    gold = gold_outputs(model, corpus, found.span)
+    gold = gold_outputs(model, corpus, found)
     tokens = []
     for t, chosen in enumerate(found.chosen.tolist()):
         contributions = _top_contributions(model, found.values[t], top)
@@ -34,14 +34,14 @@ def sentence_record(
     return {"sentence": number, "tokens": tokens}
 
 
-def gold_outputs(model: Model, corpus: Corpus, span: slice) -> list[Any] | None:
+def gold_outputs(model: Model, corpus: Corpus, found: Explanation) -> list[Any] | None:
     """Return the labels or heads that the input has for a sentence; None if it has none."""
     if model.trees:
-        given = given_trees(corpus, span) if corpus.extra is not None else None
+        given = given_trees(corpus, found.span) if corpus.extra is not None else None
         return None if given is None else list(given[0])
-    if corpus.outputs is None:
+    if corpus.outputs is None or found.gold is None:
         return None
-    return [corpus.labels[y] if y >= 0 else None for y in corpus.outputs[span].tolist()]
+    return [model.learned_labels[y] if y >= 0 else None for y in found.gold.tolist()]
 
 
 def is_wrong(record: dict[str, Any]) -> bool:

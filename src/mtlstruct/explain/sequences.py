@@ -2,9 +2,10 @@
 
 A score is a sum over templates, and so is the difference of two scores: the decomposition is exact.
 For each token the chosen path is compared with the runner-up, the best path with another label at
-that token (max-marginals, forward and backward). The contributions of node templates at the token
-and of edge templates on its two edges are listed by template; the difference elsewhere is one
-number:
+that token (max-marginals, forward and backward). Where the data have a label and the chosen one is
+wrong, the runner-up is the best path with the label of the data. The contributions of node
+templates at the token and of edge templates on its two edges are listed by template; the difference
+elsewhere is one number:
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import UNKNOWN, Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.encoded import Encoded
@@ -47,6 +48,7 @@ class Explanation:
                 rivals[t], at t and on its two edges
     elsewhere   float64[n]: the difference of the two paths at other places
     margin      float64[n]: the score of the chosen path minus that of the runner-up
+    gold        int64[n]: the labels of the data, −1 where unknown; None for trees
     """
 
     span: slice
@@ -55,6 +57,7 @@ class Explanation:
     values: Floats
     elsewhere: Floats
     margin: Floats
+    gold: Ints | None = None
 
 
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
@@ -67,8 +70,20 @@ def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     _check(model)
     outputs = model.lattice(corpus).path().astype(np.int64)
     encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
+    gold = _gold_labels(model, corpus)
     for number, span in enumerate(corpus.sentences()):
-        yield _explain_sentence(model, encoded, span, number, outputs[span])
+        yield _explain_sentence(model, encoded, span, number, outputs[span], gold[span])
+
+
+def _gold_labels(model: Model, corpus: Corpus) -> Ints:
+    """Return the labels of the data as the model learns them; −1 where there is none it knows."""
+    if corpus.outputs is None:
+        return np.full(corpus.tokens, UNKNOWN, np.int64)
+    gold = corpus.relabelled(model.labels).outputs
+    assert gold is not None
+    if model.conversion is not None:
+        gold = np.where(gold < 0, UNKNOWN, model.conversion.encode(np.maximum(gold, 0), corpus.ptr))
+    return gold.astype(np.int64)
 
 
 def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
@@ -144,7 +159,9 @@ def _check(model: Model) -> None:
         )
 
 
-def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, chosen: Ints) -> Explanation:
+def _explain_sentence(
+    model: Model, encoded: Encoded, span: slice, number: int, chosen: Ints, gold: Ints
+) -> Explanation:
     n, L = len(chosen), len(model.learned_labels)
     later, node_rows = np.arange(1, n), np.arange(span.start, span.stop)
 
@@ -157,7 +174,7 @@ def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, 
     if linked:  # row t − 1 is that of the edge that enters token t
         rows = edge_rows(encoded.rows)[span.start - number : span.stop - number - 1].astype(np.int64)
         edges[1:] = _part_scores(encoded.designs[1], model.weights[1], rows).reshape(-1, L, L)
-    paths = runners_up(*_valid(model, nodes, edges), chosen)
+    paths = runners_up(*_valid(model, nodes, edges), chosen, gold)
     rivals = np.diagonal(paths).copy()
     values = given(0, node_rows, chosen) - given(0, node_rows, rivals)
     if linked:
@@ -168,7 +185,7 @@ def _explain_sentence(model: Model, encoded: Encoded, span: slice, number: int, 
         values[:-1] += mine - given(1, rows, leaving)
     best = path_score(nodes, edges, chosen)
     margin = np.array([best - path_score(nodes, edges, path) for path in paths])
-    return Explanation(span, chosen, rivals, values, margin - values.sum(axis=1), margin)
+    return Explanation(span, chosen, rivals, values, margin - values.sum(axis=1), margin, gold)
 
 
 def _valid(model: Model, nodes: Floats, edges: Floats) -> tuple[Floats, Floats]:
@@ -190,8 +207,10 @@ def _part_scores(design: Design, weights: NDArray[np.float32], rows: Ints) -> Fl
     return out
 
 
-def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
+def runners_up(nodes: Floats, edges: Floats, chosen: Ints, gold: Ints) -> Ints:
     """Return for each t the best path with another label than chosen[t] at t. int64[n, n]
+
+    That label is gold[t] if chosen[t] is wrong; gold[t] is −1 if unknown.
 
     nodes float64[n, L]; edges float64[n, L, L] (previous, current), edges[t] enters t and edges[0]
     is not used.
@@ -205,7 +224,7 @@ def runners_up(nodes: Floats, edges: Floats, chosen: Ints) -> Ints:
     through[np.arange(n), chosen] = -np.inf
     paths = np.empty((n, n), np.int64)
     for t in range(n):
-        paths[t, t] = int(through[t].argmax())
+        paths[t, t] = through[t].argmax() if gold[t] in (UNKNOWN, chosen[t]) else gold[t]
         for s in range(t, 0, -1):
             paths[t, s - 1] = came[s, paths[t, s]]
         for s in range(t, n - 1):

@@ -47,7 +47,8 @@ def explain(
     with another label at that token, or the best tree with another head. They sum exactly to the
     difference of the scores; "others" are the templates not shown, "elsewhere" is what changes away
     from the token and its transitions or arc. After a template stands what it saw. If the input has
-    labels or heads, wrong predictions are marked with them, and heads are drawn as gold.
+    labels or heads, wrong predictions are marked with them. A wrong label is compared with the best
+    labelling that has the right label there: positive numbers favour the error.
 
     Example: mtlstruct explain ner.mtl test.txt --sentence 3
     """
@@ -102,20 +103,21 @@ def _numbered(
     model: Model, corpora: Iterator[Corpus], only: int | None
 ) -> Iterator[tuple[int, Corpus, Explanation]]:
     """Yield sentences with their numbers in the whole input."""
+    import numpy as np
+
     from mtlstruct.explain.sequences import explain as explained
-    from mtlstruct.explain.sequences import one_sentence
 
     before = 0
     for corpus in corpora:
         if only is None:
             yield from ((n, corpus, found) for n, found in enumerate(explained(model, corpus), before + 1))
         elif before < only <= before + len(corpus):
-            first, last = corpus.ptr[only - before - 1 : only - before + 1].tolist()
+            place = only - before - 1
             if model.first is not None:  # labels depend on the sentences around
-                yield only, corpus, next(islice(explained(model, corpus), only - before - 1, None))
+                yield only, corpus, next(islice(explained(model, corpus), place, None))
                 return
-            found = next(explained(model, one_sentence(corpus, slice(first, last))))
-            yield only, corpus, replace(found, span=slice(first, last))
+            found = next(explained(model, corpus.take(np.array([place]))))
+            yield only, corpus, replace(found, span=slice(*corpus.ptr[place : place + 2].tolist()))
             return
         before += len(corpus)
 

@@ -42,5 +42,5 @@ function sentenceCard(sentence) {
 
 page.replaceChildren(
   el('header', {class: 'titled'}, el('div', null, el('h1', null, data.title),
-    el('p', {class: 'soft'}, 'What each template says for what was chosen against the runner-up, the best answer that differs there.')), themeButton()),
+    el('p', {class: 'soft'}, 'Contributions of templates to the difference between the prediction and the runner-up: the best answer that differs there, or that is right there if the label is wrong.')), themeButton()),
   ...data.sentences.map(sentenceCard));
