@@ -103,6 +103,10 @@ class Model:
     relations: Model | None = None
     first: Model | None = None
 
+    def __repr__(self) -> str:
+        kept = f"{len(self.live)} of {len(self.templates)} templates"
+        return f"<Model: {self.task}, {self.facts.get('method')}, {len(self.labels)} labels, {kept}>"
+
     @property
     def task(self) -> str:
         """The name of the task: sequence, segmentation, multiclass, dependency."""
