@@ -103,7 +103,7 @@ def read(
         given = cells.padded(given, width, labelled)
     widths = _widths(str(path), least, least if names else None)
     try:
-        rows = _Rows(given, cells.between, widths, 1)
+        rows = _TidyRows(given, cells.between, widths, 1)
     except FormatError as error:
         hint = _other_format(given.split("\n"), least)
         raise FormatError(str(path), error.line, error.problem + hint) from None
@@ -133,7 +133,7 @@ def stream(
     blocks = text.blocks if alone else text.sentence_blocks
     for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
         given = cells.padded(cells.tidy(block, source, first), least, known is not None)
-        rows = _Rows(given, cells.between, widths, first)
+        rows = _TidyRows(given, cells.between, widths, first)
         if known is not None:
             _check_labels(given.split("\n"), first, source, known, cells.between)
         if rows.filled.any():
@@ -168,7 +168,7 @@ def rows(corpus: Corpus) -> list[str]:
     return [row for row in str(corpus.extra).split("\n") if row]
 
 
-class _Rows:
+class _TidyRows:
     """Cells of tidy text, checked for their number in each row; `first` is its first line."""
 
     def __init__(self, given: str, between: str, widths: text.WidthCheck, first: int) -> None:
