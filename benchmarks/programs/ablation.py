@@ -32,7 +32,7 @@ def _set(place: Any, name: str, value: Any) -> None:
 OFF: dict[str, Callable[[], None]] = {
     "gap-sampled passes": lambda: _without(schedule.GAP_SAMPLED),
     "working-set passes": lambda: _without(schedule.WORKING_SET, schedule.GAP_SAMPLED),
-    "shrinking": lambda: _set(schedule, "LONGEST_REST", 0),
+    "shrinking": lambda: _set(schedule, "MAX_SKIPPED_PASSES", 0),
     "shared rows of singletons": lambda: _set(
         training, "with_shared_singletons", lambda oracle, overwrite: oracle
     ),

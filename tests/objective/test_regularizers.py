@@ -110,7 +110,7 @@ def test_the_two_ways_to_mu_agree(regularizer: PBlock | Mixed, v: Norms) -> None
     mu = regularizer.attained(v)
     alive = mu * v > 1e-6
     np.testing.assert_allclose(regularizer.weights(mu * v)[alive], mu[alive], rtol=1e-5)
-    np.testing.assert_allclose(regularizer.follow(mu, v)[alive], mu[alive], rtol=1e-5)
+    np.testing.assert_allclose(regularizer.next_mu(mu, v)[alive], mu[alive], rtol=1e-5)
 
 
 @squared
@@ -179,19 +179,19 @@ def test_p_must_be_above_one(p: float) -> None:
 @calm
 @given(mu=simplex)
 def test_mu_rests_where_norms_are_equal_or_zero(mu: Norms) -> None:
-    assert BlockL1Squared().follow(mu, np.zeros_like(mu)) is mu
-    np.testing.assert_allclose(BlockL1Squared().follow(mu, np.full_like(mu, 3.0)), mu, rtol=1e-6)
+    assert BlockL1Squared().next_mu(mu, np.zeros_like(mu)) is mu
+    np.testing.assert_allclose(BlockL1Squared().next_mu(mu, np.full_like(mu, 3.0)), mu, rtol=1e-6)
 
 
 @each
 @pytest.mark.parametrize("scale", [1e-150, 1e-8, 1.0, 1e8, 1e150])
 def test_any_scale_is_survived(regularizer: Regularizer, scale: float) -> None:
     v = scale * np.array([1.0, 2.0, 0.0])
-    mu = regularizer.follow(regularizer.start(3), v)
+    mu = regularizer.next_mu(regularizer.start(3), v)
     assert np.isfinite(mu).all()
     assert (mu >= 0).all()
     if regularizer in EVERY:
-        np.testing.assert_allclose(mu, regularizer.follow(regularizer.start(3), v / scale), rtol=1e-6)
+        np.testing.assert_allclose(mu, regularizer.next_mu(regularizer.start(3), v / scale), rtol=1e-6)
 
 
 def test_regularizers_are_values() -> None:

@@ -180,5 +180,5 @@ def test_the_best_scale_is_found_to_within_what_is_asked(seed, enough):
 
     value, scale = ascent.minimise_over_scale(primal, enough, steps=60)
     assert primal(scale)[0] == value
-    least = min(primal(x)[0] for x in np.linspace(ascent.NEAREST, ascent.FARTHEST, 4001))
+    least = min(primal(x)[0] for x in np.linspace(ascent.MIN_SCALE_OF_W, ascent.MAX_SCALE_OF_W, 4001))
     assert value <= least + enough + 1e-6

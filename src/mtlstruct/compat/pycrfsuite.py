@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 CRFSUITE_VERSION = "0.12.2"
 """The version of CRFsuite whose parameters these are."""
 
-BROKEN = -(2**31)
+BROKEN_GROUP = -(2**31)
 """The group of sequences with an item that could not be read."""
 
 COLUMN = "attributes"
@@ -289,7 +289,7 @@ class BaseTrainer:
             _add_items(self._features, items)
         except ValueError:  # leave out the items so far, and the one that was added in part
             self._features.tokens += 1
-            labels, group = labels[: self._features.tokens - begin], BROKEN
+            labels, group = labels[: self._features.tokens - begin], BROKEN_GROUP
             raise
         finally:
             self._labels += [labels] if labels else []
@@ -316,7 +316,9 @@ class BaseTrainer:
         self._say("start", f"Holdout group: {holdout + 1}\n\n" * (holdout >= 0) + "Feature generation\n")
         groups, corpus = np.array(self._groups, np.int64), self._corpus()
         held = corpus.take(np.flatnonzero(groups == holdout)) if (groups == holdout).any() else None
-        trained = self._train(corpus.take(np.flatnonzero((groups != holdout) & (groups != BROKEN))), held)
+        trained = self._train(
+            corpus.take(np.flatnonzero((groups != holdout) & (groups != BROKEN_GROUP))), held
+        )
         self._log.training_seconds = seconds = time.perf_counter() - began
         loss = self._log.last_iteration.get("loss", 0.0)
         self._say("optimization_end", f"Loss: {loss}\nTotal seconds required for training: {seconds:.3f}\n\n")

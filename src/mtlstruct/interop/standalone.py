@@ -40,7 +40,7 @@ PARTS = (
 
 FUTURE = "from __future__ import annotations\n"
 
-LARGEST = 32767
+MAX_INT16 = 32767
 """The largest whole number of a 16-bit weight."""
 
 Arrays = list[NDArray[Any]]
@@ -104,7 +104,7 @@ def weights_file(model: Model, index: FeatureIndex, bits: int) -> bytes:
             ]
             lines.append([_seed(number), template.kind, terms])
     largest = max((float(np.abs(block).max(initial=0)) for block in model.blocks()), default=0.0)
-    scale = (largest or 1.0) / LARGEST if bits == 16 else 1.0
+    scale = (largest or 1.0) / MAX_INT16 if bits == 16 else 1.0
     fingerprints = _fingerprints(index)
     arrays = [
         column

@@ -1,4 +1,4 @@
-"""Regularizers Ω as functions of the m block norms; features and structures stay unknown.
+"""Regularizers Ω, as functions of the m block norms.
 
 With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …,
 ‖v_m‖) + q·α, its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its
@@ -70,10 +70,10 @@ class Regularizer:
         s = min(1.0, gain / (2 * curve)) if curve > 0 else 1.0
         return s * gain - s * s * curve
 
-    def follow(self, mu: Norms, norms: Norms) -> Norms:
-        """Return the next μ, given the ‖v_j‖ of the present one; at rest only at the optimum.
+    def next_mu(self, mu: Norms, norms: Norms) -> Norms:
+        """Return the next μ, given the ‖v_j‖ of the present one; a fixed point is an optimum.
 
-        It makes ½Σ‖w_j‖²/μ_j, a bound of Ω, smallest at w_j = −μ_j v_j.
+        It minimises ½ Σ ‖w_j‖²/μ_j, an upper bound of Ω, at w_j = −μ_j v_j.
         """
         own = mu * norms
         return self.weights(own) if own.any() else mu
@@ -174,7 +174,7 @@ class ElasticNet(Regularizer):
     def weights(self, own: Norms) -> Norms:
         return np.asarray(own / (self.l1 + 2 * self.l2 * own))
 
-    def follow(self, mu: Norms, norms: Norms) -> Norms:
+    def next_mu(self, mu: Norms, norms: Norms) -> Norms:
         return mu
 
 
@@ -191,7 +191,7 @@ class BlockL1Squared(Regularizer):
         return 0.5 * float(norms.max(initial=0.0)) ** 2
 
     def weights(self, own: Norms) -> Norms:
-        """μ_j = ‖w_j‖ / Σ‖w‖."""
+        """Return μ_j = ‖w_j‖ / Σ‖w‖."""
         return np.asarray(own / own.sum())
 
     def prox(self, own: Norms, step: float) -> Norms:
@@ -227,23 +227,23 @@ class PBlock(Regularizer):
         return np.full(m, m ** (1 - 2 / self.p))
 
     def weights(self, own: Norms) -> Norms:
-        """μ_j = ‖w_j‖^(2−p) · (Σ‖w‖^p)^(1−2/p)."""
+        """Return μ_j = ‖w_j‖^(2−p) · (Σ‖w‖^p)^(1−2/p)."""
         return _power_ratio(own, 2 - self.p, _norm(own, self.p))
 
     def attained(self, norms: Norms) -> Norms:
         """Return the μ at which −μ_j v_j attains Ω*(v): ‖v_j‖^(q−2) · (Σ‖v‖^q)^(2/q−1)."""
         return _power_ratio(norms, self.q - 2, _norm(norms, self.q))
 
-    def follow(self, mu: Norms, norms: Norms) -> Norms:
+    def next_mu(self, mu: Norms, norms: Norms) -> Norms:
         """Return the next μ; for p > 2 the bound is reversed, and μ is computed from v, not w."""
         if self.p <= 2:
-            return super().follow(mu, norms)
+            return super().next_mu(mu, norms)
         return self.attained(np.maximum(norms, LEAST_NORM_SHARE * norms.max())) if norms.any() else mu
 
 
 @dataclass(frozen=True)
 class Mixed(Regularizer):
-    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p) + ½ (Σ_j ‖w_j‖)²: sparse as the second, steady as the first.
+    """Ω(w) = ½ (Σ_j ‖w_j‖^p)^(2/p) + ½ (Σ_j ‖w_j‖)²: a group elastic net for p = 2.
 
     Its conjugate divides v between both: Ω*(v) = min_t ½ t² + ½ (Σ_j (‖v_j‖ − t)₊^q)^(2/q).
     """
@@ -291,7 +291,7 @@ class Mixed(Regularizer):
 
 @dataclass(frozen=True)
 class GroupLasso(Regularizer):
-    """Ω(w) = ½ Σ_j ‖w_j‖. Its conjugate is a wall: 0 where every ‖v_j‖ ≤ ½, infinite beyond."""
+    """Ω(w) = ½ Σ_j ‖w_j‖. Its conjugate is 0 if every ‖v_j‖ ≤ ½, else infinite."""
 
     sparse: ClassVar[bool] = True
     degree: ClassVar[int] = 1
@@ -311,7 +311,7 @@ class GroupLasso(Regularizer):
         return np.full(m, 1.0 / m)
 
     def weights(self, own: Norms) -> Norms:
-        """½‖w‖ ≤ ½‖w‖²/μ + μ/8, equal at μ = 2‖w‖."""
+        """Return μ_j = 2‖w_j‖, where ½‖w‖ ≤ ½‖w‖²/μ + μ/8 is an equality."""
         return 2 * own
 
 
@@ -321,13 +321,13 @@ def _check_p(p: float) -> None:
 
 
 def _norm(x: Norms, p: float) -> float:
-    """(Σ x^p)^(1/p), of relative values: a power of 100 neither overflows nor vanishes."""
+    """Return (Σ x^p)^(1/p), without overflow for large p."""
     top = float(x.max(initial=0.0))
     return top * float(np.sum((x / top) ** p)) ** (1 / p) if top > 0 else 0.0
 
 
 def _power_ratio(x: Norms, power: float, norm: float) -> Norms:
-    """(x/norm)^power, finite where x is 0 and the power negative."""
+    """Return (x/norm)^power, finite where x is 0 and the power negative."""
     ratio = x / norm
     if power < 0:
         ratio = np.maximum(ratio, LEAST_RATIO * float(ratio.max()))

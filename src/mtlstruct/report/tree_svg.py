@@ -14,7 +14,7 @@ from html import escape
 from itertools import accumulate, pairwise
 from typing import Any
 
-LETTER, SMALL = 8.4, 6.4
+WORD_LETTER, TAG_LETTER = 8.4, 6.4
 """Estimated widths of a letter in words and in small text, in pixels; Chinese ones are doubled."""
 
 GAP, MARGIN, LEVEL, CORNER = 20.0, 24.0, 24.0, 9.0
@@ -92,7 +92,7 @@ def _svg_parts(tree: Tree) -> Iterator[str]:
     base = MARGIN + LEVEL * (max(levels(above), default=0) + 0.5)
     foot = base + 52
     height = foot + (LEVEL * (max(levels(below)) + 0.5) if below else 0) + MARGIN / 2
-    last = max(width(tree.words[-1], LETTER), width(tree.tags[-1], SMALL)) / 2
+    last = max(width(tree.words[-1], WORD_LETTER), width(tree.tags[-1], TAG_LETTER)) / 2
     size = f"{centres[-1] + last + MARGIN:.0f}", f"{height:.0f}"
     yield f'<svg class="tree" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img">'
     yield f"<title>{escape(' '.join(tree.words))}</title>"
@@ -120,12 +120,12 @@ def _arcs(tree: Tree) -> tuple[list[Arc], list[Arc]]:
 def _centres(tree: Tree, arcs: Sequence[Arc]) -> list[float]:
     """Return the centre of each word; the label of an arc fits between neighbours."""
     pairs = zip(tree.words, tree.tags, strict=True)
-    half = [max(width(word, LETTER), width(tag, SMALL), 14.0) / 2 for word, tag in pairs]
+    half = [max(width(word, WORD_LETTER), width(tag, TAG_LETTER), 14.0) / 2 for word, tag in pairs]
     gaps = [a + GAP + b for a, b in pairwise(half)]
     for arc in arcs:
         left, right = arc.ends
         if right == left + 1:
-            gaps[left - 1] = max(gaps[left - 1], width(arc.label, SMALL) + 2 * CORNER + 14)
+            gaps[left - 1] = max(gaps[left - 1], width(arc.label, TAG_LETTER) + 2 * CORNER + 14)
     return list(accumulate(gaps, initial=MARGIN + half[0]))
 
 

@@ -24,7 +24,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import train
 
-SHARE = 0.2
+DROPPED_SHARE = 0.2
 """The share of the templates that a step drops."""
 
 KNOWN = (
@@ -69,7 +69,7 @@ def sizes(start: int, top: int | None = None, least: int = 1) -> list[int]:
     """Return the numbers of templates of a path, of which `top` is one."""
     found = [start]
     while found[-1] > least:
-        found.append(max(least, min(found[-1] - 1, round(found[-1] * (1 - SHARE)))))
+        found.append(max(least, min(found[-1] - 1, round(found[-1] * (1 - DROPPED_SHARE)))))
     return sorted({*found} | ({top} if top is not None and least <= top <= start else set()), reverse=True)
 
 

@@ -18,19 +18,19 @@ from mtlstruct.objective.regularizers import Regularizer
 
 FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
-SAMPLED_GAP = 4.0
+SAMPLED_GAP_RATIO = 4.0
 """Spans with more than this many times the mean gap are in a gap-sampled pass."""
 
-LONGEST_REST = 15
+MAX_SKIPPED_PASSES = 15
 """Full passes that a sentence without a gap may be left out of, at most."""
 
-SLOWEST, FASTEST = 0.02, 2.0
+MIN_RATE, MAX_RATE = 0.02, 2.0
 """Bounds of the rate (starts at the upper): mu_j *= ((next mu_j) / mu_j) ** rate."""
 
-GROWN, RELAX = 1.5, 1.2
-"""A gap of this many times the least halves the rate; other cycles raise it by this."""
+GAP_GROWTH, RATE_GROWTH = 1.5, 1.2
+"""Times the least gap from which on a cycle halves the rate; other cycles multiply the rate."""
 
-FLOOR = 1e-9
+MIN_MU_SHARE = 1e-9
 """The least part of the total that a template has: one at zero could never come back."""
 
 
@@ -65,7 +65,7 @@ class BlockSampler(Stateful):
             self.chosen = self.random.permutation(len(self.spans))
         else:
             mean = self.span_gaps.sum() / max(1, len(self.span_gaps))
-            self.chosen = self.random.permutation(np.flatnonzero(self.span_gaps > SAMPLED_GAP * mean))
+            self.chosen = self.random.permutation(np.flatnonzero(self.span_gaps > SAMPLED_GAP_RATIO * mean))
         return self.spans[self.chosen]
 
     def record(
@@ -79,7 +79,7 @@ class BlockSampler(Stateful):
         np.add.at(found, spans[:, 2], gaps)
         self.gaps[due] = found[due]
         converged = found[due] < tolerance
-        self.rest[due] = np.where(converged, np.minimum(2 * self.rest[due] + 1, LONGEST_REST), 0)
+        self.rest[due] = np.where(converged, np.minimum(2 * self.rest[due] + 1, MAX_SKIPPED_PASSES), 0)
         self.wait[due] = self.rest[due]
 
     @property
@@ -89,10 +89,11 @@ class BlockSampler(Stateful):
 
 
 class TemplateWeights(Stateful):
-    """mu of each template; set by a fixed point if the regularizer cannot drop templates.
+    """Template weights mu and their update from the block norms.
 
-    The dual answers a change of mu only after a pass. Where templates are badly scaled, mu and the
-    norms then chase each other, and the gap grows: `adapt` lowers the rate.
+    If the regularizer cannot drop templates, mu is set to `Regularizer.next_mu`, else it moves
+    there multiplicatively. The norms follow a change of mu only after a pass. Where templates are
+    badly scaled both then oscillate, and the gap grows: `adapt` lowers the rate.
     """
 
     state_fields = ("mu", "rate", "least_gap")
@@ -100,7 +101,7 @@ class TemplateWeights(Stateful):
     def __init__(self, regularizer: Regularizer, m: int) -> None:
         self.regularizer = regularizer
         self.mu = regularizer.start(m)
-        self.rate, self.least_gap = FASTEST, np.inf
+        self.rate, self.least_gap = MAX_RATE, np.inf
 
     def begin(self, mu: NDArray[np.float64]) -> None:
         """Start from the mu of an earlier model, if it is learned; new templates get the mean."""
@@ -109,7 +110,7 @@ class TemplateWeights(Stateful):
             known = np.where(mu > 0, mu, mu[mu > 0].mean())
             self.mu = known * total / known.sum()
 
-    def follow(self, N: NDArray[np.float64]) -> None:
+    def update(self, N: NDArray[np.float64]) -> None:
         """Update mu from the squared block norms."""
         target = self._next(N)
         if not self.regularizer.sparse:
@@ -117,19 +118,19 @@ class TemplateWeights(Stateful):
         elif N.max(initial=0.0) > 0:
             total = self.mu.sum() if self.regularizer.degree == 1 else target.sum()
             mu = self.mu * np.maximum(target / self.mu, 1e-6) ** self.rate
-            self.mu = np.maximum(mu / mu.sum(), FLOOR) * total
+            self.mu = np.maximum(mu / mu.sum(), MIN_MU_SHARE) * total
 
-    def settle(self, N: NDArray[np.float64]) -> None:
+    def end_cycle(self, N: NDArray[np.float64]) -> None:
         """Update mu at the end of a cycle, and its total if the regularizer is of degree 1."""
-        self.follow(N)
+        self.update(N)
         if self.regularizer.degree == 1:
             self.mu = self.mu * np.clip(self._next(N).sum() / self.mu.sum(), 0.5, 2.0)
 
     def adapt(self, gap: float) -> None:
         """Halve the rate after a cycle in which the gap has grown; else raise it."""
-        grown = gap > GROWN * self.least_gap
+        grown = gap > GAP_GROWTH * self.least_gap
         self.least_gap = gap if grown else min(self.least_gap, gap)
-        self.rate = float(np.clip(self.rate * (0.5 if grown else RELAX), SLOWEST, FASTEST))
+        self.rate = float(np.clip(self.rate * (0.5 if grown else RATE_GROWTH), MIN_RATE, MAX_RATE))
 
     def _next(self, N: NDArray[np.float64]) -> NDArray[np.float64]:
-        return self.regularizer.follow(self.mu, np.sqrt(np.maximum(N, 0.0)))
+        return self.regularizer.next_mu(self.mu, np.sqrt(np.maximum(N, 0.0)))

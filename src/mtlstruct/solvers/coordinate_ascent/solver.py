@@ -63,13 +63,13 @@ this near; more work between full passes (large c) makes the estimate staler."""
 SCALE_SHARE = 0.05
 """Tolerance of the scale of w, as a share of the gap asked for."""
 
-NEAREST, FARTHEST = 0.7, 1.5
+MIN_SCALE_OF_W, MAX_SCALE_OF_W = 0.7, 1.5
 """Scales of w that are tried."""
 
 SAMPLED_PASSES = 8
 """Gap-sampled passes between two working-set passes."""
 
-UPDATES = 80
+MU_UPDATES_PER_PASS = 80
 """Updates of mu in a full or working-set pass; more would make mu track noise."""
 
 
@@ -185,7 +185,7 @@ class Run(SolverRun):
         """Update blocks, and mu between them."""
         spans = self.sampler.choose(kind)
         gaps = np.zeros(len(spans))
-        every = max(25, len(spans) // UPDATES)
+        every = max(25, len(spans) // MU_UPDATES_PER_PASS)
         for k in range(0, len(spans), every):
             some = slice(k, k + every)
             gaps[some], change = self.state.update(
@@ -193,7 +193,7 @@ class Run(SolverRun):
             )
             self.loss += change
             if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
-                self.mu.follow(self.N)
+                self.mu.update(self.N)
         self.sampler.record(kind, spans, gaps, self.tolerance)
 
     def _full_pass(self) -> None:
@@ -208,7 +208,7 @@ class Run(SolverRun):
 
     def _end_cycle(self) -> None:
         """Update mu and the tolerance of blocks; certify if this may be the last cycle."""
-        self.mu.settle(self.N)
+        self.mu.end_cycle(self.N)
         check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         objective, dual = self.bounds.objective, self.bounds.dual
         # a block may keep a tenth of its share of the gap asked for
@@ -291,9 +291,9 @@ def minimise_over_scale(
         falling = slope < 0
         tangents[falling] = scale, value, slope
         if len(tangents) == 1:
-            if scale == (FARTHEST if falling else NEAREST):
+            if scale == (MAX_SCALE_OF_W if falling else MIN_SCALE_OF_W):
                 break
-            scale = float(np.clip(scale + (stride if falling else -stride), NEAREST, FARTHEST))
+            scale = float(np.clip(scale + (stride if falling else -stride), MIN_SCALE_OF_W, MAX_SCALE_OF_W))
             stride *= 4
             continue
         (x, f, down), (y, g, up) = tangents[True], tangents[False]

@@ -27,7 +27,7 @@ from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
 )
 from mtlstruct.structures.tree_decoding import best_trees
 
-STEPS = 4
+STEPS_PER_ROUND = 4
 """Pairwise steps for each round that the solver allows: they cost little beside the search."""
 
 TREE_CAPACITY = 128
@@ -85,8 +85,8 @@ class TreeDual(Stateful):
         for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
             found = self._search(sentence, wrong) if search else _NONE
             gaps[number], change = improve(
-                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c), STEPS * rounds,
-                float(tolerance), float(enough),
+                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c),
+                STEPS_PER_ROUND * rounds, float(tolerance), float(enough),
             )  # fmt: skip
             loss += change
         return gaps, loss

@@ -21,8 +21,8 @@ from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.structures.tree import arc_starts
 
-FORGET = 3
-"""A tree without mass is dropped after so many searches."""
+MAX_IDLE_SEARCHES = 3
+"""Searches after which a tree without mass is dropped."""
 
 Forest = namedtuple("Forest", "heads mass losses idle kept")
 """Trees and their mass; S sentences, T tokens, at most `capacity` trees per sentence.
@@ -45,7 +45,7 @@ table   int32[attributes + 1, 2]: a mark (zero between updates), and the templat
 """
 
 Scratch = namedtuple("Scratch", "scores loose arc row score value")
-"""Room to work in; holds whatever was left there.
+"""Workspace of a block update; its contents are undefined in between.
 
 scores      float32[arcs of the longest sentence, 1]
 loose       int64[longest]: the tokens on which trees differ
@@ -380,5 +380,5 @@ def improve(i, found, forest, arcs, primal, work, mu, wrong, c, rounds, toleranc
         if np.float32(coefficient[a]) != 0:
             add_arc(work.row[a], np.float32(coefficient[a]), arcs, primal, mu)
     if searched:
-        _forget(i, start, n, forest, 0 if full else FORGET)
+        _forget(i, start, n, forest, 0 if full else MAX_IDLE_SEARCHES)
     return max(gap, 0.0), loss

@@ -18,7 +18,7 @@ from mtlstruct._numba.decorators import inner_kernel, kernel
 LEAST_MASS = np.float32(1e-6)
 """Mass below this is rounding: it is not moved, and a token with less off gold is not active."""
 
-DUST = np.float32(1e-7)
+MIN_STORED_MASS = np.float32(1e-7)
 """Marginals below this are set to zero when the flow is made exact, to free entries."""
 
 EDGE_CAPACITY = 8
@@ -106,12 +106,12 @@ def repair_flow(first, last, ptr, flow, gold, arrived):
             for z in range(L):
                 left[z] = 0
             for k in range(count[t]):
-                if mass[t, k] > DUST:
+                if mass[t, k] > MIN_STORED_MASS:
                     left[tail[t, k]] += mass[t, k]
             kept = 0
             for k in range(count[t]):
                 z = tail[t, k]
-                if mass[t, k] > DUST and arrived[z] > 0:
+                if mass[t, k] > MIN_STORED_MASS and arrived[z] > 0:
                     tail[t, kept], head[t, kept] = z, head[t, k]
                     mass[t, kept] = mass[t, k] * (arrived[z] / left[z])
                     kept += 1

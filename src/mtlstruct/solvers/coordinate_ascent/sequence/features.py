@@ -23,8 +23,8 @@ from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, prefetch
 from mtlstruct.linear.label_support import FEATURE_PREFETCH_DISTANCE, find_feature
 from mtlstruct.linear.weight_layout import padded
 
-DEAD = 1e-8
-"""Templates below this weight add nothing to a score that a float32 would notice."""
+MIN_TEMPLATE_WEIGHT = 1e-8
+"""Least mu of a template that is scored: below it, a float32 score would not change."""
 
 Labels = namedtuple("Labels", "starts gold cost")
 """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
@@ -59,7 +59,7 @@ turned, turned_values   ids and values of the span slot by slot
 def node_features(design: Design, V: NDArray[Any], mu: NDArray[np.float64]) -> Node:
     """Return node features as kernels take them."""
     scales = design.scales(mu)
-    alive = scales > DEAD
+    alive = scales > MIN_TEMPLATE_WEIGHT
     far = PREFETCH_DISTANCE if design.layout.support is None else FEATURE_PREFETCH_DISTANCE
     ahead = np.ones(len(alive), np.bool_) if design.ragged else np.roll(alive, -far % max(1, len(alive)))
     layout = design.layout
@@ -123,7 +123,7 @@ def _gather_rows(first, size, node, values, total):
         if ahead[at + k]:
             prefetch(V, np.int64(entry[k + PREFETCH_DISTANCE]))
         x = scales[at + k]
-        if x < DEAD:
+        if x < MIN_TEMPLATE_WEIGHT:
             continue
         v = V[np.uint64(entry[k])]
         if values is not None:
@@ -145,7 +145,7 @@ def _gather_listed(first, size, node, values, support, total):
             prefetch(V, near)
             prefetch(support.label, near)
         x = scales[at + k]
-        if x < DEAD:
+        if x < MIN_TEMPLATE_WEIGHT:
             continue
         if values is not None:
             x *= values[first + k]
@@ -321,7 +321,7 @@ def kernel_row(n, t, label, node, values, support, gram, out):
     for k in range(len(turned)):
         here = turned[k, t]
         s = scales[k]
-        if here == null or s < DEAD or not has(support, here, label):
+        if here == null or s < MIN_TEMPLATE_WEIGHT or not has(support, here, label):
             continue
         row = turned[k]
         if values is not None:
@@ -344,7 +344,7 @@ def ragged_row(start, n, t, label, node, values, support, mark, out):
     first, last = ptr[start + t], ptr[start + t + 1]
     for k in range(first, last):
         s = scales[k if ragged else k - first]
-        if ids[k] != null and s >= DEAD and has(support, ids[k], label):
+        if ids[k] != null and s >= MIN_TEMPLATE_WEIGHT and has(support, ids[k], label):
             mark[np.uint64(ids[k])] += s * values[k] if values is not None else s
     for u in range(n):
         low, high = ptr[start + u], ptr[start + u + 1]
