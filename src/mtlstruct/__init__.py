@@ -1,4 +1,8 @@
-"""Structured prediction from feature templates, where the templates weigh themselves."""
+"""Structured prediction from feature templates, with learned template weights.
+
+The root has the public names, `errors` and `corpus`; docs/explanation/architecture.md lists the
+packages and what each may import. Start reading at `training.train` and `model.model`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
 """Drop-in modules: the interfaces of python-crfsuite and sklearn-crfsuite.
 
-Imports anything below `cli`. Read `pycrfsuite`, then `sklearn_crfsuite`.
+May import: everything below `cli`.
+Start reading at `pycrfsuite`, then `sklearn_crfsuite`.
 """
