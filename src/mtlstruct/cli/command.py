@@ -78,7 +78,7 @@ class Command(TyperCommand):
 
 
 def add_command(app: typer.Typer, name: str, target: str, summary: str) -> None:
-    """Add a command to an application without importing it; `summary` is the first line of its help.
+    """Add a command, with the first line of its help, to an application without importing it.
 
     `target` is "module:name" below `mtlstruct.cli.commands`, of a function or an application.
     """
