@@ -94,6 +94,7 @@ def test_options_of_train_are_in_groups(run: Run) -> None:
     ("command", "hint"),
     [
         ("train -f 3", "-f is --min-count"),
+        ("train --preset ner", "templates generate --preset NAME"),
         ("train -a CRF-L1", "--method crf-l1"),
         ("train -e 0.1", "--eta"),
         ("predict -m x", "predict MODEL INPUT"),

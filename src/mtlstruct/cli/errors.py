@@ -19,6 +19,7 @@ from mtlstruct.errors import MtlError, shortened
 OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 HABITS = {
+    "--preset": "templates generate --preset NAME -o FILE writes a template file for train",
     "-H": "CRF++'s -H is not needed: shrinking adapts to the data",
     "-a": "to choose the algorithm use --method, such as --method crf-l1 for CRF++'s -a CRF-L1",
     "-e": "CRF++'s -e is --eta",
@@ -29,7 +30,7 @@ HABITS = {
     "-t": "evaluate MODEL GOLD tests a model, export writes a text model, --threads sets the number of threads",
     "-v": "CRF++'s -v1 is predict --scores, -v2 is predict --scores all",
 }
-"""Options of CRF++, Wapiti and CRFsuite, and what to write instead."""
+"""Options of other programs and commands, and what to write instead."""
 
 
 class Terminated(KeyboardInterrupt):
@@ -102,7 +103,8 @@ def _usage(error: Any) -> str:
     """Return what is wrong with a command line, what to write instead, and where the help is."""
     problem = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
     problem = re.sub("Input should be a valid (number|integer), .*", r"expected a valid \1", problem)
-    habit = HABITS.get(str(getattr(error, "option_name", ""))[:2])
+    option = str(getattr(error, "option_name", ""))
+    habit = HABITS.get(option) or HABITS.get(option[:2])
     if habit is not None:
         problem = f"{problem.partition(' (')[0]}: {habit}"
     context = getattr(error, "ctx", None)

@@ -205,7 +205,7 @@ class Model:
         """
         corpus = self.observed(corpus)
         plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
-        if plain and not self.takes_dicts and self._direct is not None:
+        if len(corpus) and plain and not self.takes_dicts and self._direct is not None:
             direct = None
             if len(corpus) > 1:
                 direct = self._direct.corpus_lattice(corpus)
