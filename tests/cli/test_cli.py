@@ -503,8 +503,8 @@ SPANISH = "un hombre camina por la calle\nuna mujer lee el libro\n"
 
 def test_segmentation_rejects_column_files(run: Run, segmenter: Path, place: Path) -> None:
     expected = (
-        "mtlstruct: train.txt, line 1: expected segmented text (a sentence a line, words separated by blanks), got a "
-        "column file (for other tasks than segmentation): 3 cells a row, the last a label such as 'B-PER'\n"
+        "mtlstruct: train.txt, line 1: expected segmented text (one sentence per line, words separated by blanks), "
+        "got a column file (for other tasks than segmentation): 3 cells per row, the last a label such as 'B-PER'\n"
     )
     before = {path.name for path in place.iterdir()}
     for arguments in (
@@ -692,3 +692,34 @@ def test_devices_are_written_and_not_replaced(tmp_path: Path) -> None:
 
 def _snapshot(place: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in place.iterdir()}
+
+
+# First use --------------------------------------------------------------------------------------------------
+
+
+def test_explain_compares_gold_in_the_scheme_that_was_learned(run: Run, place: Path) -> None:
+    run("train a.tpl train.txt o.mtl --scheme bioes -q").ok()
+    found = [json.loads(line) for line in run("predict o.mtl train.txt --format json").out.splitlines()]
+    gold = [
+        [row.split()[-1] for row in block.splitlines()]
+        for block in (place / "train.txt").read_text(encoding="utf-8").strip().split("\n\n")
+    ]
+    records = [json.loads(line) for line in run("explain o.mtl train.txt --json").out.splitlines()]
+    wrong = [[token["label"] != token["gold"] for token in record["tokens"]] for record in records]
+    expected = [
+        [a != b for a, b in zip(x["labels"], y, strict=True)] for x, y in zip(found, gold, strict=True)
+    ]
+    assert any(token["gold"].startswith("S-") for record in records for token in record["tokens"])
+    assert [any(marks) for marks in wrong] == [any(marks) for marks in expected]
+
+
+def test_files_of_another_kind_get_a_hint(run: Run, place: Path) -> None:
+    (place / "lcrf").write_bytes(b"lCRF\xe0\0\0\0")
+    (place / "wide.txt").write_bytes("a N O\n".encode("utf-16"))
+    run("train a.tpl train.txt m.mtl -q").ok()
+    run("import lcrf n.mtl").rejected("got one of CRFsuite: --format crfsuite reads it")
+    run("import m.mtl n.mtl").rejected("got one of mtlstruct, which needs no import")
+    run("predict lcrf train.txt").rejected("got a model of CRFsuite (mtlstruct import reads it)")
+    run("train a.tpl wide.txt n.mtl").rejected("it looks like UTF-16: convert it to UTF-8")
+    run("train a.tpl train.txt n.mtl --method auto --minutes 0 -q").rejected("ended within --minutes")
+    assert not (place / "n.mtl").exists()

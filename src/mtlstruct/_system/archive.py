@@ -70,8 +70,9 @@ def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[
     path = name_of(source)
     try:
         with io.BytesIO(source) if isinstance(source, bytes) else open(source, "rb") as file:
-            if file.read(4) != b"PK\x03\x04":
-                raise ModelFileError(f"{path}: not a model file: expected a zip archive")
+            if (head := file.read(4)) != b"PK\x03\x04":
+                hint = ", got a model of CRFsuite (mtlstruct import reads it)" if head == b"lCRF" else ""
+                raise ModelFileError(f"{path}: not a model file: expected a zip archive{hint}")
             view: Any = source
             if not isinstance(source, bytes):
                 view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

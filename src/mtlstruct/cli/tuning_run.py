@@ -142,8 +142,8 @@ class TuningSummary:
 
     def __init__(self, search: Search, failed: Sequence[tuple[Trial, str]]) -> None:
         self.search, self.failed = search, failed
-        if failed and not any(finding.complete for finding in search.findings):
-            raise MtlError(self.failures())
+        if not any(finding.complete for finding in search.findings):
+            raise MtlError(self.failures() if failed else "no training of the search ended within --minutes")
         self.best = search.chosen
         self.refitted: TrainingResult | None = None
         self.encode_seconds = self.seconds = 0.0

@@ -66,7 +66,7 @@ def _seen(model: Model, j: int, cells: list[list[str]], t: int, head: int) -> st
         if term.anchor == "h" and head < 0 and term.row == 0:
             cell = "ROOT"
         found.append(bound(term.function, term.arguments, model.templates.lists)(cell))
-    return "/".join(found)
+    return "/".join(cell or "(empty)" for cell in found)
 
 
 def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:

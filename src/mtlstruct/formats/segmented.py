@@ -236,8 +236,8 @@ def _check_not_columns(lines: Sequence[str], first: int, source: str) -> None:
     labels = [line.rpartition(" ")[2] for _, line in rows]
     if len(widths) == 1 and widths != {1} and _are_labels(labels):
         problem = (
-            "expected segmented text (a sentence a line, words separated by blanks), got a column file (for "
-            f"other tasks than segmentation): {widths.pop()} cells a row, the last a label such as {labels[0]!r}"
+            "expected segmented text (one sentence per line, words separated by blanks), got a column file (for "
+            f"other tasks than segmentation): {widths.pop()} cells per row, the last a label such as {labels[0]!r}"
         )
         raise FormatError(source, rows[0][0], problem)
 

@@ -11,6 +11,7 @@ MAX_LINE bytes, or text that does not fit into memory, is rejected while it is r
 
 from __future__ import annotations
 
+import codecs
 import io
 import sys
 import zlib
@@ -219,6 +220,8 @@ def _bad_byte(raw: bytes, at: int, source: str | Path, encoding: str, first: int
     problem = f"expected {encoding} text, got byte 0x{raw[at]:02x} at offset {offset}"
     other = next((name for name in OTHER_ENCODINGS if _decodes(raw, name)), None)
     hint = "" if other is None else f"; it can be read as {other} (--encoding {other})"
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        hint = "; it looks like UTF-16: convert it to UTF-8"
     return FormatError(source, line, problem + hint)
 
 

@@ -27,7 +27,9 @@ Int32 = NDArray[np.int32]
 def start_from(model: Model, index: Index, oracle: Oracle, labels: tuple[str, ...]) -> Start:
     """Return the weights of a model in the layout of an oracle with the features of `index`."""
     if not (isinstance(index, FeatureIndex) and isinstance(model.index, FeatureIndex)):
-        raise IncompatibleError("trees cannot begin from a model yet")
+        raise IncompatibleError(
+            "--from: expected label sequences or classes in the model and the data, got trees"
+        )
     if model.structure.name != oracle.structure.name:
         raise IncompatibleError(
             f"the model to begin from is for {model.structure.name}, the data are for {oracle.structure.name}"

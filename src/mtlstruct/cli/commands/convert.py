@@ -22,6 +22,12 @@ from mtlstruct.training.options import Tags, Task
 Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite"]
 ExportFormat = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite", "standalone"]
 
+BINARY_MODELS = {
+    b"lCRF": "CRFsuite: --format crfsuite reads it",
+    b"PK\x03\x04": "mtlstruct, which needs no import",
+}
+"""First bytes of models that are no text models, and what to say of them."""
+
 KINDS = {
     "crfpp-text": Kind.CRFPP,
     "wapiti-text": Kind.WAPITI,
@@ -118,6 +124,11 @@ def import_(
     if (templates is not None) != (form == "wapiti-dump"):
         raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
     check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
+    if form != "crfsuite" and source.is_file():
+        with open(source, "rb") as file:
+            other = BINARY_MODELS.get(file.read(4))
+        if other is not None:
+            raise MtlError(f"{source}: expected a text model, got one of {other}")
     if form == "crfpp-text":
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     elif form == "crfsuite":
