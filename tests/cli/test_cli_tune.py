@@ -152,10 +152,17 @@ def test_folds(run: Run, place: Path, inline: Inline) -> None:
     assert "on 2 folds" in table
 
 
-def test_a_part_is_held_out_if_nothing_else_is_said(run: Run, place: Path, inline: Inline) -> None:
-    got = run("tune a.tpl train.txt -c 1").ok()
-    assert "on 1 sentences held out" in got.out
-    assert inline.ran == [("mtl", 1.0, "held out")]
+def test_small_data_are_divided_into_folds_if_nothing_else_is_said(
+    run: Run, place: Path, inline: Inline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("tune a.tpl train.txt -c 1 -q").ok()  # less than five sentences
+    Path("five.txt").write_text(Path("train.txt").read_text() * 2)
+    run("tune a.tpl five.txt -c 1 -q").ok()
+    run("tune a.tpl five.txt -c 1 -q --hold-out 0.2").ok()
+    monkeypatch.setattr("mtlstruct.tuning.search.FEW_SENTENCES", 5)
+    assert " sentences held out" in run("tune a.tpl five.txt -c 2").ok().out
+    parts = ["held out", *(f"fold {k} of 5" for k in range(1, 6)), "held out", "held out"]
+    assert [split for *_, split in inline.ran] == parts
     assert not Path("tune/tune.png").exists()  # one point is no picture
 
 
@@ -257,6 +264,7 @@ def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> Non
     text = "".join(f"w{i % 97} x{i % 7} {'AB'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(2000))
     Path("big.txt").write_text(text)
     line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "2"]
+    line += ["--hold-out", "0.2"]
     first = [*line, "-c", "1,2,3,4", "--gap", "1e-13", "--max-iter", "25"]
     with subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         end = time.monotonic() + 120

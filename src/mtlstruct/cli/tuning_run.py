@@ -25,7 +25,7 @@ from mtlstruct.tasks import task_of
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.runner import Runner
-from mtlstruct.tuning.search import HELD_OUT, Round, Search, other_schemes, study_of
+from mtlstruct.tuning.search import Round, Search, other_schemes, study_of
 from mtlstruct.tuning.study import Finding, Trial, varied
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
@@ -82,7 +82,7 @@ class Trials:
             task,
             valid=data.valid,
             parts=self.folds,
-            share=HELD_OUT if self.hold_out is None else self.hold_out,
+            share=self.hold_out,
             score=self.score,
         )
         search = Search(

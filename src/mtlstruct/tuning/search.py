@@ -36,6 +36,9 @@ from mtlstruct.tuning.study import VALID, Finding, Study, Trial, best, finding, 
 HELD_OUT = 0.2
 """The share of the sentences that is held out by default."""
 
+FEW_SENTENCES, FOLDS = 2000, 5
+"""A corpus of fewer sentences is divided into so many folds by default, if the task is divisible."""
+
 LADDERS: dict[Loss, dict[float, tuple[float, ...]]] = {
     "log": {1.0: (2, 5, 20, 50), 1.5: (0.5, 2, 5, 20), 2.0: (0.1, 0.5, 2, 5)},
     "hinge": {1.0: (0.3, 1, 3, 10), 1.5: (0.03, 0.1, 0.3, 1), 2.0: (0.01, 0.03, 0.1, 0.3)},
@@ -263,21 +266,24 @@ def study_of(
     *,
     valid: Corpus | None = None,
     parts: int | None = None,
-    share: float = HELD_OUT,
+    share: float | None = None,
     score: str | Callable[..., float] | None = None,
 ) -> Study:
     """Return a study that scores on `valid`, on `parts` folds, or on a held-out share.
 
+    By default small corpora are divided into folds: a fifth of them is too little to compare on.
     Encoded trees cannot be divided: the study then has the other sentences only.
     """
     chosen, seed = tuple(fitting(settings, corpus, templates)), settings[0].seed
     if valid is not None:
         return Study(corpus, templates, chosen, (VALID,), valid, score=score)
+    if parts is None and share is None and task.divisible and FOLDS <= len(corpus) < FEW_SENTENCES:
+        parts = FOLDS
     if parts is not None:
         if not task.divisible:
             raise IncompatibleError(f"--folds does not support the task {task.name}: expected --valid")
         return Study(corpus, templates, chosen, tuple(folds(len(corpus), parts, seed)), score=score)
-    split = held_out(len(corpus), share, seed)
+    split = held_out(len(corpus), HELD_OUT if share is None else share, seed)
     if task.divisible:
         return Study(corpus, templates, chosen, (split,), score=score)
     assert split.train is not None

@@ -36,7 +36,13 @@ def tune(
         Path | None, option("Score on this file; train on all of TRAIN.", metavar="FILE")
     ] = None,
     folds: Annotated[
-        int | None, option("Cross-validate: score each of K parts of TRAIN.", metavar="K", limits=(2, 1000))
+        int | None,
+        option(
+            "Cross-validate: score each of K parts of TRAIN.",
+            metavar="K",
+            limits=(2, 1000),
+            shown="5 below 2,000 sentences",
+        ),
     ] = None,
     hold_out: Annotated[
         float | None,
@@ -44,7 +50,7 @@ def tune(
             "Score on this share of TRAIN, train on the rest.",
             metavar="SHARE",
             limits=(0.0, 1.0),
-            shown="0.2, without --valid and --folds",
+            shown="0.2, from 2,000 sentences on",
         ),
     ] = None,
     dialect: DialectOption = "mtlstruct",
