@@ -198,6 +198,9 @@ class BaseTrainer:
     """
 
     verbose: bool = False
+    logparser: TrainingLog | None = None
+    """The log of the last training."""
+
     _event: str | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
@@ -310,8 +313,7 @@ class BaseTrainer:
         holdout : int, default -1
             Group of sequences that are scored after each iteration instead of being trained on.
         """
-        self._log = TrainingLog()
-        self._before_train()
+        self.logparser = self._log = TrainingLog()
         began = time.perf_counter()
         self._say("start", f"Holdout group: {holdout + 1}\n\n" * (holdout >= 0) + "Feature generation\n")
         groups, corpus = np.array(self._groups, np.int64), self._corpus()
@@ -327,9 +329,6 @@ class BaseTrainer:
         self._log.storing_seconds = time.perf_counter() - began - seconds
         active = int(trained.features.sum())
         self._say("end", f"Storing the model\nNumber of active features: {active}\n\n")
-
-    def _before_train(self) -> None:
-        """Prepare for the messages of a training."""
 
     def _say(self, event: str, text: str) -> None:
         """Send the lines of an event to `message`, the last one as its end."""
@@ -417,12 +416,6 @@ class Trainer(BaseTrainer):
     They are called if `verbose`. Parameters are those of BaseTrainer.
     """
 
-    logparser: TrainingLog | None = None
-    """The log of the last training."""
-
-    def _before_train(self) -> None:
-        self.logparser = self._log
-
     def message(self, message: str) -> None:
         """Add a message to the log; call the method of an event at its last message."""
         log = self._log
@@ -434,19 +427,12 @@ class Trainer(BaseTrainer):
             more = (log.last_iteration,) if self._event == "iteration" else ()
             getattr(self, f"on_{self._event}")(log.last_log, *more)
 
-    def _print(self, log: str) -> None:
-        """Print the messages of an event."""
+    def on_iteration(self, log: str, info: Any = None) -> None:
+        """Print the messages of an event; of an iteration, `info` has the figures, too."""
         print(log, end="")
 
-    on_start = on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = _print
-
-    def on_featgen_progress(self, log: str, percent: int) -> None:
-        """Print progress; never called here, where features are made in one step."""
-        print(log, end="")
-
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:
-        """Print the figures of an iteration, which are also in `info`."""
-        print(log, end="")
+    on_start = on_featgen_end = on_prepared = on_prepare_error = on_optimization_end = on_end = on_iteration
+    on_featgen_progress = on_iteration  # never called here, where features are made in one step
 
 
 def _with_feature_set(data: EncodedDataset, corpus: Corpus, options: Options, least: float) -> EncodedDataset:

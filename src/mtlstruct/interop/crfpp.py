@@ -24,6 +24,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -241,19 +242,12 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
         if first + _width(feature[0], labels) > most:
             raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
         found[feature] = first
-    _check_own(lines, found, labels)
-    return found
-
-
-def _check_own(lines: _Lines, features: dict[str, int], labels: int) -> None:
-    """Raise for features that share weights, which CRF++ does not write."""
-    end, before = 0, ""
-    for feature, first in sorted(features.items(), key=lambda item: item[1]):
-        if first < end:
+    for before, feature in pairwise(sorted(found, key=found.__getitem__)):  # CRF++ shares no weights
+        if found[feature] < found[before] + _width(before[0], labels):
             both = f"{before[:60]!r} and {feature[:60]!r}"
             problem = f"expected weights of its own for each feature, got the same for {both}"
             raise FormatError(lines.path, None, problem)
-        end, before = first + _width(feature[0], labels), feature
+    return found
 
 
 def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:

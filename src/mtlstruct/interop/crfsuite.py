@@ -34,7 +34,7 @@ from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats.feature_dicts import MAX_KEYS
 from mtlstruct.formats.key_groups import NamedGroups, nested_names
-from mtlstruct.formats.text import encode
+from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.attribute_cells import ensure_weights, imported_facts, model_of
 from mtlstruct.interop.feature_text import checked_attributes, renamed, weights_by_text
 from mtlstruct.model.model import Model
@@ -213,19 +213,16 @@ def lookup3(key: bytes) -> int:
 
 def read(path: str | Path) -> Contents:
     """Read a model file and check that it is consistent."""
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise FormatError(path, None, f"cannot be read: {error.strerror or error}") from None
+    data = load_bytes(path)
     if len(data) < HEADER.size or not data.startswith(b"lCRF"):
         raise FormatError(path, None, "expected a model of CRFsuite, which begins with lCRF")
     try:
-        return _parsed(data, path)
+        return _parsed(data)
     except (struct.error, ValueError, IndexError) as error:
         raise FormatError(path, None, f"expected a consistent model of CRFsuite, got {error}") from None
 
 
-def _parsed(data: bytes, path: str | Path) -> Contents:
+def _parsed(data: bytes) -> Contents:
     head = HEADER.unpack_from(data)
     off_features, off_labels, off_attributes = head[7:10]
     labels, names = (tuple(_strings(data, offset)) for offset in (off_labels, off_attributes))

@@ -62,7 +62,10 @@ def renamed(template: Template, number: int, count: int) -> Template:
 
 
 def checked_sequence(program: str, model: Model) -> FeatureIndex:
-    """Return the index of a model that labels sequences in one pass; raise for other models."""
+    """Return the index of a model that labels sequences in one pass; raise for other models.
+
+    Templates of feature dicts must see single features as they are.
+    """
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
         problem = f"{program} has label sequences only: the model is for {model.structure.name}"
         raise IncompatibleError(problem)
@@ -71,21 +74,16 @@ def checked_sequence(program: str, model: Model) -> FeatureIndex:
     if model.conversion is not None:
         problem = f"{program} predicts the labels that it learned: the model was trained with --scheme"
         raise IncompatibleError(problem)
-    return model.index
-
-
-def check_single_features(program: str, model: Model, index: FeatureIndex) -> None:
-    """Raise if a template of a model of feature dicts sees more than one feature as it is."""
-    for line in (member for template in index.templates for member in template.members):
+    for line in (member for template in model.index.templates for member in template.members):
         if model.takes_dicts and (len(line.terms) > 1 or any(t.row or t.function for t in line.terms)):
             problem = f"{program} sees the features of a dict one by one, the template something else"
             raise model.templates.error(line, problem)
+    return model.index
 
 
 def checked_attributes(program: str, model: Model) -> FeatureIndex:
     """Return the index of a model whose features are texts; raise for what these cannot be."""
     index = checked_sequence(program, model)
-    check_single_features(program, model, index)
     if index.normalize != "none":
         problem = (
             f"{program} looks cells up as they are: the model was trained with --normalize {index.normalize}"

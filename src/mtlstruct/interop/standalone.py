@@ -24,7 +24,7 @@ from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.shared_templates import numbers_by_term
 from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.formats.text import named
-from mtlstruct.interop.feature_text import check_single_features, checked_sequence
+from mtlstruct.interop.feature_text import checked_sequence
 from mtlstruct.interop.standalone_tagger import MULTIPLIER, Tagger, fingerprint, packed
 from mtlstruct.model.model import Model
 
@@ -57,7 +57,7 @@ class Written(NamedTuple):
 
 def write(model: Model, folder: str | Path, data: Corpus | None = None) -> Written:
     """Write tagger.py and tagger.bin into a folder; `data` decide whether 16 bits are enough."""
-    index = _checked(model)
+    index = checked_sequence("a stand-alone tagger", model)
     bits, found = 32, weights_file(model, index, 32)
     if data is not None:
         small = weights_file(model, index, 16)
@@ -131,12 +131,6 @@ def weights_file(model: Model, index: FeatureIndex, bits: int) -> bytes:
         "arrays": [[_code(column), len(column)] for column in arrays],
     }
     return packed(head, [column.astype(column.dtype.newbyteorder("<")).tobytes() for column in arrays])
-
-
-def _checked(model: Model) -> FeatureIndex:
-    index = checked_sequence("a stand-alone tagger", model)
-    check_single_features("a stand-alone tagger", model, index)
-    return index
 
 
 def _seed(number: int) -> int:

@@ -89,28 +89,11 @@ _trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _
 _segments = _for_tasks("segmentation")
 
 
-def _seen_labels(options: Options) -> bool:
-    from mtlstruct.training.methods import method_spec
+def _table() -> Any:
+    """Return the module of methods, which loads the solvers: the help does without them."""
+    from mtlstruct.training import methods
 
-    return _labels(options) and method_spec(options.method).epochs is None
-
-
-def _likelihood(options: Options) -> bool:
-    return options.loss_name == "log"
-
-
-def _cutting_plane(options: Options) -> bool:
-    from mtlstruct.training.methods import solver_name
-
-    return solver_name(options) == "cutting-plane"
-
-
-def _softmax_margin(options: Options) -> bool:
-    return options.loss == "softmax-margin"
-
-
-def _with_costs(options: Options) -> bool:
-    return options.loss_name != "log"
+    return methods
 
 
 @dataclass(frozen=True)
@@ -138,14 +121,14 @@ class Options:
         "Temperature of the softmax-margin; towards 0 it becomes the hinge.",
         range=(1e-6, 1e6),
         users="--loss softmax-margin",
-        used=_softmax_margin,
+        used=lambda options: options.loss == "softmax-margin",
     )
     cost_weight: float = _option(
         1.0,
         "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.",
         range=(1e-6, 1e6),
         users="--loss softmax-margin",
-        used=_softmax_margin,
+        used=lambda options: options.loss == "softmax-margin",
     )
     c: float | None = _option(
         None,
@@ -192,7 +175,7 @@ class Options:
         shown="1e-4 for crf-l1, crf, irw-crf",
         range=(1e-15, 1.0),
         users="the log loss",
-        used=_likelihood,
+        used=lambda options: options.loss_name == "log",
     )
     max_iter: int | None = _option(
         None,
@@ -205,7 +188,7 @@ class Options:
         False,
         "Choose cuts by a line search (--solver cutting-plane).",
         users="--solver cutting-plane",
-        used=_cutting_plane,
+        used=lambda options: _table().solver_name(options) == "cutting-plane",
     )
     dense_prox: bool = _option(
         False,
@@ -221,7 +204,7 @@ class Options:
         shown="all 1",
         range=(0.0, 1e6),
         users="--loss hinge and --loss softmax-margin",
-        used=_with_costs,
+        used=lambda options: options.loss_name != "log",
     )
     min_count: int = _option(
         1, "Drop attributes that occur less than N times.", group="Data", metavar="N", range=(1, MAX_COUNT)
@@ -236,7 +219,7 @@ class Options:
         "all",
         "Features for all pairs of attribute and label, or only for pairs seen in training.",
         users=f"the tasks {', '.join(LABELLED)}, not for mira and online-mkl",
-        used=_seen_labels,
+        used=lambda options: _labels(options) and _table().method_spec(options.method).epochs is None,
     )
     transition_support: Literal["all", "seen"] = _option(
         "all",
@@ -292,14 +275,12 @@ class Options:
             How messages call an option, given the name of its field; None for its flag on the
             command line.
         """
-        from mtlstruct.training.methods import regularizer, solver_name
-
         spell = spell or flag
         for row in fields(self):
             _check_value(spell(row.name), getattr(self, row.name), row)
         self._check_task(spell("task"))
-        regularizer(self)
-        solver_name(self)
+        _table().regularizer(self)
+        _table().solver_name(self)
         for row in fields(self):
             self._check_use(spell(row.name), row)
         if self.shards > 1:
@@ -328,9 +309,7 @@ class Options:
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
-        from mtlstruct.training.methods import method_spec
-
-        if method_spec(self.method).epochs is not None:
+        if _table().method_spec(self.method).epochs is not None:
             raise IncompatibleError(
                 f"--shards is for batch methods: {self.method} updates its weights after each sentence"
             )
@@ -358,9 +337,8 @@ class Options:
     @property
     def loss_name(self) -> str:
         """The loss as given, or the default of the method."""
-        from mtlstruct.training.methods import loss_name
-
-        return loss_name(self)
+        name: str = _table().loss_name(self)
+        return name
 
     @property
     def tags(self) -> str:
@@ -394,9 +372,8 @@ class Options:
     def stop(self) -> Stop:
         """Return the stopping rule: by the gap if nothing is given, or the method's own."""
         from mtlstruct.solvers.base import Stop
-        from mtlstruct.training.methods import method_spec
 
-        row = method_spec(self.method)
+        row = _table().method_spec(self.method)
         unsaid = self.gap is None and self.epsilon is None
         eta = row.eta if self.eta is None and unsaid else self.eta
         passes = self.max_iter or row.epochs or MAX_PASSES
@@ -416,8 +393,6 @@ def flag(name: str) -> str:
 
 def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
-    from mtlstruct.training.methods import METHODS
-
     known, allowed = declaration(row), TYPES[row.name]
     kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
     if row.name == "loss_weights":
@@ -427,7 +402,7 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
         return
     if value is None and type(None) in get_args(allowed):
         return
-    words = tuple(METHODS) if row.name == "method" else _words(allowed)
+    words = tuple(_table().METHODS) if row.name == "method" else _words(allowed)
     if words:
         if not isinstance(value, str) or value not in words:
             raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")

@@ -172,7 +172,7 @@ class Search:
             stop = options.stop()
             passes, gap = min(stop.max_passes, plan.passes), max(stop.gap, plan.gap)
             options = replace(options, max_iter=passes, gap=gap)
-        return [self.study.trial(options, split) for split in self.study.splits]
+        return self.study.trials_of(options)
 
     def _best(self, count: int) -> list[Options]:
         """Return the best settings of the last round, in their order."""

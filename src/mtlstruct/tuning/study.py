@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -161,12 +160,13 @@ class Study:
     @cached_property
     def trials(self) -> tuple[Trial, ...]:
         """Every setting on every split; slow ones (large c) first, to keep all threads busy."""
-        found = [self.trial(*pair) for pair in product(self.settings, self.splits)]
+        found = (trial for options in self.settings for trial in self.trials_of(options))
         return tuple(sorted(found, key=lambda trial: -trial.options.c_value))
 
-    def trial(self, options: Options, split: Split) -> Trial:
-        """Return the trial of a setting on a split."""
-        return Trial(options, split, {**self._common, "options": _given(options), "split": dict(split.facts)})
+    def trials_of(self, options: Options) -> list[Trial]:
+        """Return the trials of a setting, one per split."""
+        facts = {**self._common, "options": _given(options)}
+        return [Trial(options, split, facts | {"split": dict(split.facts)}) for split in self.splits]
 
     @cached_property
     def _common(self) -> dict[str, Any]:
@@ -231,10 +231,7 @@ def finding(options: Options, trials: Sequence[Trial], store: Store) -> Finding:
 
 def findings(study: Study, store: Store) -> list[Finding]:
     """Return the stored results of each setting that has one, in the order of the settings."""
-    trials: dict[Options, list[Trial]] = {options: [] for options in study.settings}
-    for trial in study.trials:
-        trials[trial.options].append(trial)
-    found = (finding(options, some, store) for options, some in trials.items())
+    found = (finding(options, study.trials_of(options), store) for options in study.settings)
     return [one for one in found if one.results]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ PARAMETERS = {"min_freq": "feature.minfreq", "pa_type": "type"} | {
 class LinePerIterationTrainer(pycrfsuite.Trainer):
     """Trainer that prints a line per iteration."""
 
-    def on_iteration(self, log: str, info: dict[str, Any]) -> None:
+    def on_iteration(self, log: str, info: Any = None) -> None:
         """Print the figures of an iteration."""
         text = f"Iter {info['num']:<3} time={info['time']:<5.2f} loss={info['loss']:<8.2f}"
         if "active_features" in info:
@@ -69,6 +69,11 @@ class ModelFile:
 def _remove(name: str) -> None:
     with suppress(OSError):
         os.unlink(name)
+
+
+def _of_dump(doc: str, value: Callable[[pycrfsuite.ParsedDump], Any]) -> Any:
+    """Return a property of CRF that is computed from its dump; None before training."""
+    return property(lambda crf: None if crf._info is None else value(crf._info), doc=doc)
 
 
 class CRF(BaseEstimator):  # type: ignore[misc]
@@ -184,30 +189,13 @@ class CRF(BaseEstimator):  # type: ignore[misc]
         """The labels."""
         return None if self.tagger_ is None else self.tagger_.labels()
 
-    @property
-    def size_(self) -> int | None:
-        """Size of the model in bytes."""
-        return None if self._info is None else int(self._info.header["size"])
-
-    @property
-    def num_attributes_(self) -> int | None:
-        """Number of attributes with a weight."""
-        return None if self._info is None else len(self._info.attributes)
-
-    @property
-    def attributes_(self) -> list[str] | None:
-        """The attributes with a weight."""
-        return None if self._info is None else list(self._info.attributes)
-
-    @property
-    def state_features_(self) -> dict[tuple[str, str], float] | None:
-        """Weight of each pair of attribute and label."""
-        return None if self._info is None else self._info.state_features
-
-    @property
-    def transition_features_(self) -> dict[tuple[str, str], float] | None:
-        """Weight of each pair of labels."""
-        return None if self._info is None else self._info.transitions
+    size_ = _of_dump("Size of the model in bytes.", lambda found: int(found.header["size"]))
+    num_attributes_ = _of_dump("Number of attributes with a weight.", lambda found: len(found.attributes))
+    attributes_ = _of_dump("The attributes with a weight.", lambda found: list(found.attributes))
+    state_features_ = _of_dump(
+        "Weight of each pair of attribute and label.", lambda found: found.state_features
+    )
+    transition_features_ = _of_dump("Weight of each pair of labels.", lambda found: found.transitions)
 
     @property
     def _info(self) -> pycrfsuite.ParsedDump | None:
