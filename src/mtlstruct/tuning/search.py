@@ -37,7 +37,7 @@ HELD_OUT = 0.2
 """The share of the sentences that is held out by default."""
 
 FEW_SENTENCES, FOLDS = 2000, 5
-"""A corpus of fewer sentences is divided into so many folds by default, if the task is divisible."""
+"""Data of fewer sentences are divided into so many folds by default, if the task allows it."""
 
 LADDERS: dict[Loss, dict[float, tuple[float, ...]]] = {
     "log": {1.0: (2, 5, 20, 50), 1.5: (0.5, 2, 5, 20), 2.0: (0.1, 0.5, 2, 5)},
