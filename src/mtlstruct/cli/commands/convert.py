@@ -54,7 +54,7 @@ def export(
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a model for CRF++, Wapiti or CRFsuite, or as a stand-alone tagger.
+    """Write a model for CRF++, Wapiti, CRFsuite, or stand-alone.
 
     `crf_learn -C OUT BINARY` turns crfpp-text into a model for `crf_test`; `wapiti label -m OUT`
     reads wapiti-text, python-crfsuite reads crfsuite. standalone writes OUT/tagger.py and

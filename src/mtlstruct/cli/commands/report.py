@@ -32,7 +32,7 @@ def report(
     threads: common.ThreadsOption = None,
     encoding: common.ModelEncodingOption = None,
 ) -> None:
-    """Write an HTML page or a model card about a model and its training.
+    """Write an HTML page or a model card about a model.
 
     The page shows kept and dropped templates, convergence, scores by type, confusions, calibration,
     the features with the largest weights, sizes, and the training command. It takes them from the
