@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.commands import TRAIN
-from support.naive import corpus, random_corpus
+from support.naive import corpus, pieces_of, random_corpus
 
 pytestmark = pytest.mark.ray
 ray = pytest.importorskip("ray", reason="the package ray is not installed: pip install 'mtlstruct[ray]'")
 
-from mtlstruct.distributed.index import pieces_of  # noqa: E402
 from mtlstruct.distributed.pool import Pool  # noqa: E402
 from mtlstruct.distributed.ray_pool import RayPool  # noqa: E402
 from mtlstruct.distributed.shard import Shard  # noqa: E402

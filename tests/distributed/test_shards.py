@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.naive import corpus, random_corpus, random_items, tree_oracle
+from support.naive import corpus, pieces_of, random_corpus, random_items, tree_oracle
 from test_checkpoints import Ending, Enough, bits
 
 from mtlstruct._system import threads
-from mtlstruct.distributed.index import build_index, merged_outline, pieces_of
+from mtlstruct.distributed.index import build_index, merged_outline
 from mtlstruct.distributed.pool import Pool, tree_reduce
 from mtlstruct.distributed.shard import Shard
 from mtlstruct.distributed.train import sharded_oracle, split, train_local_shards

@@ -8,6 +8,7 @@ from support.arcs import corpus_of
 from support.naive import random_corpus
 
 from mtlstruct.explain import removal
+from mtlstruct.features.direct import first_attributes
 from mtlstruct.model.calibration import calibration_report, with_temperature
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
@@ -52,7 +53,8 @@ def test_costs_are_those_of_zero_weights(options, monkeypatch):
     assert found.score == whole[0]
     for place, j in enumerate(model.live):
         weights = [table.copy() for table in model.weights]
-        kind, (first, last) = model.kinds.index(model.index.kinds[place]), model.attributes(place)
+        kind, first = model.kinds.index(model.index.kinds[place]), first_attributes(model.index)[place]
+        last = first + model.index.sizes[place]
         if kind == 0 and options.seen_only:
             first, last = model.index.support.ptr[[first, last]]
         weights[kind][first:last] = 0

@@ -11,6 +11,7 @@ from support.naive import random_corpus
 
 from mtlstruct.explain.top_features import NO_OBSERVATION, part_names, spelled, top_features
 from mtlstruct.features.arcs import encode_trees
+from mtlstruct.features.direct import first_attributes
 from mtlstruct.features.pruning import prune
 from mtlstruct.interop.attribute_cells import cells_of
 from mtlstruct.interop.feature_text import spell
@@ -33,7 +34,7 @@ def model():
 def test_top_features_have_the_largest_weights_of_each_label(model, j):
     number = model.live.index(j)
     kind = ("U", "B").index(TEMPLATES[j].kind)
-    first, _ = model.attributes(number)
+    first = first_attributes(model.index)[number]
     cells_of_all = cells_of(model.index, number)
     lines = [spell(TEMPLATES[j], cells).partition(":")[2] or NO_OBSERVATION for cells in cells_of_all]
     parts = part_names(model.labels, model.weights[kind].shape[1])

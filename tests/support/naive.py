@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.distributed.index import runs_of
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
 from mtlstruct.linear.weight_layout import WeightLayout
@@ -16,7 +17,19 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.templates import TemplateSet, Term, boundary
 from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
 from mtlstruct.templates.functions import bound
-from mtlstruct.templates.terms import MAX_ROW, expand, place
+from mtlstruct.templates.terms import MAX_ROW, expand
+
+
+def place(term, position, length):
+    """The position of the cell of a term, seen from `position`; may be outside."""
+    if not term.absolute:
+        return position + term.row
+    return term.row - 1 if term.row > 0 else length + term.row
+
+
+def pieces_of(corpus, count):
+    """Runs of sentences with about equal token counts; none is empty."""
+    return [corpus.take(np.arange(a, b)) for a, b in runs_of(corpus.ptr, count)]
 
 
 def column(cells):

@@ -49,7 +49,8 @@ def test_common_features_and_no_others_get_the_weights_of_the_model(labels):
     other = data(1, words=11, labels=labels)
     oracle, index = prepared(other, NEW)
     start = start_from(model, index, oracle, other.labels)
-    old = named(model.index, model.blocks(), model.labels)
+    blocks = [model.block(n) for n in range(len(model.live))]
+    old = named(model.index, blocks, model.labels)
     new = named(index, blocks_of(oracle, start.weights), other.labels)
     common = 0
     for key, weights in new.items():

@@ -551,7 +551,7 @@ class Tagger:
         if xseq is not None:
             self.set(xseq)
         model = self._opened()
-        found: list[str] = model.predict_named([self._sequence()], model.labels)[0]
+        found: list[str] = model.predict([self._sequence()])[0]
         return found
 
     def probability(self, yseq: Sequence[str]) -> float:

@@ -26,11 +26,6 @@ from mtlstruct.structures.base import Structure
 from mtlstruct.templates import TemplateSet
 
 
-def pieces_of(corpus: Corpus, count: int) -> list[Corpus]:
-    """Cut a corpus into runs of sentences with about equal token counts; none is empty."""
-    return [corpus.take(np.arange(a, b)) for a, b in runs_of(corpus.ptr, count)]
-
-
 def runs_of(ptr: Int64, count: int) -> list[tuple[int, int]]:
     """Cut sentences, which begin at ptr, into runs of about equal size; none is empty."""
     goals, sentences = np.arange(1, count) * ptr[-1] // count, len(ptr) - 1

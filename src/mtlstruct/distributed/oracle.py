@@ -143,11 +143,8 @@ class ShardedCuts(Cuts):
 
 def layout(index: FeatureIndex, structure: Structure, ptr: NDArray[np.int64]) -> Encoded:
     """Return the layout of the weights of an index, without any A."""
-    sites = structure.sites(np.array([0, 1], np.int64))
-    kinds = tuple(site.kind for site in sites)
-    templates = [np.flatnonzero([kind == own for kind in index.kinds]).astype(np.int32) for own in kinds]
-    ends = [np.append(0, np.cumsum(index.sizes[some])).astype(np.int64) for some in templates]
-    designs = tuple(bare(WeightLayout(*some)) for some in zip(ends, templates, strict=True))
+    kinds = tuple(site.kind for site in structure.sites(np.array([0, 1], np.int64)))
+    designs = tuple(bare(index.layout(kind)) for kind in kinds)
     return Encoded(kinds, designs, (None,) * len(kinds), ptr, len(index.templates))
 
 

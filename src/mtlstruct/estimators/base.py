@@ -194,7 +194,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         list of lists, or ndarray
             One output per token of each sentence. StructuredClassifier: one class per item.
         """
-        return self._model().predict_named(X, self.classes_, constraints)
+        return self._model().predict(X, constraints, names=self.classes_)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the quality of predictions; the notes of the class name the measure.

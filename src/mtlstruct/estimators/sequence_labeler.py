@@ -102,7 +102,7 @@ class SequenceLabeler(LabelEstimator):
         list of lists of dicts
             For each token of each sentence, from label to probability.
         """
-        return self._model().marginals_named(X, self.classes_)
+        return self._model().predict_marginals(X, self.classes_)
 
     def predict_nbest(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
         """Return the n best labellings of each sentence with their probabilities.

@@ -14,13 +14,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel, kernel, make_peek, make_prefetch_at
 from mtlstruct.corpus import Corpus
+from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.extraction import stream_functions
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary, pair_hash
@@ -56,16 +57,9 @@ class Entries(NamedTuple):
     edges: Int32 | None = None
 
 
-class DirectEncoder(Protocol):
-    """What `direct_encoder` returns."""
-
-    def encode(self, sentence: Any) -> Entries:
-        """Return the attributes of a sentence that is not empty."""
-
-
 def direct_encoder(
     index: FeatureIndex, columns: int, names: Sequence[str], dicts: bool, groups: Mapping[str, str] | None
-) -> DirectEncoder | None:
+) -> DictEncoder | RowEncoder | None:
     """Return an encoder for the sentences of a model, None if its templates need a corpus."""
     large = int(index.sizes.sum()) >= np.iinfo(np.int32).max
     if large or any(stream.function == VALUE for stream in index.plan.streams):
@@ -79,7 +73,7 @@ def direct_encoder(
     return DictEncoder(index, names, groups) if alone and plain and once and edges else None
 
 
-def first_attributes(index: FeatureIndex) -> list[int]:
+def first_attributes(index: FeatureIndex | ArcIndex) -> list[int]:
     """Return for each template the number of its first attribute within its kind."""
     ends: dict[str, int] = {}
     first = []
@@ -227,23 +221,19 @@ class RowEncoder:
         used = sorted({stream.column for stream in plan.streams})
         # streams in the order in which the numbers of a row are found: column by column
         order = [s for c in used for s, stream in enumerate(plan.streams) if stream.column == c]
-        rank = (
-            {s: k for k, s in enumerate(order)}
-            | {n: n for n in range(len(order), plan.nodes)}
-            | {ABSENT: ABSENT}
-        )
+        rank = {n: n for n in range(ABSENT, plan.nodes)} | {s: k for k, s in enumerate(order)}
         self._vocabularies = {
             c: [(index.vocabularies[s], functions[s]) for s in order if plan.streams[s].column == c]
             for c in used
         }
-        self._remembered = [(c, _Remembered(partial(self._number, c))) for c in used]
+        number = lambda column, cell: tuple(self._numbers(column, [cell])[0].tolist())  # noqa: E731
+        self._remembered = [(c, _Remembered(partial(number, c))) for c in used]
         reach = max([plan.before, plan.after, *(abs(stream.absolute) for stream in plan.streams)], default=0)
         marks = np.full((len(order), 2 * reach + 1), ABSENT, np.int32)
         for k, s in enumerate(order):
             edges = plan.marks(plan.streams[s])
-            marks[k, np.array(edges, int) + reach] = index.vocabularies[s].lookup(
-                [boundary(e) for e in edges]
-            )
+            found = index.vocabularies[s].lookup([boundary(e) for e in edges])
+            marks[k, np.array(edges, int) + reach] = found
         first = first_attributes(index)
         # the arrays must live as long as their addresses are used
         self._arrays = [np.ascontiguousarray(a) for t in index.tables for a in (t.pairs, t.slots)]
@@ -258,18 +248,11 @@ class RowEncoder:
         ]
         kinds = [index.templates[j].kind for j in plan.template_of]
         absolute = np.array([plan.streams[s].absolute for s in order], np.int64)
-        shape = (plan.before, plan.after, reach)
-        self.nodes, self.plan = (
-            plan.nodes,
-            (*shape, marks, absolute, np.array(joins, np.int64).reshape(-1, 6)),
-        )
-        self.node_lines, self._edge = (
-            np.array(
-                [line for line, kind in zip(lines, kinds, strict=True) if kind == letter], np.int64
-            ).reshape(-1, 4)
-            for letter in "UB"
-        )
-        self.node_maps = [map_ for map_, kind in zip(self._maps, kinds, strict=True) if kind == "U"]
+        steps = np.array(joins, np.int64).reshape(-1, 6)
+        self.nodes, self.plan = plan.nodes, (plan.before, plan.after, reach, marks, absolute, steps)
+        table, kind = np.array(lines, np.int64).reshape(-1, 4), np.array(kinds, str)
+        self.node_lines, self._edge = table[kind == "U"], table[kind == "B"]
+        self.node_maps = [self._maps[k] for k in np.flatnonzero(kind == "U").tolist()]
         self._edges_vary = bool((self._edge[:, 0] != ABSENT).any())
         self.simple = not self._edges_vary and len(lines) == len(index.templates)
 
@@ -295,10 +278,6 @@ class RowEncoder:
             self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._vocabularies
         ]
         return np.concatenate([*found, np.empty((corpus.tokens, 0), np.int32)], axis=1).ravel()
-
-    def _number(self, column: int, cell: str) -> tuple[int, ...]:
-        """Return the numbers of a cell in the streams of its column."""
-        return tuple(self._numbers(column, [cell])[0].tolist())
 
     def _numbers(self, column: int, cells: Sequence[str]) -> Int32:
         """Return the numbers of cells in the streams of a column: int32[cells, streams]."""

@@ -162,32 +162,19 @@ def _renumbered(design: Design, groups: ColumnGroups) -> Design:
     unit = len(design.values) == 0
     if not design.slots_aligned and unit and _has_repeat(design.ids, design.ptr, design.layout.attributes):
         design = replace(design, values=np.ones(int(design.ptr[-1]), np.float32))
-    ids, values, sizes = _sorted_rows(design, table, count)
-    return Design(
-        ids=padded_ids(np.concatenate(ids), count),
-        ptr=np.append(0, np.cumsum(sizes)).astype(np.int64),
-        blocks=np.zeros(0, np.int32),
-        values=np.concatenate(values),
-        layout=layout,
-    )
-
-
-def _sorted_rows(
-    design: Design, table: NDArray[np.int32], null: int
-) -> tuple[list[NDArray[np.int32]], list[NDArray[np.float32]], NDArray[np.int64]]:
-    """Return ids and values of the merged rows, in pieces, and the size of each row."""
 
     def work(span: tuple[int, int]) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int64]]:
         low, high = design.ptr[span[0]], design.ptr[span[1]]
         ids, ptr = design.ids[low:high], design.ptr[span[0] : span[1] + 1] - low
         values = design.values[low:high].copy()
         merged, sizes = table[ids], np.zeros(len(ptr) - 1, np.int64)
-        kept = _sort_rows(ids, ptr, null, merged, values, sizes)
+        kept = _sort_rows(ids, ptr, count, merged, values, sizes)
         return merged[:kept], values[:kept], sizes
 
     found = threads.in_order(work, threads.chunks(np.arange(design.rows + 1, dtype=np.int64)))
-    ids, values, sizes = (list(pieces) for pieces in zip(*found, strict=True))
-    return ids, values, np.concatenate(sizes)
+    ids, values, sizes = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
+    ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
+    return Design(padded_ids(ids, count), ptr, np.zeros(0, np.int32), values, layout)
 
 
 # ---------------------------------------------------------------- kernels

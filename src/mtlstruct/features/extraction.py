@@ -66,10 +66,7 @@ class Extraction:
 
     def counts(self, line: int, size: int) -> Int64:
         """Return how often each of the `size` values of a line's node occurs at its sites."""
-        found = self.at(line)
-        if isinstance(found, SingleValued):
-            return found.counts(size)
-        return np.bincount(found.ids[found.ids != ABSENT], minlength=size).astype(np.int64)
+        return self.at(line).counts(size)
 
 
 def extract(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], normalize: str) -> Extraction:

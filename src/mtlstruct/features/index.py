@@ -102,6 +102,11 @@ class FeatureIndex:
         first, *rest = encoded.designs
         return replace(encoded, designs=(first.with_support(self.support), *rest))
 
+    def layout(self, kind: str) -> WeightLayout:
+        """Return the layout of the weights of a kind of sites."""
+        templates = np.array([j for j, own in enumerate(self.kinds) if own == kind], np.int32)
+        return WeightLayout(np.append(0, np.cumsum(self.sizes[templates])).astype(np.int64), templates)
+
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
     ) -> tuple[Parts, tuple[Int32 | None, ...]]:
@@ -144,16 +149,8 @@ def encode_training(
     known = widened(templates, plan, (found.vocabularies, found.tables))
     maps, sizes = number_attributes(templates, plan, known, found.counts, min_count)
     factors = _unit_factors(found) if unit else None
-    index = FeatureIndex(
-        templates=templates,
-        kinds=tuple(found.site_of[t.kind].kind for t in templates),
-        normalize=normalize,
-        vocabularies=known[0],
-        tables=known[1],
-        maps=maps,
-        sizes=sizes,
-        factors=factors,
-    )
+    kinds = tuple(found.site_of[t.kind].kind for t in templates)
+    index = FeatureIndex(templates, kinds, normalize, *known, maps, sizes, factors)
     return encoded_by(index, found), index
 
 
@@ -219,9 +216,7 @@ def _design(
     site: Sites,
     factors: NDArray[np.float64] | None,
 ) -> tuple[Design, Int32 | None]:
-    templates = np.array([j for j, kind in enumerate(index.kinds) if kind == site.kind], np.int32)
-    block_ptr = np.concatenate([[0], np.cumsum(index.sizes[templates])]).astype(np.int64)
-    places = grid.places(site.tokens)
+    layout, places = index.layout(site.kind), grid.places(site.tokens)
 
     def attributes(line: int) -> Values:
         use = index.plan.uses[line]
@@ -232,10 +227,10 @@ def _design(
 
     lines = [
         LineSource(j, first, partial(attributes, line))
-        for j, first in zip(templates.tolist(), block_ptr.tolist(), strict=False)
+        for j, first in zip(layout.templates.tolist(), layout.block_ptr.tolist(), strict=False)
         for line in index.plan.lines_of(j)
     ]
     varying = any(isinstance(node, MultiValued) for node in values) or grid.gaps
     shapes = threads.in_order(lambda line: Shape.of(line.attributes()), lines) if varying else None
-    design = assemble_design(lines, shapes, WeightLayout(block_ptr, templates), len(places))
+    design = assemble_design(lines, shapes, layout, len(places))
     return share_rows(design) if site.shared else (design, None)

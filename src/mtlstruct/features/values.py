@@ -100,6 +100,10 @@ class MultiValued:
         """Return the entries with ids numbers[id]; the last number is that of ABSENT."""
         return replace(self, ids=numbers[self.ids])
 
+    def counts(self, size: int) -> Int64:
+        """Return how often each of `size` values occurs."""
+        return np.bincount(self.ids[self.ids != ABSENT], minlength=size).astype(np.int64)
+
     def scaled(self, factor: float) -> MultiValued:
         """Return the entries with every value times a factor."""
         if factor == 1:

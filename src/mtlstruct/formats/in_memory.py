@@ -94,7 +94,7 @@ def from_rows(
     A row may be a dict from the names of columns to cells; without `names` those of the first are
     taken.
     """
-    table = _Rows(tuple(names))
+    table = _Table(tuple(names))
     return _read(X, y, table.add, table.finish)
 
 
@@ -146,7 +146,7 @@ def label_column(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Colu
     return Column(np.array(ids, np.int32), list(numbers))
 
 
-class _Rows:
+class _Table:
     """Columns of rows, filled token by token; numpy arrays are vectors."""
 
     def __init__(self, names: tuple[str, ...]) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ OTHER_ENCODINGS = ("gb18030", "cp1252", "latin-1")
 
 GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file."""
+
+GZIP_BITS = 16 + zlib.MAX_WBITS
 
 MAX_LINE = 64_000_000
 """Bytes of a line: what is longer is no text."""
@@ -145,11 +147,11 @@ def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
             yield chunk
             chunk = read(size)
         return
-    member = _gzip_member()
+    member = zlib.decompressobj(GZIP_BITS)
     try:
         while chunk:
             if member.eof:  # files may be concatenated
-                member = _gzip_member()
+                member = zlib.decompressobj(GZIP_BITS)
             yield member.decompress(chunk, CHUNK)
             chunk = member.unconsumed_tail or member.unused_data or read(size)
     except zlib.error as error:
@@ -158,10 +160,6 @@ def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
         ) from None
     if not member.eof:
         raise FormatError(source, None, "expected a whole gzip file, got one that is cut short")
-
-
-def _gzip_member() -> Any:
-    return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
 def sentence_blocks(

@@ -125,7 +125,8 @@ def weights_by_text(
     if not plain:
         _check_apart(program, lines, spelled)
     weights: dict[tuple[str, str], NDArray[np.float64]] = {}
-    for template, features, block in zip(lines, spelled, model.blocks(), strict=True):
+    blocks = map(model.block, range(len(model.live)))
+    for template, features, block in zip(lines, spelled, blocks, strict=True):
         for feature, row in zip(features, block.astype(np.float64), strict=True):
             key = template.kind, feature
             if plain and key in weights:

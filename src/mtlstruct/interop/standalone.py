@@ -103,7 +103,8 @@ def weights_file(model: Model, index: FeatureIndex, bits: int) -> bytes:
                 for t in member.terms
             ]
             lines.append([_seed(number), template.kind, terms])
-    largest = max((float(np.abs(block).max(initial=0)) for block in model.blocks()), default=0.0)
+    blocks = map(model.block, range(len(model.live)))
+    largest = max((float(np.abs(block).max(initial=0)) for block in blocks), default=0.0)
     scale = (largest or 1.0) / MAX_INT16 if bits == 16 else 1.0
     fingerprints = _fingerprints(index)
     arrays = [

@@ -65,7 +65,9 @@ B_entity:%x[0,{entity}]
 def with_context(corpus: Corpus, labels: Sequence[str]) -> Corpus:
     """Return a corpus with the columns `COLUMNS` made of first-pass labels, one per token."""
     words, spans = corpus.columns[0].cells(), list(pairwise(corpus.ptr.tolist()))
-    added = (labels, _labels_elsewhere(words, labels, spans), _entities_elsewhere(words, labels, spans))
+    tokens = [(i, words[t], labels[t]) for i, span in enumerate(spans) for t in range(*span)]
+    elsewhere = list(_most_frequent_elsewhere(tokens))
+    added = (labels, elsewhere, _entities_elsewhere(words, labels, spans))
     names = (*corpus.names, *COLUMNS) if corpus.names else ()
     return replace(corpus, columns=(*corpus.columns, *map(text.column, added)), names=names)
 
@@ -74,14 +76,6 @@ def context_templates(templates: TemplateSet, columns: int) -> TemplateSet:
     """Return templates with those of the context, whose columns follow those of the data."""
     number = dict(zip(("label", "word", "entity"), range(columns, columns + len(COLUMNS)), strict=True))
     return replace(templates, templates=(*templates, *TemplateSet.parse(TEMPLATES.format(**number))))
-
-
-def _labels_elsewhere(
-    words: Sequence[str], labels: Sequence[str], spans: Sequence[tuple[int, int]]
-) -> list[str]:
-    """Return for each token the most frequent label of its word elsewhere in the window."""
-    found = [(i, words[t], labels[t]) for i, span in enumerate(spans) for t in range(*span)]
-    return list(_most_frequent_elsewhere(found))
 
 
 def _entities_elsewhere(

@@ -22,7 +22,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, UncalibratedWarning
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.arcs.as_items import ArcItems
-from mtlstruct.features.direct import Unusual, direct_encoder
+from mtlstruct.features.direct import Unusual, direct_encoder, first_attributes
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats import segmented
 from mtlstruct.formats.columns import CellFormat
@@ -242,8 +242,8 @@ class Model:
     @overload
     def predict(self, X: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]: ...
     @overload
-    def predict(self, X: Any, constraints: Constraints | None = None) -> Any: ...
-    def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
+    def predict(self, X: Any, constraints: Constraints | None = None, names: Any = None) -> Any: ...
+    def predict(self, X: Any, constraints: Constraints | None = None, names: Any = None) -> Any:
         """Return the best outputs of each sentence.
 
         Parameters
@@ -254,6 +254,8 @@ class Model:
             for classes; strings for segmentation; the path of a data file of the task.
         constraints : Constraints, optional
             Which outputs are allowed; all by default.
+        names : sequence, optional
+            What to return for each of `labels`; by default these.
 
         Returns
         -------
@@ -270,40 +272,24 @@ class Model:
         InfeasibleError
             If the constraints leave a sentence without outputs.
         """
-        if isinstance(X, Corpus):
+        if isinstance(X, Corpus) and names is None:
             return self.lattice(X, constraints).best()
-        return self.predict_named(X, self.labels, constraints)
-
-    def predict_named(self, X: Any, names: Sequence[Any], constraints: Constraints | None = None) -> Any:
-        """Return the best outputs of each sentence, with other names for the labels.
-
-        Parameters
-        ----------
-        X : iterable of sentences, Sentences or path
-            The input, as for `predict`.
-        names : sequence
-            A name for each of `labels`.
-        constraints : Constraints, optional
-            Which outputs are allowed; all by default.
-
-        Returns
-        -------
-        list of lists, or ndarray
-            The output, as of `predict`.
-        """
+        names = self.labels if names is None else names
         direct = self._directly(X, DirectScorer.best) if constraints is None else None
         if direct is not None:
             return [[names[i] for i in outputs] for outputs in direct]
         data = self._data(X)
         return data.named(self.lattice(data.corpus, constraints).best(), names)
 
-    def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
+    def predict_marginals(self, X: Any, names: Sequence[Any] | None = None) -> list[list[dict[Any, float]]]:
         """Return the probability of each label for each token; warn if not `calibrated`.
 
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
             The input, as for `predict`.
+        names : sequence, optional
+            What to return for each of `labels`; by default these.
 
         Returns
         -------
@@ -312,23 +298,7 @@ class Model:
         """
         if self.trees:
             raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
-        return self.marginals_named(X, self.labels)
-
-    def marginals_named(self, X: Any, names: Sequence[Any]) -> list[list[dict[Any, float]]]:
-        """Return the probability of each label, with other names for the labels.
-
-        Parameters
-        ----------
-        X : iterable of sentences, Sentences, path or Corpus
-            The input, as for `predict`.
-        names : sequence
-            A name for each of `labels`.
-
-        Returns
-        -------
-        list of lists of dicts
-            For each token of each sentence a dict from names to probabilities.
-        """
+        names = self.labels if names is None else names
         self.warn_uncalibrated()
         direct = self._directly(X, lambda scorer, x: scorer.marginals(x, self.temperature))
         if direct is not None:
@@ -511,23 +481,6 @@ class Model:
         """The kinds of sites, in the order of `weights`."""
         return [site.kind for site in self.structure.sites(np.array([0, 1], np.int64))]
 
-    def attributes(self, number: int) -> tuple[int, int]:
-        """Return the range of attributes of a live template within its kind.
-
-        Parameters
-        ----------
-        number : int
-            The position of the template in `live`.
-
-        Returns
-        -------
-        tuple of int
-            The first attribute, and the one after the last.
-        """
-        kinds, sizes = self.index.kinds, self.index.sizes
-        first = sum(int(sizes[k]) for k in range(number) if kinds[k] == kinds[number])
-        return first, first + int(sizes[number])
-
     def block(self, number: int) -> NDArray[np.float32]:
         """Return the weights of a live template.
 
@@ -542,21 +495,12 @@ class Model:
             The weights.
         """
         kind = self.kinds.index(self.index.kinds[number])
-        first, last = self.attributes(number)
+        first = first_attributes(self.index)[number]
+        last = first + int(self.index.sizes[number])
         if kind == 0 and isinstance(self.index, FeatureIndex) and self.index.support is not None:
             return self.index.support.dense(self.weights[0], np.arange(first, last))
         rows: NDArray[np.float32] = self.weights[kind][first:last]
         return rows
-
-    def blocks(self) -> list[NDArray[np.float32]]:
-        """Return the weights of all live templates.
-
-        Returns
-        -------
-        list of float32[attributes, parts]
-            The weights of each.
-        """
-        return [self.block(number) for number in range(len(self.live))]
 
     def template_weights(self) -> list[TemplateWeight]:
         """Return the weights of all templates, largest first.

@@ -42,17 +42,7 @@ def structure_for(task: str, name: str | None = None) -> type[Structure]:
 
 
 __all__ = [
-    "STRUCTURES",
-    "TASK_STRUCTURES",
-    "MulticlassStructure",
-    "Parts",
-    "ProjectiveTree",
-    "SequenceStructure",
-    "SingleRootProjectiveTree",
-    "SingleRootTree",
-    "Sites",
-    "Structure",
-    "TreeStructure",
-    "structure_for",
+    "STRUCTURES", "TASK_STRUCTURES", "MulticlassStructure", "Parts", "ProjectiveTree", "SequenceStructure",
+    "SingleRootProjectiveTree", "SingleRootTree", "Sites", "Structure", "TreeStructure", "structure_for",
     "structures_of",
-]
+]  # fmt: skip

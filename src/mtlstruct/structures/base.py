@@ -120,16 +120,9 @@ class Structure(Protocol):
         """Return Δ(gold, outputs) of each sentence, from a loss table over `choices`. float64[S]"""
 
     def decode(
-        self,
-        batch: Batch,
-        span: Span,
-        outputs: Outputs,
-        values: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-        cost: Cost | None = None,
-    ) -> None:
+        self, batch: Batch, span: Span, outputs: Outputs, values: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None, cost: Cost | None = None,
+    ) -> None:  # fmt: skip
         """Write the best outputs under scale·parts (plus loss, with gold and cost), and values."""
 
     def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
@@ -139,14 +132,9 @@ class Structure(Protocol):
         """Return for each kind the parts of `outputs` (+1) minus those of `against` (−1)."""
 
     def marginals(
-        self,
-        batch: Batch,
-        span: Span,
-        log_partition: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-    ) -> tuple[RowCounts, ...]:
+        self, batch: Batch, span: Span, log_partition: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None,
+    ) -> tuple[RowCounts, ...]:  # fmt: skip
         """Return the marginals of parts under p ∝ exp(scale·score), minus gold's parts if given.
 
         For each kind the rows of sentences first:last, summed where sites share one. Writes log Z.

@@ -13,51 +13,18 @@ of sentences at a time, so that the results of threads can be added in a fixed o
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import Batch, Outputs, RowCounts, Span, Values
 
 MAX_EDGE_RANGE = 150.0
 """The range of edge scores up to which messages are scaled: exp(2·150 − 700) is negligible."""
 
 
-def marginals(
-    batch: Batch,
-    edge_row: NDArray[np.int32],
-    span: Span,
-    labels: int,
-    log_partition: Values,
-    scale: float,
-    gold: Outputs | None,
-) -> tuple[RowCounts, RowCounts]:
-    """Return node and edge marginals of sentences first:last, minus gold; write log Z."""
-    (first, last), (all_nodes, all_edges), ptr = span, batch.parts, batch.ptr
-    start, stop = int(ptr[first]), int(ptr[last])
-    rows, site_row = np.unique(edge_row[start - first : stop - last], return_inverse=True)
-    site_row = site_row.astype(np.int64)
-    nodes = all_nodes[start:stop, :labels]
-    edges = scale * all_edges[rows].reshape(-1, labels, labels).astype(np.float64)
-    node = np.zeros((stop - start, labels))
-    edge = np.zeros_like(edges)
-    bounds = ptr[first : last + 1] - start
-    edge_range = float(np.ptp(edges)) if edges.size else 0.0
-    run = _scaled if edge_range <= MAX_EDGE_RANGE else _logarithmic
-    run(bounds, nodes, edges, site_row, scale, node, edge, log_partition[first:last])
-    if gold is not None:
-        _subtract_gold(bounds, gold[start:stop], site_row, node, edge)
-    return (
-        RowCounts(slice(start, stop), node),
-        RowCounts(rows.astype(np.int32), edge.reshape(len(rows), labels * labels)),
-    )
-
-
-# ---------------------------------------------------------------- kernels
 # The edge into token t > 0 of the k-th sentence of the span is site bounds[k] + t - k - 1.
 
 
 @fast_kernel
-def _scaled(bounds, nodes, edges, site_row, scale, node, edge, log_z):
+def scaled_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
     longest = 1
     for k in range(len(bounds) - 1):
@@ -133,7 +100,7 @@ def _scaled(bounds, nodes, edges, site_row, scale, node, edge, log_z):
 
 
 @kernel
-def _logarithmic(bounds, nodes, edges, site_row, scale, node, edge, log_z):
+def logarithmic_messages(bounds, nodes, edges, site_row, scale, node, edge, log_z):
     L = nodes.shape[1]
     longest = 1
     for k in range(len(bounds) - 1):
@@ -175,7 +142,7 @@ def _log_sum(scores):
 
 
 @kernel
-def _subtract_gold(bounds, gold, site_row, node, edge):
+def subtract_gold(bounds, gold, site_row, node, edge):
     for k in range(len(bounds) - 1):
         for t in range(bounds[k], bounds[k + 1]):
             node[t, gold[t]] -= 1.0

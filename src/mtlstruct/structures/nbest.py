@@ -15,31 +15,21 @@ experimental comparison. WAE 1999.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import IMPOSSIBLE, Batch, Outputs, Span, Values
 
 _UNKNOWN, _NONE = -1, -2
 """The successor of a path in the list of its label: not computed yet, or none."""
 
 
-def nbest(
-    batch: Batch, edge_row: NDArray[np.int32], span: Span, labels: int, outputs: Outputs, values: Values
-) -> None:
-    """Write outputs[k, tokens] and values[sentences, k] of sentences first:last."""
-    edges = batch.parts[1].reshape(-1, labels, labels)
-    _nbest(*span, batch.ptr, batch.parts[0], edges, edge_row, IMPOSSIBLE, outputs, values)
-
-
-# ---------------------------------------------------------------- kernels
 # A *path* is a labeling of the tokens up to t, one entry of four arrays: value, label at t, the
 # path that it extends (`prefix`), the next best path to the same label (`after`). The best path to
 # y at t has the index t·L + y.
 
 
 @kernel
-def _nbest(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values):
+def best_sequences(first, last, ptr, nodes, edges, edge_row, impossible, outputs, values):
+    """Write outputs[k, tokens] and values[sentences, k] of sentences first:last."""
     L = edges.shape[1]
     N = len(outputs)
     heads = np.empty((64, L), np.int64)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import fast_kernel, kernel
 from mtlstruct.structures.base import (
     FORBIDDEN,
+    IMPOSSIBLE,
     Batch,
     Cost,
     Outputs,
@@ -32,8 +33,13 @@ from mtlstruct.structures.base import (
     Values,
 )
 from mtlstruct.structures.constraints import Constraints
-from mtlstruct.structures.forward_backward import marginals
-from mtlstruct.structures.nbest import nbest
+from mtlstruct.structures.forward_backward import (
+    MAX_EDGE_RANGE,
+    logarithmic_messages,
+    scaled_messages,
+    subtract_gold,
+)
+from mtlstruct.structures.nbest import best_sequences
 
 MIN_LABELS_TO_PRUNE = 24
 """The number of labels from which on bounding the edges out of a label pays."""
@@ -74,16 +80,9 @@ class SequenceStructure:
         return np.add.reduceat(cost[gold, outputs].astype(np.float64), ptr[:-1])
 
     def decode(
-        self,
-        batch: Batch,
-        span: Span,
-        outputs: Outputs,
-        values: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-        cost: Cost | None = None,
-    ) -> None:
+        self, batch: Batch, span: Span, outputs: Outputs, values: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None, cost: Cost | None = None,
+    ) -> None:  # fmt: skip
         """Run the Viterbi algorithm, loss-augmented where gold and cost are given."""
         if gold is None or cost is None:
             gold, cost = np.zeros(0, np.int32), np.zeros((1, self.labels), np.float32)
@@ -111,11 +110,6 @@ class SequenceStructure:
             np.stack([outputs[tokens], against[tokens]], axis=1).ravel().astype(np.int32),
             np.tile(np.array([1, -1], np.float32), len(tokens)),
         )
-        return node, self._edge_indicator(tokens, outputs, against, rows, ptr)
-
-    def _edge_indicator(
-        self, tokens: NDArray[np.int64], outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr
-    ) -> Triplets:
         touched = np.union1d(tokens, tokens + 1)
         touched = touched[touched < ptr[-1]]
         sentence = np.searchsorted(ptr, touched, side="right")
@@ -128,23 +122,36 @@ class SequenceStructure:
         count = np.bincount(where, np.repeat([1.0, -1.0], len(touched)), minlength=len(distinct))
         used = count != 0
         row, part = np.divmod(distinct[used], parts)
-        return Triplets(row.astype(np.int32), part.astype(np.int32), count[used].astype(np.float32))
+        edge = Triplets(row.astype(np.int32), part.astype(np.int32), count[used].astype(np.float32))
+        return node, edge
 
     def marginals(
-        self,
-        batch: Batch,
-        span: Span,
-        log_partition: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-    ) -> tuple[RowCounts, ...]:
+        self, batch: Batch, span: Span, log_partition: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None,
+    ) -> tuple[RowCounts, ...]:  # fmt: skip
         """Return marginals of labels and of pairs, by forward-backward; write log Z."""
-        return marginals(batch, edge_rows(batch.rows), span, self.labels, log_partition, scale, gold)
+        (first, last), L, ptr = span, self.labels, batch.ptr
+        start, stop = int(ptr[first]), int(ptr[last])
+        edge_row = edge_rows(batch.rows)[start - first : stop - last]
+        rows, site_row = np.unique(edge_row, return_inverse=True)
+        sites, bounds = site_row.astype(np.int64), ptr[first : last + 1] - start
+        nodes = batch.parts[0][start:stop, :L]
+        edges = scale * batch.parts[1][rows].reshape(-1, L, L).astype(np.float64)
+        node, edge = np.zeros((stop - start, L)), np.zeros_like(edges)
+        edge_range = float(np.ptp(edges)) if edges.size else 0.0
+        run = scaled_messages if edge_range <= MAX_EDGE_RANGE else logarithmic_messages
+        run(bounds, nodes, edges, sites, scale, node, edge, log_partition[first:last])
+        if gold is not None:
+            subtract_gold(bounds, gold[start:stop], sites, node, edge)
+        return (
+            RowCounts(slice(start, stop), node),
+            RowCounts(rows.astype(np.int32), edge.reshape(len(rows), L * L)),
+        )
 
     def nbest(self, batch: Batch, span: Span, outputs: Outputs, values: Values) -> None:
         """Write the N best labelings, by recursive enumeration after the Viterbi algorithm."""
-        nbest(batch, edge_rows(batch.rows), span, self.labels, outputs, values)
+        edges, rows = batch.parts[1].reshape(-1, self.labels, self.labels), edge_rows(batch.rows)
+        best_sequences(*span, batch.ptr, batch.parts[0], edges, rows, IMPOSSIBLE, outputs, values)
 
     def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
         """Forbid pairs at edges, labels at the ends of a sentence, labels at any token."""

@@ -27,8 +27,8 @@ from mtlstruct.structures.base import (
     Triplets,
     Values,
 )
-from mtlstruct.structures.tree_decoding import best_trees
-from mtlstruct.structures.tree_marginals import marginals
+from mtlstruct.structures.tree_decoding import best_nonprojective, best_projective
+from mtlstruct.structures.tree_marginals import inside_outside, matrix_tree
 
 CHOICES = ("right", "wrong")
 """What a loss compares: a right and a wrong head."""
@@ -64,24 +64,18 @@ class TreeStructure:
         return _sum_by_sentence(np.where(outputs == gold, cost[0, 0], cost[0, 1]), ptr)
 
     def decode(
-        self,
-        batch: Batch,
-        span: Span,
-        outputs: Outputs,
-        values: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-        cost: Cost | None = None,
-    ) -> None:
+        self, batch: Batch, span: Span, outputs: Outputs, values: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None, cost: Cost | None = None,
+    ) -> None:  # fmt: skip
         """Write the best trees, loss-augmented where gold and cost are given."""
         wrong = 0.0
         if gold is None or cost is None:
             gold = np.zeros(0, np.int32)
         else:
             wrong = float(cost[0, 1])
-        (scores,), ptr, sort = batch.parts, batch.ptr, (self.projective, self.single_root)
-        best_trees(span, ptr, scores, _first_row(ptr, span), scale, gold, wrong, *sort, outputs, values)
+        (scores,), row = batch.parts, int(arc_starts(batch.ptr[: span[0] + 1])[-1])
+        search, single = best_projective if self.projective else best_nonprojective, self.single_root
+        search(*span, batch.ptr, scores, row, float(scale), gold, wrong, single, outputs, values)
 
     def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
         """Return the sum of the scores of the arcs."""
@@ -97,17 +91,17 @@ class TreeStructure:
         return (Triplets(row.ravel().astype(np.int32), np.zeros(row.size, np.int32), count),)
 
     def marginals(
-        self,
-        batch: Batch,
-        span: Span,
-        log_partition: Values,
-        *,
-        scale: float = 1.0,
-        gold: Outputs | None = None,
-    ) -> tuple[RowCounts, ...]:
+        self, batch: Batch, span: Span, log_partition: Values,
+        *, scale: float = 1.0, gold: Outputs | None = None,
+    ) -> tuple[RowCounts, ...]:  # fmt: skip
         """Return the marginal of each arc; write log Z."""
-        (scores,), ptr, sort = batch.parts, batch.ptr, (self.projective, self.single_root)
-        return marginals(scores, ptr, span, _first_row(ptr, span), log_partition, scale, gold, *sort)
+        (scores,), ptr = batch.parts, batch.ptr
+        starts = arc_starts(ptr[: span[1] + 1])
+        rows = slice(int(starts[span[0]]), int(starts[-1]))
+        out, right = np.zeros((rows.stop - rows.start, 1)), np.zeros(0, np.int32) if gold is None else gold
+        run = inside_outside if self.projective else matrix_tree
+        run(*span, ptr, scores[rows], float(scale), right, self.single_root, out, log_partition)
+        return (RowCounts(rows, out.astype(np.float32)),)
 
 
 class ProjectiveTree(TreeStructure):
@@ -145,10 +139,6 @@ def arc_rows(ptr: Ptr) -> NDArray[np.int64]:
     place = np.arange(int(ptr[-1])) - np.repeat(ptr[:-1], n)
     rows: NDArray[np.int64] = np.repeat(arc_starts(ptr)[:-1], n) + place * np.repeat(n + 1, n)
     return rows
-
-
-def _first_row(ptr: Ptr, span: Span) -> int:
-    return int(arc_starts(ptr[: span[0] + 1])[-1])
 
 
 def _sum_by_sentence(values: NDArray[np.float32], ptr: Ptr) -> Values:

@@ -13,34 +13,8 @@ covers the sentence. Ties are broken deterministically: between heads the smalle
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, kernel
-from mtlstruct.structures.base import Outputs, Ptr, Span, Values
-
-
-def best_trees(
-    span: Span,
-    ptr: Ptr,
-    scores: NDArray[np.float32],
-    first_row: int,
-    scale: float,
-    gold: Outputs,
-    wrong: float,
-    projective: bool,
-    single_root: bool,
-    outputs: Outputs,
-    values: Values,
-) -> None:
-    """Write heads and values of sentences first:last; their scores begin at first_row.
-
-    If gold is not empty, `wrong` is added to the score of every other head.
-    """
-    search = _projective if projective else _nonprojective
-    search(*span, ptr, scores, first_row, float(scale), gold, float(wrong), single_root, outputs, values)
-
-
-# ---------------------------------------------------------------- kernels
 
 _LOWEST_SCORE = -1e300
 
@@ -76,7 +50,11 @@ def longest_sentence(first, last, ptr):
 
 
 @kernel
-def _nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
+def best_nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
+    """Write heads and values of sentences first:last, whose scores begin at `row`.
+
+    If gold is not empty, `wrong` is added to the score of every other head.
+    """
     n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     W = np.empty((n + 1, n + 1))
@@ -242,7 +220,7 @@ def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):
 
 
 @kernel
-def _projective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
+def best_projective(first, last, ptr, scores, row, scale, gold, wrong, single, outputs, values):
     n = longest_sentence(first, last, ptr)
     s = np.empty((n, n + 1))
     spans = np.empty((6, n + 1, n + 1))

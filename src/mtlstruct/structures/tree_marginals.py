@@ -16,40 +16,12 @@ Scores are raised to at least MAX_SCORE_DROP below the best of their token.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct.structures.base import Outputs, Ptr, RowCounts, Span, Values
 from mtlstruct.structures.tree_decoding import longest_sentence
 
 MAX_SCORE_DROP = 300.0
 """A probability of exp(−300) is negligible, and a product of two does not underflow."""
-
-
-def marginals(
-    scores: NDArray[np.float32],
-    ptr: Ptr,
-    span: Span,
-    first_row: int,
-    log_partition: Values,
-    scale: float,
-    gold: Outputs | None,
-    projective: bool,
-    single_root: bool,
-) -> tuple[RowCounts]:
-    """Return arc marginals of sentences first:last, minus the arcs of gold; write log Z of each."""
-    first, last = span
-    lengths = np.diff(ptr[first : last + 1])
-    rows = int((lengths * (lengths + 1)).sum())
-    out = np.zeros((rows, 1))
-    right = np.zeros(0, np.int32) if gold is None else gold
-    run = inside_outside if projective else matrix_tree
-    where = slice(first_row, first_row + rows)
-    run(first, last, ptr, scores[where], float(scale), right, single_root, out, log_partition)
-    return (RowCounts(where, out.astype(np.float32)),)
-
-
-# ---------------------------------------------------------------- kernels
 
 
 @kernel

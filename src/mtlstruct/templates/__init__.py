@@ -12,13 +12,5 @@ from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import Template, Term, boundary
 
 __all__ = [
-    "DIALECTS",
-    "FUNCTIONS",
-    "PRESETS",
-    "Template",
-    "TemplateSet",
-    "Term",
-    "boundary",
-    "generate",
-    "preset",
-]
+    "DIALECTS", "FUNCTIONS", "PRESETS", "Template", "TemplateSet", "Term", "boundary", "generate", "preset",
+]  # fmt: skip

@@ -16,7 +16,7 @@ from mtlstruct.corpus import Column, Corpus
 from mtlstruct.templates.generate import views, within
 from mtlstruct.templates.presets import preset
 from mtlstruct.templates.template_set import TemplateSet
-from mtlstruct.templates.terms import Template, Term
+from mtlstruct.templates.terms import Term
 
 MOST_TAGS = 200
 """The largest number of values of a column of tags."""
@@ -37,16 +37,18 @@ def automatic(corpus: Corpus, task: str, *, chunks: bool) -> TemplateSet:
     kinds = [kind_of(column) for column in corpus.columns]
     alone = task == "multiclass"
     tags = [number for number, kind in enumerate(kinds) if kind == "tags" and (number or alone)]
+    edges: list[str] = []
     if alone:
         bodies = [f"%x[0,{number}]" for number, kind in enumerate(kinds) if kind in ("tags", "open")]
         bodies += [view.text() for view in (views(ITEM_VIEWS) if kinds[0] != "numbers" else [])]
     else:
-        bodies = [*_of_preset("ner" if chunks else "pos", tags[:1]), *_of_tags(tags[1:] if chunks else tags)]
+        name = "ner" if chunks else "pos"
+        bodies = [*_of_preset(name, tags[:1]), *_of_tags(tags[1:] if chunks else tags)]
+        edges = [*_of_preset(name, tags[:1], "B"), *(f"%x[0,{number}]" for number in tags[1:])]
         others = [number for number, kind in enumerate(kinds) if kind == "open" and number]
         bodies += [f"%x[{row},{number}]" for number in others for row in (-1, 0, 1)]
         bodies += [f"%x[0,{number}]/%x[1,{number}]" for number in others]
     bodies += [f"%value[0,{number}]" for number, kind in enumerate(kinds) if kind == "numbers"]
-    edges = [] if alone else [*_of_preset("ner" if chunks else "pos", tags[:1], "B"), *_edges(tags[1:])]
     lines = [f"U{n:03}:{body}" for n, body in enumerate(dict.fromkeys(bodies))]
     lines += [f"B{n:03}:{body}" for n, body in enumerate(dict.fromkeys(edges))] + ["B"] * (not alone)
     return TemplateSet.parse("".join(f"{line}\n" for line in lines), path="generated templates")
@@ -69,16 +71,10 @@ def _is_number(cell: str) -> bool:
 def _of_preset(name: str, tags: Sequence[int], letter: str = "U") -> Iterator[str]:
     """Yield the templates of a preset, with a column of tags, if any, in place of column 1."""
     for template in preset(name):
-        if template.kind == letter and template.terms and (tags or not _sees_tags(template)):
-            yield "/".join(_on(term, tags).text() for term in template.terms)
-
-
-def _sees_tags(template: Template) -> bool:
-    return any(term.column == 1 for term in template.terms)
-
-
-def _on(term: Term, tags: Sequence[int]) -> Term:
-    return replace(term, column=tags[0]) if term.column == 1 else term
+        columns = {term.column for term in template.terms}
+        if template.kind == letter and columns and (tags or 1 not in columns):
+            terms = (replace(term, column=tags[0]) if term.column == 1 else term for term in template.terms)
+            yield "/".join(term.text() for term in terms)
 
 
 def _of_tags(tags: Sequence[int]) -> Iterator[str]:
@@ -88,7 +84,3 @@ def _of_tags(tags: Sequence[int]) -> Iterator[str]:
             for gram in within(view, range(-2, 3), size, gap=1):
                 yield "/".join(term.text() for term in gram)
         yield f"{view.text()}/%x[0,0]"
-
-
-def _edges(tags: Sequence[int]) -> list[str]:
-    return [f"%x[0,{number}]" for number in tags]

@@ -267,18 +267,15 @@ def _wapiti_macro(line: Line, at: int) -> tuple[Term, int]:
     return _checked(line, at, macro.end(), term)
 
 
-def _before_comment(text: str) -> str:
-    return text.partition("#")[0].rstrip()
-
-
 def _whole(text: str) -> str:
     return "" if text.startswith("#") else text
 
 
 _UB = {"U": "U", "B": "B"}
+_WAPITI_KINDS = {"u": "U", "U": "U", "b": "B", "B": "B", "*": "UB"}
 DIALECTS: dict[str, Dialect] = {
     "mtlstruct": Dialect(_our_macro, _UB | {"A": "A"}, _whole, translated=False),
     "crfpp": Dialect(_crfpp_macro, _UB, _whole),
-    "wapiti": Dialect(_wapiti_macro, {"u": "U", "U": "U", "b": "B", "B": "B", "*": "UB"}, _before_comment),
+    "wapiti": Dialect(_wapiti_macro, _WAPITI_KINDS, lambda text: text.partition("#")[0].rstrip()),
 }
 """Dialects by name."""

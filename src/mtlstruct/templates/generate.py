@@ -68,7 +68,8 @@ def generate(
     sizes = [1] * unigrams + [2] * bigrams
     grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in all_views]
     if cross:
-        grams += [_at_different_rows(mixed(chosen, offsets, gap)) for chosen in combinations(all_views, 2)]
+        pairs = (pair for chosen in combinations(all_views, 2) for pair in mixed(chosen, offsets, gap))
+        grams.append(pair for pair in pairs if pair[0].row != pair[1].row)
     grams += [within(Term(0, column), offsets, 3, gap) for column in trigrams]
     grams += [within(view, offsets, n, gap) for n in orders for view in all_views]
     grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(all_views, n)]
@@ -108,10 +109,6 @@ def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
         f"{kind}{number:0{width}}:{'/'.join(term.text() for term in gram)}"
         for number, gram in enumerate(distinct)
     ]
-
-
-def _at_different_rows(pairs: Iterable[Gram]) -> Iterator[Gram]:
-    return (pair for pair in pairs if pair[0].row != pair[1].row)
 
 
 def _within_gap(rows: Sequence[int], gap: int | None) -> bool:

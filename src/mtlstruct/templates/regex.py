@@ -30,15 +30,11 @@ MAX_CHARACTERS = 1000
 Test = Callable[[str], bool]
 
 
-def _punctuation(char: str) -> bool:
-    return unicodedata.category(char)[0] in "PS"
-
-
 CLASSES: dict[str, Test] = {
     "a": str.isalpha,
     "d": str.isdigit,
     "l": str.islower,
-    "p": _punctuation,
+    "p": lambda char: unicodedata.category(char)[0] in "PS",
     "s": str.isspace,
     "u": str.isupper,
     "w": str.isalnum,

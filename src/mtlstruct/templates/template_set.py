@@ -301,10 +301,15 @@ def read_list(path: str | Path) -> Lists:
 def _lists(templates: TemplateSet, known: Mapping[str, Lists], folder: str | Path | None) -> dict[str, Lists]:
     """Return the lists that the templates name, by name."""
     found: dict[str, Lists] = {}
-    for template in templates:
-        for name in list_names(template):
+    for template, name in [(one, name) for one in templates for name in list_names(one)]:
+        if folder is None and name not in known:
+            problem = f"expected the list {name!r} to be given, since no file is read here"
+            raise templates.error(template, problem)
+        try:
             if name not in found:
-                found[name] = _list(templates, template, name, known, folder)
+                found[name] = known[name] if name in known else read_list(Path(folder or "") / name)
+        except MtlError as error:
+            raise templates.error(template, str(error)) from error
     return dict(sorted(found.items()))
 
 
@@ -313,23 +318,6 @@ def list_names(template: Template) -> list[str]:
     terms = [term for term in template.terms if term.function and term.sees]
     pairs = (zip(FUNCTIONS[term.function].arguments, term.arguments, strict=True) for term in terms)
     return [given for pair in pairs for kind, given in pair if kind == LIST]
-
-
-def _list(
-    templates: TemplateSet,
-    template: Template,
-    name: str,
-    known: Mapping[str, Lists],
-    folder: str | Path | None,
-) -> Lists:
-    if name in known:
-        return known[name]
-    if folder is None:
-        raise templates.error(template, f"expected the list {name!r} to be given, since no file is read here")
-    try:
-        return read_list(Path(folder) / name)
-    except MtlError as error:
-        raise templates.error(template, str(error)) from error
 
 
 COLUMNS = {"word": "form", "cpostag": "cpos", "upos": "cpos", "postag": "pos", "xpos": "pos"}

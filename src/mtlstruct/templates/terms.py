@@ -114,13 +114,6 @@ def boundary(k: int) -> str:
     return f"_B{k:+d}"
 
 
-def place(term: Term, position: int, length: int) -> int:
-    """Return the position of the cell of a term, seen from `position`; may be outside."""
-    if not term.absolute:
-        return position + term.row
-    return term.row - 1 if term.row > 0 else length + term.row
-
-
 def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Lists] | None = None) -> str:
     """Return the template's string at one position; cells(row, column) reads a cell or a mark.
 

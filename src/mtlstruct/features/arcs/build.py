@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.arcs.index import TOKENS, ArcIndex, assembled, encode_rows, rooted, side_numbers
+from mtlstruct.features.arcs.index import TOKENS, ArcIndex, encode_all, rooted, side_numbers
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, ArcPlan, Base, class_tables, make_plan
 from mtlstruct.features.encoded import Encoded
@@ -43,12 +42,12 @@ def encode_trees(
     gold = _GoldArcs(plan, numbers, corpus.ptr, corpus.outputs)
     nodes = threads.in_order(lambda base: _base_entries(gold, base, min_count), range(len(plan.bases)))
     sources = [gold.source_entries(pair) for pair in plan.sources]
-    table, first = stacked([*((node.keys, node.records) for node in nodes), *sources])
+    table, first = stacked([*((keys, records) for keys, records, _ in nodes), *sources])
     sizes = np.zeros(len(templates), np.int64)
-    for node, js in zip(nodes, plan.templates_of, strict=True):
-        sizes[js] = node.sizes
+    for (_, _, found), js in zip(nodes, plan.templates_of, strict=True):
+        sizes[js] = found
     index = ArcIndex(templates, words, table, first, sizes)
-    return assembled(index, corpus, encode_rows(index, corpus, numbers)), index
+    return encode_all(index, corpus, numbers), index
 
 
 class _GoldArcs:
@@ -109,16 +108,8 @@ class _GoldArcs:
         return arc, np.asarray(ends[arc] + base.place)
 
 
-@dataclass(frozen=True)
-class _BaseEntries:
-    """Entries of a base by falling frequency: keys [n], records [n, templates], sizes."""
-
-    keys: Int64
-    records: Int64
-    sizes: Int64
-
-
-def _base_entries(gold: _GoldArcs, number: int, min_count: int) -> _BaseEntries:
+def _base_entries(gold: _GoldArcs, number: int, min_count: int) -> tuple[Int64, Int64, list[int]]:
+    """Return keys [n] and records [n, templates] by falling frequency, and sizes of templates."""
     plan = gold.plan
     arc, left, right = gold.base(plan.bases[number])
     table, entry = PairTable.build(left, right)
@@ -135,7 +126,7 @@ def _base_entries(gold: _GoldArcs, number: int, min_count: int) -> _BaseEntries:
         ones = count_bits(bits)
         records.append((np.cumsum(ones) - ones) << MASK_BITS | bits)
         sizes.append(int(ones.sum()))
-    return _BaseEntries(table.pairs[order], np.stack(records, axis=1), np.array(sizes, np.int64))
+    return table.pairs[order], np.stack(records, axis=1), sizes
 
 
 def stacked(entries: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:

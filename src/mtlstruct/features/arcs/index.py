@@ -82,7 +82,7 @@ class ArcIndex:
 
     def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
         """Return the attributes of all arcs; values that are not in the index have none."""
-        return assembled(self, corpus, encode_rows(self, corpus, self.numbers(corpus)))
+        return encode_all(self, corpus, self.numbers(corpus))
 
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
@@ -131,34 +131,25 @@ def arc_bytes(arcs: int, templates: TemplateSet) -> int:
     return 2 * arcs * sum(not any(term.absolute for term in template.terms) for template in templates)
 
 
-@dataclass
-class ArcRows:
-    """Attributes of all arcs: those of arc r are ids[ptr[r]:ptr[r + 1]]; then padding."""
-
-    ids: NDArray[np.integer]
-    ptr: Int64
-
-    def resize(self, size: int) -> None:
-        """Set the number of ids; the system remaps pages instead of copying."""
-        self.ids.resize(size, refcheck=False)
-
-
-def encode_rows(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> ArcRows:
+def encode_all(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> Encoded:
     """Return the attributes of all arcs; a few sentences at a time, so that few are held twice."""
     starts = arc_starts(corpus.ptr)
-    rows = ArcRows(np.zeros(0, _id_type(index)), np.zeros(int(starts[-1]) + 1, np.int64))
-    spans = threads.chunks(starts)
-    step = threads.get_threads()
-    size = 0
+    ids: NDArray[np.integer] = np.zeros(0, _id_type(index))
+    ptr = np.zeros(int(starts[-1]) + 1, np.int64)
+    spans, step, size = threads.chunks(starts), threads.get_threads(), 0
     for k in range(0, len(spans), step):
         some = spans[k : k + step]
         found = threads.in_order(lambda span: _encode_span(index, corpus.ptr, words, span), some)
-        for (first, last), (ids, ptr) in zip(some, found, strict=True):
-            rows.resize(size + len(ids))
-            rows.ids[size:] = ids
-            rows.ptr[starts[first] + 1 : starts[last] + 1] = ptr[1:] + size
-            size += len(ids)
-    return rows
+        for (first, last), (new, ends) in zip(some, found, strict=True):
+            ids.resize(size + len(new), refcheck=False)  # the system remaps pages instead of copying
+            ids[size:] = new
+            ptr[starts[first] + 1 : starts[last] + 1] = ends[1:] + size
+            size += len(new)
+    ids.resize(size + PREFETCH_DISTANCE, refcheck=False)
+    ids[size:] = index.block_ptr[-1]
+    layout = WeightLayout(index.block_ptr, np.arange(len(index.templates), dtype=np.int32))
+    design = Design(ids, ptr, np.zeros(0, np.int32), np.zeros(0, np.float32), layout)
+    return Encoded((KIND,), (design,), (None,), corpus.ptr, len(index.templates))
 
 
 def _encode_span(
@@ -175,17 +166,6 @@ def _encode_span(
 
 def _id_type(index: ArcIndex) -> type:
     return np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
-
-
-def assembled(index: ArcIndex, corpus: Corpus, rows: ArcRows) -> Encoded:
-    """Return the encoded corpus; it takes over the memory of the rows."""
-    rows.resize(int(rows.ptr[-1]) + PREFETCH_DISTANCE)
-    rows.ids[-PREFETCH_DISTANCE:] = index.block_ptr[-1]
-    templates = np.arange(len(index.templates), dtype=np.int32)
-    nothing = np.zeros(0, np.int32)
-    layout = WeightLayout(index.block_ptr, templates)
-    design = Design(rows.ids, rows.ptr, nothing, np.zeros(0, np.float32), layout)
-    return Encoded((KIND,), (design,), (None,), corpus.ptr, len(index.templates))
 
 
 # ---------------------------------------------------------------- the program

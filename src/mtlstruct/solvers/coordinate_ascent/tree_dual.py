@@ -25,7 +25,7 @@ from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
     premultiply,
     score_arcs,
 )
-from mtlstruct.structures.tree_decoding import best_trees
+from mtlstruct.structures.tree_decoding import best_nonprojective, best_projective
 
 STEPS_PER_ROUND = 4
 """Pairwise steps for each round that the solver allows: they cost little beside the search."""
@@ -99,10 +99,9 @@ class TreeDual(Stateful):
         score_arcs(first, n * (n + 1), self.arcs.ids, self.arcs.ptr, self.primal.product, self.work.scores)
         found, value = np.empty(n, np.int32), np.empty(1)
         kind: Any = self.oracle.structure
-        best_trees(
-            (0, 1), np.array([0, n]), self.work.scores, 0, 1.0, self.arcs.gold[start:stop], wrong,
-            kind.projective, kind.single_root, found, value,
-        )  # fmt: skip
+        search, gold = best_projective if kind.projective else best_nonprojective, self.arcs.gold[start:stop]
+        scores, ptr = self.work.scores, np.array([0, n])
+        search(0, 1, ptr, scores, 0, 1.0, gold, float(wrong), kind.single_root, found, value)
         return found
 
     def repair(self) -> None:
