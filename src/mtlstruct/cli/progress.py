@@ -133,6 +133,7 @@ class GridProgress:
         self.name, self.headline = name, headline
         self.total = self.done = 0
         self.jobs = 1
+        self.ends = math.inf
         self.took: list[float] = []
         self.failed: list[tuple[Trial, str]] = []
         self.began = self.last = time.perf_counter()
@@ -160,7 +161,7 @@ class GridProgress:
         coming = ""
         if self.took and self.done < self.total:  # the others take as long as those that are done
             left = statistics.fmean(self.took) * (self.total - self.done) / self.jobs
-            coming = f", {clock(max(0.0, left - (now - self.last)))} left"
+            coming = f", {clock(max(0.0, min(left - (now - self.last), self.ends - now)))} left"
         return f"{self.done} of {self.total} done{failed}  {clock(now - self.began)}{coming}"
 
 

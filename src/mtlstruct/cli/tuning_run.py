@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from collections.abc import Sequence
@@ -90,11 +89,12 @@ class Trials:
         )
         progress = GridProgress(_name, partial(headline, study.task), quiet=self.base.quiet)
         progress.total = search.total
-        ends = math.inf if self.minutes is None else began + 60 * self.minutes
+        if self.minutes is not None:
+            progress.ends = began + 60 * self.minutes
         with locked(self.out), progress.screen:
             print_data_summary(progress.screen.say, study.task, data.corpus, data.templates)
             progress.screen.say(f"{len(study.settings)} settings, scored on {study.scored_on}")
-            runner = self._train(search, progress, ends)
+            runner = self._train(search, progress)
         summary = TuningSummary(search, progress.failed)
         if self.refit:
             dataset = runner.material if runner is not None and study.corpus is data.corpus else None
@@ -106,7 +106,7 @@ class Trials:
         summary.seconds = time.perf_counter() - began
         return summary
 
-    def _train(self, search: Search, progress: GridProgress, ends: float) -> Runner | None:
+    def _train(self, search: Search, progress: GridProgress) -> Runner | None:
         """Run the rounds; return the encoded data, unless every result was stored already."""
         runner, cores = None, get_threads()
         for trials in search:
@@ -124,7 +124,9 @@ class Trials:
                     f"a training takes {gigabytes(runner.memory(missing))}"
                 )
             progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)), missing)
-            outcomes = runner.run(missing, search.store, jobs=jobs, go_on=lambda: time.perf_counter() < ends)
+            outcomes = runner.run(
+                missing, search.store, jobs=jobs, go_on=lambda: time.perf_counter() < progress.ends
+            )
             try:
                 with closing(outcomes):
                     for outcome in outcomes:
