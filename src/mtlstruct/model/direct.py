@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel
+from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.direct import DictEncoder, Entries, RowEncoder, first_attributes
 from mtlstruct.features.index import FeatureIndex
@@ -127,8 +127,8 @@ def _fixed(weights: NDArray[Any]) -> NDArray[Any]:
 # ---------------------------------------------------------------- kernels
 
 
-@fast_kernel
-def _node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
+@inner_kernel
+def _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
     """Write the sum of weights of each token, in the order of attributes as in a design matrix."""
     tokens, total = len(sizes), 0
     for t in range(tokens):
@@ -164,10 +164,15 @@ def _node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
 
 
 @fast_kernel
+def _node_scores(ids, sizes, values, weights, support_ptr, support_labels, out):
+    _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, out)
+
+
+@fast_kernel
 def _best(ids, sizes, values, weights, support_ptr, support_labels, edges, edge_row, largest_edge, outputs):
     tokens, L = len(sizes), edges.shape[1]
     nodes = np.empty((tokens, L), np.float32)
-    _node_scores(ids, sizes, values, weights, support_ptr, support_labels, nodes)
+    _add_node_scores(ids, sizes, values, weights, support_ptr, support_labels, nodes)
     back, arg = np.empty((tokens, L), np.int32), np.empty(L, np.int32)
     work = ViterbiWorkspace(largest_edge, back, np.empty(L, np.float32), np.empty(L, np.float32), arg)
     ptr = np.array([0, tokens], np.int64)

@@ -107,6 +107,8 @@ def parse_weights(text: str) -> LossWeights:
         if pair is None:
             raise MtlError(f"expected LABEL=WEIGHT pairs with commas between them, got {text[at:]!r}")
         label, weight = pair[1], _number(pair[2])
+        if not math.isfinite(weight):
+            raise MtlError(f"expected a number as the weight of {label!r}, got {pair[2]!r}")
         if label in found:
             raise MtlError(f"expected one weight for {label!r}, got two")
         found[label] = weight
