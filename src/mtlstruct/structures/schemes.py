@@ -175,7 +175,7 @@ class Conversion:
 
     @property
     def facts(self) -> dict[str, str]:
-        """The metadata of a model from which, with its labels, the conversion is made again."""
+        """The metadata of a model that, with its labels, restores the conversion."""
         return {"given": self.given, "learned": self.learned}
 
     @cached_property

@@ -134,7 +134,7 @@ const NAMES = {precision: 'precision', recall: 'recall', f1: 'F1', accuracy: 'ac
 
 function scores() {
   if (!data.assessment) {
-    return card('scores', 'Scores', 'Scores', null, el('p', null, 'No labelled data were looked at. ', el('code', null, 'mtlstruct report MODEL OUT.html --data GOLD'),
+    return card('scores', 'Scores', 'Scores', null, el('p', null, 'There are no scores without labelled data. ', el('code', null, 'mtlstruct report MODEL OUT.html --data GOLD'),
       ' adds scores by type, confusions and calibration; ', el('code', null, 'train --valid'), ' leaves them in the log.'));
   }
   const {scores: s, groups, source} = data.assessment;
@@ -180,12 +180,12 @@ function calibration() {
   const calibration = data.assessment && data.assessment.calibration;
   if (!calibration) return null;
   const noun = data.trees ? 'head' : 'label';
-  return card('calibration', 'Calibration', 'What the probabilities are worth',
+  return card('calibration', 'Calibration', 'How reliable the probabilities are',
     `Of the ${noun}s that the model gives a probability, how many are right; on the line both agree. ` +
     (calibration.calibrated !== false ? '' : 'This model is not calibrated: it was trained for a margin, and its probabilities are not reliable. Fit its temperature on held-out data: mtlstruct calibrate MODEL HELDOUT.'),
     el('div', {class: 'two-up'}, drawn(width => reliabilityChart(calibration.bins, noun, width), 'Reliability'),
-      el('dl', {class: 'tiles few'}, tile(calibration.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${percent(calibration.ece)}%`), tile('−ln p a sentence', figure(calibration.nll)),
-        tile('−ln p a token', figure(calibration.token_nll)), tile('temperature', figure(calibration.temperature)))));
+      el('dl', {class: 'tiles few'}, tile(calibration.calibrated !== false ? 'calibration error' : 'calibration error (not calibrated)', `${percent(calibration.ece)}%`), tile('log loss per sentence', figure(calibration.nll)),
+        tile('log loss per token', figure(calibration.token_nll)), tile('temperature', figure(calibration.temperature)))));
 }
 
 // Features -----------------------------------------------------------------------------------------------------
