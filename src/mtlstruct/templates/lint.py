@@ -1,6 +1,6 @@
 """Lint of template files: findings with line, problem and advice.
 
-An error is what training would refuse; a warning is what it would take though it was hardly meant.
+An error is a line that training rejects; a warning is a likely mistake that training accepts.
 Findings about data need only counts (Facts), which the encoder gives, so that this module knows no
 encoder.
 """
