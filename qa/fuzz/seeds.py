@@ -34,10 +34,6 @@ WAPITI_MODEL = (
     "3:Vé,\n#qrk#6\n7:u0:dogs,\n6:u0:run,\n16:u1 prev=_x-1/run,\n4:*2:p,\n1:b,\n7:*2:_x+1,\n"
     "0=0x1p+0\n1=-0x1p-1\n3=0x1p-2\n5=0x1p+1\n9=0x1.8p-1\n12=0x1p-1\n"
 )
-WAPITI_DUMP = (
-    "u0:%x[0,0]\n*2:%x[+5,1]\nb\0u0:dogs\t#\tN\t1.00000\n"
-    "u0:dogs\t#\tV\t-0.5\n\n*2:_x+#\tN\tV\t0.75\n\nb\tV\tN\t0x1p-1\n"
-)
 
 LOG = (
     '{"event": "run", "command": ["train"], "options": {"c": 1.0}}\n'

@@ -226,13 +226,6 @@ def _import_wapiti(data: bytes) -> None:
     _save(wapiti.to_model(found, TemplateSet.parse("\n".join(found.patterns), path, dialect="wapiti"), path))
 
 
-def _import_dump(data: bytes) -> None:
-    patterns, _, dump = data.partition(b"\0")
-    path = written(dump)
-    templates = TemplateSet.read(written(patterns, "patterns"), dialect="wapiti")
-    _save(wapiti.to_model(wapiti_files.read_dump(path), templates, path))
-
-
 def _save(model: Model) -> None:
     """An imported model can label, and be saved and loaded."""
     if model.columns <= 2:
@@ -299,7 +292,6 @@ TARGETS: dict[str, Target] = {
     ),
     "import-crfpp": Target(_import_crfpp, _texts(seeds.CRFPP_MODEL)),
     "import-wapiti": Target(_import_wapiti, _texts(seeds.WAPITI_MODEL)),
-    "import-dump": Target(_import_dump, _texts(seeds.WAPITI_DUMP)),
     "log": Target(_log, _texts(seeds.LOG)),
     "server": Target(_server, lambda: _requests()),
 }

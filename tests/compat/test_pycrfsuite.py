@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mtlstruct import SequenceLabeler
+from mtlstruct import SequenceLabeler, load
 from mtlstruct.compat import pycrfsuite
 from mtlstruct.compat.pycrfsuite import BaseTrainer, ItemSequence, Tagger, Trainer
+from mtlstruct.interop import crfsuite
 
 try:
     import pycrfsuite as peer
@@ -263,6 +264,18 @@ def test_models_of_estimators_can_be_opened(tmp_path: Path) -> None:
         assert [tagger.tag(x) for x in X] == Y
     with pytest.raises(ValueError, match="feature dicts"):
         Tagger().open(str(tmp_path / "rows"))
+
+
+def test_models_of_crfsuite_can_be_opened(tmp_path: Path) -> None:
+    _, ours = trained(tmp_path, {"c2": 0.1})
+    crfsuite.write(load(tmp_path / "model"), tmp_path / "m.crfsuite")
+    theirs = [Tagger(), Tagger()]
+    theirs[0].open(str(tmp_path / "m.crfsuite"))
+    theirs[1].open_inmemory((tmp_path / "m.crfsuite").read_bytes())
+    for x in X:
+        for tagger in theirs:
+            assert tagger.tag(x) == ours.tag(x)
+            assert tagger.marginal("A", 0) == pytest.approx(ours.marginal("A", 0), abs=1e-6)
 
 
 def test_wrong_use_is_a_value_error(tmp_path: Path) -> None:

@@ -47,21 +47,6 @@ MODEL = """\
 12=0x1p-1
 15=-0x1p+0
 """
-DUMP = """\
-u0:dogs\t#\tN\t1.00000
-u0:dogs\t#\tVé\t-0.50000
-
-u0:run\t#\tN\t-0.25000
-u0:run\t#\tVé\t0.25000
-
-u1 prev=_x-1/run\t#\tVé\t2.00000
-
-*2:p\t#\tVé\t0.37500
-*2:p\tN\tVé\t0.75000
-
-b\tN\tN\t0.50000
-b\tVé\tVé\t-1.00000
-"""
 TEMPLATES = """U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]/%x[5,0]\nU3:%x[-5,1]
 U4:%x[@2,0]\nU\nB\nB1:%x[0,1]
 """
@@ -80,7 +65,6 @@ def model():
 @pytest.fixture
 def files(tmp_path):
     (tmp_path / "m.txt").write_text(MODEL)
-    (tmp_path / "d.txt").write_text(DUMP)
     (tmp_path / "p.txt").write_text(PATTERNS)
     return tmp_path
 
@@ -125,12 +109,10 @@ def imported(found, patterns=None):
     return wapiti.to_model(found, templates, "m.txt")
 
 
-def test_model_and_dump_have_the_same_weights(files):
-    found, dumped = wapiti_files.read_model(files / "m.txt"), wapiti_files.read_dump(files / "d.txt")
-    assert found.labels == dumped.labels == ("N", "Vé")
+def test_a_model_file_has_its_labels_and_patterns(files):
+    found = wapiti_files.read_model(files / "m.txt")
+    assert found.labels == ("N", "Vé")
     assert found.patterns == ("u0:%x[ 0,0]", "u1 prev=%x[-1,1]/%x[0,0]", "*2:%x[+1,1]", "b")
-    for ours, theirs in ((found.unigrams, dumped.unigrams), (found.bigrams, dumped.bigrams)):
-        assert {k: v.tolist() for k, v in ours.items()} == {k: v.tolist() for k, v in theirs.items()}
 
 
 def test_a_handmade_model_labels_as_worked_out_by_hand(files):
@@ -149,7 +131,7 @@ def test_a_handmade_model_labels_as_worked_out_by_hand(files):
 @pytest.mark.parametrize("patterns", [PATTERNS, PATTERNS + "u0:%x[-6,0]\nu0:%x[ 1,0]\n"])
 def test_wapitis_rules_give_the_labels_of_the_import(files, patterns):
     """The second pattern file shares features between lines, and looks at where only one mark is left."""
-    found = wapiti_files.read_dump(files / "d.txt")
+    found = wapiti_files.read_model(files / "m.txt")
     rng = np.random.default_rng(3)
     marks = {"u0:_x-#": rng.normal(size=2), "u0:_x-4": rng.normal(size=2), "u0:_x+1": rng.normal(size=2)}
     extra = marks if patterns != PATTERNS else {}
@@ -180,16 +162,11 @@ def test_tests_and_matches_are_applied_to_marks_as_wapiti_does():
 def test_a_round_trip_predicts_the_same_and_is_written_the_same(model, tmp_path):
     found = wapiti.observations(model)
     wapiti_files.write_model(found, tmp_path / "a.txt", 1)
-    wapiti_files.write_dump(found, tmp_path / "a.dump")
-    back = [
-        imported(wapiti_files.read_model(tmp_path / "a.txt")),
-        imported(wapiti_files.read_dump(tmp_path / "a.dump"), "\n".join(found.patterns)),
-    ]
+    back = imported(wapiti_files.read_model(tmp_path / "a.txt"))
     for seed in range(3):
         data = random_corpus(np.random.default_rng(seed + 50), 30, 9, 15)
-        for other in back:
-            assert np.array_equal(other.predict(data), model.predict(data))
-    wapiti_files.write_model(wapiti.observations(back[0]), tmp_path / "b.txt", 1)
+        assert np.array_equal(back.predict(data), model.predict(data))
+    wapiti_files.write_model(wapiti.observations(back), tmp_path / "b.txt", 1)
     assert (tmp_path / "b.txt").read_bytes() == (tmp_path / "a.txt").read_bytes()
 
 
@@ -241,43 +218,38 @@ def test_labels_and_cells_that_wapiti_would_mistake_are_rejected(model):
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "problem"),
+    ("old", "new", "problem"),
     [
-        (MODEL, "#mdl#2#9", "#mdl#1#9", "Markov"),
-        (MODEL, "#mdl#2#9", "mdl", "line 1: expected a model of Wapiti"),
-        (MODEL, "#mdl#2#9", "#mdl#2#10", "expected a weight, got ''"),
-        (MODEL, "#rdr#4/1/0", "#rdr#0/0/0", "reads its features from the data"),
-        (MODEL, "11:u0:", "12:u0:", "line 3: expected a string"),
-        (MODEL, "7:u0:dogs", "x7:u0:dogs", "expected a string"),
-        (MODEL, "3:Vé", "2:Vé", "expected a string"),
-        (MODEL, "1:N", "3:Vé", "distinct labels"),
-        (MODEL, "6:u0:run", "6:x0:run", "begin with u, b or"),
-        (MODEL, "15=-0x1p+0", "99=-0x1p+0", "below 22, got 99"),
-        (MODEL, "15=-0x1p+0", "15=inf", "finite"),
-        (MODEL, "15=-0x1p+0", "15=0x", "finite"),
-        (DUMP, DUMP, "\n", "got none"),
-        (DUMP, "b\tN\tN\t", "b\tN\t", "line 12: expected 4 cells"),
-        (DUMP, "b\tN\tN\t", "b\t#\tN\t", "line 12: expected a label before 'N'"),
-        (DUMP, "run\t#\tN\t", "run\tN\tN\t", "line 4: expected # before 'N'"),
-        (DUMP, "2.00000", "two", "line 7: expected a finite number"),
+        ("#mdl#2#9", "#mdl#1#9", "Markov"),
+        ("#mdl#2#9", "mdl", "line 1: expected a model of Wapiti"),
+        ("#mdl#2#9", "#mdl#2#10", "expected a weight, got ''"),
+        ("#rdr#4/1/0", "#rdr#0/0/0", "reads its features from the data"),
+        ("11:u0:", "12:u0:", "line 3: expected a string"),
+        ("7:u0:dogs", "x7:u0:dogs", "expected a string"),
+        ("3:Vé", "2:Vé", "expected a string"),
+        ("1:N", "3:Vé", "distinct labels"),
+        ("6:u0:run", "6:x0:run", "begin with u, b or"),
+        ("15=-0x1p+0", "99=-0x1p+0", "below 22, got 99"),
+        ("15=-0x1p+0", "15=inf", "finite"),
+        ("15=-0x1p+0", "15=0x", "finite"),
     ],
 )
-def test_a_damaged_file_is_rejected_in_a_sentence(tmp_path, file, old, new, problem):
-    assert old in file
-    (tmp_path / "m.txt").write_text(file.replace(old, new))
+def test_a_damaged_file_is_rejected_in_a_sentence(tmp_path, old, new, problem):
+    assert old in MODEL
+    (tmp_path / "m.txt").write_text(MODEL.replace(old, new))
     with pytest.raises(FormatError, match=problem):
-        (wapiti_files.read_model if file is MODEL else wapiti_files.read_dump)(tmp_path / "m.txt")
+        wapiti_files.read_model(tmp_path / "m.txt")
 
 
 def test_bytes_that_are_no_text_are_left_out_and_counted(tmp_path):
-    (tmp_path / "d.txt").write_bytes(DUMP.encode() + b"u0:\xc3\t#\tN\t1\n")
-    found = wapiti_files.read_dump(tmp_path / "d.txt")
-    assert (len(found.unigrams), found.skipped) == (4, 1)
-    (tmp_path / "d.txt").write_bytes(DUMP.encode() + b"u0:a\t#\t\xc3\t1\n")
-    with pytest.raises(FormatError, match="line 14: expected utf-8"):
-        wapiti_files.read_dump(tmp_path / "d.txt")
+    (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"6:u0:run", b"6:u0:r\xc3n"))
+    found = wapiti_files.read_model(tmp_path / "m.txt")
+    assert (len(found.unigrams), found.skipped) == (3, 1)
+    (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"1:N", b"1:\xc3"))
+    with pytest.raises(FormatError, match="expected utf-8"):
+        wapiti_files.read_model(tmp_path / "m.txt")
 
 
 def test_patterns_of_another_model_are_rejected(files):
     with pytest.raises(FormatError, match="no pattern makes the observation 'u1 prev=_x-1/run'"):
-        imported(wapiti_files.read_dump(files / "d.txt"), "u0:%x[0,0]\n*2:%x[1,1]\nb\n")
+        imported(wapiti_files.read_model(files / "m.txt"), "u0:%x[0,0]\n*2:%x[1,1]\nb\n")

@@ -39,7 +39,6 @@ class Kind(Enum):
     TEMPLATES = "templates"
     CRFPP = "a CRF++ model"
     WAPITI = "a Wapiti model"
-    DUMP = "a Wapiti dump"
     CRFSUITE = "a CRFsuite model"
     PROGRAM = "a stand-alone tagger"
     WEIGHTS = "the weights of a stand-alone tagger"
@@ -72,7 +71,6 @@ _BEGINNINGS = (
 """What files begin with, tried in this order."""
 
 _TEMPLATE = re.compile(r"[UBAub*](\S*|.*%[A-Za-z]+\[.*)")
-_DUMPED = re.compile(r"[ub*][^\t]*\t[^\t]+\t[^\t]+\t-?[0-9.]+(e[+-]?[0-9]+)?")
 
 
 def check_outputs(
@@ -105,8 +103,7 @@ def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (
 
 def _check_kind(path: Path, kind: Kind) -> None:
     try:
-        with path.open("rb") as file:
-            head = file.read(HEAD)
+        head = beginning(path)
     except OSError as error:
         raise MtlError(
             f"{path}: cannot read what would be overwritten: {error.strerror or error}; --force overwrites it"
@@ -118,10 +115,16 @@ def _check_kind(path: Path, kind: Kind) -> None:
         )
 
 
+def beginning(path: Path) -> bytes:
+    """Return the bytes of a file that tell its kind."""
+    with path.open("rb") as file:
+        return file.read(HEAD)
+
+
 def kind_of(head: bytes) -> Kind:
     """Return the kind of a file that begins with these bytes."""
-    for beginning, kind in _BEGINNINGS:
-        if re.match(beginning, head, re.DOTALL):
+    for pattern, kind in _BEGINNINGS:
+        if re.match(pattern, head, re.DOTALL):
             return kind
     text = head.decode("utf-8", "replace")  # tabs, blanks and line ends are the same in other encodings
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
@@ -132,8 +135,6 @@ def kind_of(head: bytes) -> Kind:
         return Kind.TEXT
     if all(map(_TEMPLATE.fullmatch, lines)):
         return Kind.TEMPLATES
-    if all(map(_DUMPED.fullmatch, lines)):
-        return Kind.DUMP
     if len({line.count("\t") for line in lines}) == 1 and "\t" in lines[0]:
         return Kind.TABLE
     widths = {len(line.split()) for line in lines}

@@ -30,6 +30,7 @@ from mtlstruct.explain.top_features import spelled
 from mtlstruct.formats.feature_dicts import OTHER_KEYS, FeatureError, Features
 from mtlstruct.formats.in_memory import label_column
 from mtlstruct.formats.text import named
+from mtlstruct.interop import crfsuite
 from mtlstruct.model.lattice import Marginals
 from mtlstruct.model.model import Model, load
 from mtlstruct.structures import SequenceStructure
@@ -516,7 +517,7 @@ class ParsedDump:
 
 
 class Tagger:
-    """Tagger with the model of a file of mtlstruct that was trained on feature dicts."""
+    """Tagger with a model of mtlstruct that was trained on feature dicts, or with one of CRFsuite."""
 
     _model: Model | None = None
     _size = 0
@@ -526,12 +527,14 @@ class Tagger:
     def open(self, name: str) -> contextlib.closing[Self]:
         """Load a model file; the result closes the tagger at the end of a `with` block."""
         with open(name, "rb") as file:  # a missing file is an OSError, as in python-crfsuite
-            size = file.seek(0, 2)
-        return self._use(load(name), size)
+            theirs, size = file.read(len(crfsuite.MAGIC)) == crfsuite.MAGIC, file.seek(0, 2)
+        return self._use(crfsuite.to_model(crfsuite.read(name)) if theirs else load(name), size)
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Self]:
         """Load a model from the content of a file."""
-        return self._use(load(bytes(value)), len(value))
+        data = bytes(value)
+        theirs = data.startswith(crfsuite.MAGIC)
+        return self._use(crfsuite.to_model(crfsuite.read(data)) if theirs else load(data), len(data))
 
     def close(self) -> None:
         """Forget the model."""

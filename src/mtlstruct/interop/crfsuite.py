@@ -49,6 +49,10 @@ BYTE_ORDER = 0x62445371
 FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
 
+MAGIC = b"lCRF"
+"""First bytes of a model of CRFsuite."""
+
+
 class Contents(NamedTuple):
     """A model of CRFsuite; float64[attributes, L] and float64[L, L] (previous, current)."""
 
@@ -211,10 +215,10 @@ def lookup3(key: bytes) -> int:
 # ---------------------------------------------------------------- from CRFsuite
 
 
-def read(path: str | Path) -> Contents:
-    """Read a model file and check that it is consistent."""
-    data = load_bytes(path)
-    if len(data) < HEADER.size or not data.startswith(b"lCRF"):
+def read(source: str | Path | bytes) -> Contents:
+    """Read a model from a file or from its content, and check that it is consistent."""
+    path, data = ("model", source) if isinstance(source, bytes) else (source, load_bytes(source))
+    if len(data) < HEADER.size or not data.startswith(MAGIC):
         raise FormatError(path, None, "expected a model of CRFsuite, which begins with lCRF")
     try:
         return _parsed(data)

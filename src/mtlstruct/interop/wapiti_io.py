@@ -1,6 +1,6 @@
-"""The two files of Wapiti: its model, and the output of `wapiti dump`.
+"""The model file of Wapiti.
 
-A model file is text, lengths counted in bytes:
+It is text, lengths counted in bytes:
 
     #mdl#2#weights         2: a CRF; then the number of weights at the end
     #rdr#patterns/the last column that they use/0
@@ -9,10 +9,6 @@ A model file is text, lengths counted in bytes:
     #qrk#observations      then each observation as a netstring
     17=0x1.8p-1            index and value of weights other than 0; a u observation has one
                            weight per label, a b observation one per pair, a * observation both
-
-A dump has one line per weight other than 0, `observation TAB previous label or # TAB label TAB
-weight`, and a blank line after each observation. It has neither patterns nor labels without
-weights.
 """
 
 from __future__ import annotations
@@ -27,25 +23,13 @@ from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError
 from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.attribute_cells import ensure_weights
-from mtlstruct.interop.wapiti import Observations, Weights
+from mtlstruct.interop.wapiti import Observations
 
 CRF = 2
 _MEMM = 1
 
 
 # ---------------------------------------------------------------- writing
-
-
-def write_dump(found: Observations, path: str | Path, encoding: str = "utf-8") -> None:
-    """Write the lines of `wapiti dump`, atomically."""
-    L, labels = len(found.labels), found.labels
-    with replacing(path) as out:
-        for text, weights in (*found.unigrams.items(), *found.bigrams.items()):
-            for part in np.flatnonzero(weights).tolist():
-                before = labels[part // L] if len(weights) > L else "#"
-                line = f"{text}\t{before}\t{labels[part % L]}\t{weights[part]:.9g}\n"
-                out.write(encode(line, path, encoding))
-            out.write(b"\n")
 
 
 def write_model(found: Observations, path: str | Path, last: int, encoding: str = "utf-8") -> None:
@@ -67,52 +51,7 @@ def _netstring(raw: bytes) -> bytes:
     return b"%d:%b,\n" % (len(raw), raw)
 
 
-# ---------------------------------------------------------------- reading a dump
-
-
-def read_dump(path: str | Path, encoding: str = "utf-8") -> Observations:
-    """Read the lines of a dump."""
-    parts: list[tuple[str, str, str, float]] = []
-    skipped: set[bytes] = set()
-    for number, line in enumerate(load_bytes(path).split(b"\n"), 1):
-        cells = line.rstrip(b"\r").split(b"\t")
-        if cells == [b""]:
-            continue
-        if len(cells) != 4:
-            problem = f"expected 4 cells, an observation, two labels and a weight, got {len(cells)}"
-            raise FormatError(path, number, problem)
-        text = _text(cells[0], encoding)
-        if text is None:
-            skipped.add(cells[0])
-            continue
-        before, label = (_label(cell, encoding, path, number) for cell in cells[1:3])
-        if (before == "#") == (text[:1] == "b") and text[:1] != "*":
-            problem = f"expected {'a label' if before == '#' else '#'} before {label!r} in {text[:60]!r}"
-            raise FormatError(path, number, problem)
-        parts.append((text, before, label, _weight(cells[3].decode("latin-1"), path, number)))
-    labels = sorted(
-        {label for _, _, label, _ in parts} | {before for _, before, _, _ in parts if before != "#"}
-    )
-    if not labels:
-        raise FormatError(path, None, "expected lines of `wapiti dump`, got none")
-    unigrams, bigrams = _tables(parts, labels)
-    return Observations(tuple(labels), (), unigrams, bigrams, len(skipped))
-
-
-def _tables(parts: list[tuple[str, str, str, float]], labels: list[str]) -> tuple[Weights, Weights]:
-    numbers, L = {label: y for y, label in enumerate(labels)}, len(labels)
-    ensure_weights(sum(L if before == "#" else L * L for _, before in {part[:2] for part in parts}))
-    unigrams: Weights = {}
-    bigrams: Weights = {}
-    for text, before, label, weight in parts:
-        if before == "#":
-            unigrams.setdefault(text, np.zeros(L))[numbers[label]] = weight
-        else:
-            bigrams.setdefault(text, np.zeros(L * L))[numbers[before] * L + numbers[label]] = weight
-    return unigrams, bigrams
-
-
-# ---------------------------------------------------------------- reading a model
+# ---------------------------------------------------------------- reading
 
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from mtlstruct.cli.common import EncodingOption, ModelArgument, argument, option
 from mtlstruct.cli.errors import print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.outputs import ForceOption, Kind, beginning, check_outputs, kind_of
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.formats.segmented import tag_labels
 from mtlstruct.formats.text import check_encoding
@@ -19,29 +19,17 @@ from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Tags, Task
 
-Format = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite"]
-ExportFormat = Literal["crfpp-text", "wapiti-text", "wapiti-dump", "crfsuite", "standalone"]
+Format = Literal["crfpp-text", "wapiti-text", "crfsuite", "standalone"]
 
-BINARY_MODELS = {
-    b"lCRF": "CRFsuite: --format crfsuite reads it",
-    b"PK\x03\x04": "mtlstruct, which needs no import",
-}
-"""First bytes of models that are no text models, and what to say of them."""
-
-KINDS = {
-    "crfpp-text": Kind.CRFPP,
-    "wapiti-text": Kind.WAPITI,
-    "wapiti-dump": Kind.DUMP,
-    "crfsuite": Kind.CRFSUITE,
-}
-FORMATS = "CRF++'s text model, Wapiti's model, the output of `wapiti dump`, CRFsuite's model"
+KINDS = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "crfsuite": Kind.CRFSUITE}
 
 
 def export(
     model: ModelArgument,
     out: Annotated[Path, argument("OUT", "File (standalone: folder) to write.")],
     form: Annotated[
-        ExportFormat, option(f"{FORMATS}, or a tagger that needs nothing but Python.", "--format")
+        Format,
+        option("Model of CRF++, Wapiti or CRFsuite, or a tagger that needs nothing but Python.", "--format"),
     ] = "crfpp-text",
     rename: Annotated[
         bool, option("Number the names of templates, which the other program mixes up.", "--rename")
@@ -84,11 +72,8 @@ def export(
     else:
         found = wapiti.observations(loaded, rename=rename)
         _warn(wapiti.differences(loaded.index.templates))
-        if form == "wapiti-dump":
-            wapiti_files.write_dump(found, out, encoding)
-        else:
-            last = max(loaded.index.templates.columns(), default=0)
-            wapiti_files.write_model(found, out, last, encoding)
+        last = max(loaded.index.templates.columns(), default=0)
+        wapiti_files.write_model(found, out, last, encoding)
         size = f"{len(found.patterns)} patterns, {len(found):,} observations"
     print(f"wrote {out}: {len(loaded.labels)} labels, {size}", file=sys.stderr)
 
@@ -107,8 +92,6 @@ def _standalone(model: Model, folder: Path, data: Path | None, encoding: str | N
 def import_(
     source: Annotated[Path, argument("FILE", "Model file of the other program.")],
     out: Annotated[Path, argument("OUT", "Model file to write.")],
-    form: Annotated[Format, option(f"{FORMATS}.", "--format")] = "crfpp-text",
-    templates: Annotated[Path | None, option("Wapiti's pattern file (--format wapiti-dump).")] = None,
     task: Annotated[Task, option("Task of the model: column data, or segmented text.")] = "sequence",
     tags: Annotated[Tags, option("Labels of characters (--task segmentation).", "--scheme")] = "bie",
     force: ForceOption = False,
@@ -116,27 +99,22 @@ def import_(
 ) -> None:
     """Read a model of CRF++, Wapiti or CRFsuite.
 
-    The result works with `predict`, `evaluate`, `weights` and `explain`. A model of CRFsuite takes
-    JSON lines of feature dicts; attributes with the same name are a template.
+    The file tells which program wrote it. The result works with `predict`, `evaluate`, `weights`
+    and `explain`. A model of CRFsuite takes JSON lines of feature dicts; attributes with the same
+    name are a template.
 
-    Example: mtlstruct import ner.wapiti ner.mtl --format wapiti-text
+    Example: mtlstruct import ner.wapiti ner.mtl
     """
-    if (templates is not None) != (form == "wapiti-dump"):
-        raise MtlError("expected --templates together with --format wapiti-dump, and with no other format")
-    check_outputs([(out, Kind.MODEL)], inputs=[source, templates], force=force)
-    if form != "crfsuite" and source.is_file():
-        with open(source, "rb") as file:
-            other = BINARY_MODELS.get(file.read(4))
-        if other is not None:
-            raise MtlError(f"{source}: expected a text model, got one of {other}")
-    if form == "crfpp-text":
-        model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
-    elif form == "crfsuite":
+    check_outputs([(out, Kind.MODEL)], inputs=[source], force=force)
+    kind = _kind(source)
+    if kind is Kind.CRFSUITE:
         if task != "sequence":
             raise IncompatibleError(f"CRFsuite has label sequences only: the task is {task}")
         model = crfsuite.to_model(crfsuite.read(source))
+    elif kind is Kind.WAPITI:
+        model = _read_wapiti(source, task, tags, encoding)
     else:
-        model = _read_wapiti(source, templates, task, tags, encoding)
+        model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     foreign = sorted(set(model.labels) - set(tag_labels(tags)))
     if model.characters and foreign:
         expected = ", ".join(tag_labels(tags))
@@ -151,13 +129,23 @@ def import_(
     )
 
 
-def _read_wapiti(source: Path, patterns: Path | None, task: str, tags: str, encoding: str) -> Model:
-    if patterns is not None:
-        found = wapiti_files.read_dump(source, encoding)
-        templates = TemplateSet.read(patterns, dialect="wapiti")
-    else:
-        found = wapiti_files.read_model(source, encoding)
-        templates = TemplateSet.parse("\n".join(found.patterns), source, dialect="wapiti")
+def _kind(source: Path) -> Kind:
+    """Return the kind of a model file; raise for one that is no model of another program."""
+    try:
+        kind = kind_of(beginning(source))
+    except OSError as error:
+        raise MtlError(f"{source}: cannot read it: {error.strerror or error}") from None
+    if kind in KINDS.values():
+        return kind
+    hint = ", which needs no import" if kind is Kind.MODEL else ""
+    raise MtlError(
+        f"{source}: expected a text model of CRF++, or a model of Wapiti or CRFsuite, got {kind.value}{hint}"
+    )
+
+
+def _read_wapiti(source: Path, task: str, tags: str, encoding: str) -> Model:
+    found = wapiti_files.read_model(source, encoding)
+    templates = TemplateSet.parse("\n".join(found.patterns), source, dialect="wapiti")
     _warn(wapiti.differences(templates))
     if found.skipped:
         _warn([f"{found.skipped:,} observations are not {encoding} text and were left out"])
