@@ -1,4 +1,4 @@
-"""`tune` and `weights --path`: grids that go on where they were, choose, draw, and end with the best model."""
+"""`tune`, and `weights` of several models: grids resume, choose, draw, and end with the best model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +172,6 @@ def test_a_grid_over_p(run: Run, place: Path, inline: Inline) -> None:
     assert found == [("svm", None), ("mtl", None), ("pmtl", 4 / 3), ("pmtl", 4.0)]
     table = run(f"{grid} -q").out.splitlines()
     assert table[0].split()[:4] == ["method", "loss", "p", "c"]
-    rows = run("weights --path t --json --plot p.svg").json
-    assert {(row["method"], row["c"]) for row in rows} == {("pmtl", 1.0)}
-    assert sorted({row["p"] for row in rows}) == [1.0, 4 / 3, 2.0, 4.0]
-    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
 
 
 def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inline) -> None:
@@ -187,8 +182,6 @@ def test_options_of_train_are_options_of_tune(run: Run, place: Path, inline: Inl
     alone = f"--method {best['method']} -c {best['c']} --valid valid.txt -q"
     run(f"train s.tpl train.txt n.mtl {options} {alone}").ok()
     assert equal_but_for_the_search("m.mtl", "n.mtl")
-    rows = run("weights --path tune --json").json
-    assert "U:%x[0,0] + U:%x[-1,0]" in [row["text"] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -289,83 +282,26 @@ def test_a_run_that_was_stopped_goes_on(place: Path, how: signal.Signals) -> Non
     assert Path("t/results.jsonl").read_text().startswith(kept)
 
 
-# weights --path ---------------------------------------------------------------------------------------------
+# weights of several models ----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tuned(run: Run, place: Path, inline: Inline) -> Path:
-    """A folder of results."""
-    run(f"{GRID} -q").ok()
-    return Path("t")
-
-
-def test_path_of_the_results_of_tune(run: Run, tuned: Path) -> None:
-    got = run("weights --path", tuned, "--json", "--plot", "p.png").ok()
-    rows = got.json
-    assert {row["method"] for row in rows} == {"mtl"}  # all templates weigh the same for svm
-    assert {row["text"] for row in rows} == set(TEMPLATES.split())
-    for c in (0.1, 1.0):
-        assert sum(row["relative"] for row in rows if row["c"] == c) == pytest.approx(6)
-    assert Path("p.png").stat().st_size > 1000
-
-
-def test_path_of_models_equals_that_of_tune(run: Run, tuned: Path) -> None:
+def test_weights_of_several_models_side_by_side(run: Run, place: Path) -> None:
     for c in ("0.1", "1"):
         run("train a.tpl train.txt", f"{c}.mtl", "-c", c, "-q").ok()
-    rows = [run("weights --path", *sources, "--csv").out for sources in ([tuned], ["1.mtl", "0.1.mtl"])]
-    assert rows[0] == rows[1]
-    assert rows[0].splitlines()[0] == "method,loss,c,index,text,relative"
-    assert len(rows[0].splitlines()) == 1 + 2 * 6
-
-
-def test_the_table_of_a_path(run: Run, tuned: Path) -> None:
-    lines = run("weights --path", tuned, "--top", 2).out.splitlines()
-    assert lines[0] == "method mtl, loss log: relative weights along c"
-    assert lines[1].split() == ["text", "0.1", "1"]
-    assert len(lines) == 5
-    assert lines[-1] == "4 more not shown"
-
-
-def test_folds_become_their_mean(run: Run, place: Path, inline: Inline) -> None:
-    run("tune a.tpl train.txt --folds 2 -c 0.1,1 -q --out f")
-    rows = run("weights --path f --json").json
-    one = [line["result"]["mu"][0] for line in results("f") if line["facts"]["options"]["c"] == 0.1]
-    (row,) = [row for row in rows if row["index"] == 0 and row["c"] == 0.1]
-    assert row["relative"] == pytest.approx(6 * sum(one) / 2)
-
-
-def test_bad_paths_are_rejected(run: Run, tuned: Path) -> None:
+    rows = run("weights 0.1.mtl 1.mtl --json --plot p.svg").ok().json
+    assert {row["text"] for row in rows} == set(TEMPLATES.split())
+    for name in ("0.1.mtl", "1.mtl"):
+        assert sum(row[name] for row in rows) == pytest.approx(6)
+        alone = {row["index"]: row["relative"] for row in run("weights", name, "--json").json}
+        assert {row["index"]: row[name] for row in rows} == pytest.approx(alone)
+    assert Path("p.svg").stat().st_size > 1000
+    lines = run("weights 0.1.mtl 1.mtl --top 2").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["text", *(row["text"] for row in rows[:2])]
+    assert run("weights 0.1.mtl 1.mtl --csv").out.startswith("index,text,0.1.mtl,1.mtl\n")
     Path("b.tpl").write_text(TEMPLATES[:-2])
-    for name, templates, options in (
-        ("m.mtl", "a.tpl", ["-c", "1"]),
-        ("other.mtl", "b.tpl", ["-c", "2"]),
-        ("s1.mtl", "a.tpl", ["--method", "svm"]),
-        ("s2.mtl", "a.tpl", ["--method", "svm", "-c", "2"]),
-    ):
-        run("train", templates, "train.txt", name, *options, "-q").ok()
-    run("weights m.mtl other.mtl").rejected("expected one model")
-    run("weights m.mtl --along c").rejected("expected one model")
-    run("weights --path m.mtl other.mtl").rejected("other.mtl has other templates than m.mtl")
-    run("weights --path m.mtl").rejected("differ in p alone, got none among 1")
-    run("weights --path s1.mtl s2.mtl").rejected("differ in c alone, got none among 2")
-    run("weights --path m.mtl --data train.txt").rejected("--path cannot be combined with")
-    Path("empty").mkdir()
-    run("weights --path empty").rejected("empty: expected the results of one `mtlstruct tune`, got none")
-    run(f"{GRID} --gap 0.05 -q").ok()
-    run("weights --path t").rejected("t: expected the results of one `mtlstruct tune`, got 2")
-
-
-def test_a_path_along_p_has_one_loss(run: Run, place: Path, inline: Inline) -> None:
-    """mtl is p = 1, and svm and crf-l2 are p = 2."""
-    grid = "tune a.tpl train.txt --valid valid.txt -c 0.1,1 --out t -q"
-    run(f"{grid} --method mtl,crf-l2 --loss log").ok()
-    run(f"{grid} --method mtl,svm --loss hinge").ok()
-    rows = run("weights --path t --along p --json").json
-    found = {(row["method"], row["loss"], row["c"], row["p"]) for row in rows}
-    assert found == set(product(["pmtl"], ["log", "hinge"], [0.1, 1.0], [1.0, 2.0]))
-    assert all(row["relative"] == pytest.approx(1.0) for row in rows if row["p"] == 2)
-    firsts = [row["relative"] for row in rows if (row["p"], row["index"]) == (1.0, 0)]
-    assert len(set(firsts)) == 4
+    run("train b.tpl train.txt other.mtl -q").ok()
+    run("weights 1.mtl other.mtl").rejected("other.mtl has other templates than 1.mtl")
+    run("weights 1.mtl 0.1.mtl --data train.txt").rejected("expected one model, got several")
 
 
 def test_trees_are_tuned_without_folds(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from support.duals import check_certificate, keep_books, make_oracle, silent
 from support.naive import corpus as cells_corpus
-from test_cached_dual import PlainSequence
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError, TemplateError
@@ -15,8 +14,6 @@ from mtlstruct.formats.in_memory import from_dicts
 from mtlstruct.model.model import Model
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
-from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
-from mtlstruct.solvers.coordinate_ascent.duals import dual_state
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import quoted
@@ -204,11 +201,9 @@ def test_quoted_names_are_met_to_the_letter():
 
 @pytest.mark.jitless
 @pytest.mark.parametrize("several", [False, True])
-@pytest.mark.parametrize("structure", [SequenceStructure, MulticlassStructure, PlainSequence])
+@pytest.mark.parametrize("structure", [SequenceStructure, MulticlassStructure])
 def test_duals_maintain_weights_and_norms(structure, several):
     oracle = oracle_of(several, structure, 3, count=20)
-    if structure is PlainSequence:
-        assert isinstance(dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates)), CachedDual)
     assert oracle.encoded.designs[0].slots_aligned != several
     keep_books(oracle, 1.0)
 

@@ -13,9 +13,8 @@ import pytest
 
 from mtlstruct.errors import MtlError
 from mtlstruct.model.model import TemplateWeight
-from mtlstruct.report.plots import FORMATS, MAX_NAMED, plot_settings, plot_weights, short_label
+from mtlstruct.report.plots import FORMATS, MAX_NAMED, plot_paths, plot_settings, plot_weights, short_label
 from mtlstruct.report.tables import print_settings, print_weights
-from mtlstruct.report.weight_path import TrainedWeights, plot_paths, weight_paths
 from mtlstruct.templates import TemplateSet, generate, preset
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.study import Finding
@@ -47,18 +46,6 @@ TWO_METHODS = [finding(m, None, c, 60 + c, 61 + c) for m in ("mtl", "svm") for c
 SEVERAL_P = [finding("mtl", None, c, 50 + c) for c in (0.1, 1.0)] + [
     finding("pmtl", p, c, 60 - p) for p in (4 / 3, 2.0) for c in (0.1, 1.0, 10.0)
 ]
-
-
-def trainings(templates: TemplateSet, exponents: list[float]) -> list[TrainedWeights]:
-    base = np.exp(2 * np.random.default_rng(0).normal(size=len(templates)))
-    texts = tuple(template.text for template in templates)
-    methods = {1.0: ("mtl", "log", None), 2.0: ("crf-l2", "log", None)}
-    return [
-        TrainedWeights(
-            "m", *methods.get(p, ("pmtl", "log", p)), 1.0, texts, base ** ((2 - p) / p) * (base > p - 0.9)
-        )
-        for p in exponents
-    ]
 
 
 def svg(plot: Callable[[Path], None], folder: Path) -> str:
@@ -111,13 +98,11 @@ def test_plots_of_settings_name_methods_and_the_best(
 
 
 @pytest.mark.parametrize("templates", [preset("cws-tp2"), MANY])
-def test_paths_along_p_name_the_heaviest(tmp_path: Path, templates: TemplateSet) -> None:
-    (path,) = weight_paths(trainings(templates, [1.0, 4 / 3, 2.0, 4.0]))
-    assert (path.along, path.values) == ("p", (1.0, 4 / 3, 2.0, 4.0))
-    assert path.relative.mean(axis=1) == pytest.approx(np.ones(4))
-    assert path.heaviest()[0] == int(np.argmax(path.relative.max(axis=0)))
-    drawn = svg(lambda file: plot_paths([path], file), tmp_path)
-    assert sum(f"<!-- {short_label(t.text)} -->" in drawn for t in templates) == MAX_NAMED
+def test_paths_name_the_heaviest(tmp_path: Path, templates: TemplateSet) -> None:
+    relative = np.random.default_rng(0).dirichlet(np.ones(len(templates)), 4) * len(templates)
+    texts = [template.text for template in templates]
+    drawn = svg(lambda file: plot_paths(list("abcd"), texts, relative, file), tmp_path)
+    assert sum(f"<!-- {short_label(text)} -->" in drawn for text in texts) == MAX_NAMED
 
 
 def test_errors_name_the_format_and_the_missing_package(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from support.naive import random_corpus, random_items, tree_oracle
 from support.oracles import TEMPLATES
-from test_cached_dual import PlainSequence
 
 from mtlstruct._system import archive
 from mtlstruct._system.stateful import Stateful
@@ -75,7 +74,6 @@ RUNS = {
     "softmax-margin": (Coordinate(TIGHT), BlockL1Squared(), 5.0, sequences(temperature=1.0)),
     "items": (Coordinate(TIGHT), BlockL1Squared(), 1.0, items),
     "trees": (Coordinate(TIGHT), BlockL1Squared(), 1.0, trees),
-    "cached": (Coordinate(TIGHT), BlockL1Squared(), 1.0, sequences(PlainSequence)),
     "cutting planes": (CuttingPlane(Stop(gap=1e-9, max_passes=30), patience=5), BlockL1Squared(), 1.0, sequences()),
     "line search": (CuttingPlane(TIGHT, line_search=True), PBlock(1.5), 1.0, sequences()),
     "mixed": (CuttingPlane(TIGHT), Mixed(2.0), 1.0, trees),

@@ -167,6 +167,25 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
     save(figure, path)
 
 
+def plot_paths(names: Sequence[str], texts: Sequence[str], relative: Any, file: Path) -> None:
+    """Draw relative weights float64[models, m]: a line per template; a legend names the largest."""
+    heaviest = np.argsort(-relative.max(axis=0), kind="stable")[:MAX_NAMED].tolist()
+    figure = new_figure(file, (8.6, 4.8))
+    axes, lines = figure.add_subplot(), relative.clip(MIN_RELATIVE)
+    rest = np.delete(lines, heaviest, axis=1)
+    axes.plot(rest, color="#7d8f9b", lw=0.7, alpha=min(0.8, 60 / len(texts)), zorder=1)
+    for rank, j in enumerate(heaviest):
+        how = {"color": COLOURS[rank % len(COLOURS)], "ls": "-" if rank < len(COLOURS) else "--"}
+        axes.plot(lines[:, j], lw=1.6, marker="o", ms=3, label=short_label(texts[j]), **how)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(names)), labels=names)
+    axes.set_ylabel("relative weight", color=INK)
+    style(axes)
+    mark_average(axes)
+    legend(figure, "outside right upper", title="heaviest")
+    save(figure, file)
+
+
 def _name_heaviest(axes: Any, texts: Sequence[str], places: Sequence[int], heights: Any) -> None:
     """Write ranks above the highest bars, and the templates of these ranks in a legend."""
     from matplotlib.patches import Patch

@@ -22,7 +22,7 @@ from mtlstruct.objective.regularizers import (
     Regularizer,
 )
 from mtlstruct.solvers import SOLVERS, Coordinate, CuttingPlane, Mira, Proximal, Solver
-from mtlstruct.solvers.coordinate_ascent.duals import smooth_losses
+from mtlstruct.solvers.coordinate_ascent.duals import supported_losses
 from mtlstruct.structures import structure_for
 
 if TYPE_CHECKING:
@@ -122,18 +122,14 @@ def loss_name(options: Options) -> str:
                 f"method '{options.method}' has no loss '{options.loss}': expected {' or '.join(known)}"
             )
         return options.loss
-    if (
-        "hinge" in known
-        and options.solver != "lbfgs"
-        and "softmax-margin" not in _smooth_by_coordinate(options)
-    ):
+    if "hinge" in known and options.solver != "lbfgs" and "softmax-margin" not in _by_coordinate(options):
         return "hinge"
     return next((loss for loss, solvers in known.items() if options.solver in solvers), next(iter(known)))
 
 
-def _smooth_by_coordinate(options: Options) -> tuple[str, ...]:
-    """Return the smooth losses that the coordinate solver supports for the task."""
-    return smooth_losses(structure_for(options.task, options.structure))
+def _by_coordinate(options: Options) -> tuple[str, ...]:
+    """Return the losses that the coordinate solver supports for the task."""
+    return supported_losses(structure_for(options.task, options.structure))
 
 
 def loss_function(options: Options) -> Loss:
@@ -148,9 +144,8 @@ def solver_name(options: Options) -> str:
     """Return the solver as given or the default; raise an error if it cannot be used."""
     loss = loss_name(options)
     known = method_spec(options.method).solvers[loss]
-    if loss != "hinge" and (
-        options.transition_support == "seen" or loss not in _smooth_by_coordinate(options)
-    ):
+    seen = options.transition_support == "seen" and loss != "hinge"
+    if seen or loss not in _by_coordinate(options):
         known = tuple(name for name in known if name != "coordinate")
     if not known:
         raise IncompatibleError(f"no solver minimises the loss '{loss}' for the task '{options.task}'")

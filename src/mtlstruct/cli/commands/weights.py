@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mtlstruct.cli import common
 from mtlstruct.cli.common import argument, option
@@ -17,11 +17,7 @@ from mtlstruct.training.options import MAX_COUNT
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import Model
-    from mtlstruct.report.weight_path import WeightPath
     from mtlstruct.tasks import Task
-
-SHOWN = 20
-"""Number of templates in the table of --path."""
 
 EXTRAS = ("dropped", "share", "cost", "loss")
 """The keys that come after those of TemplateWeight."""
@@ -30,7 +26,7 @@ Row = dict[str, Any]
 
 
 def weights(
-    models: Annotated[list[Path], argument("MODEL", "Model file written by `train`; several with --path.")],
+    models: Annotated[list[Path], argument("MODEL", "Model file written by `train`; several to compare.")],
     json: Annotated[bool, option("Print a JSON list instead of a table.", "--json")] = False,
     csv: Annotated[bool, option("Print CSV instead of a table.", "--csv")] = False,
     plot: common.PlotOption = None,
@@ -47,12 +43,6 @@ def weights(
     labels: Annotated[
         bool, option("Show the templates of the arc labels (models trained with --labels).", "--labels")
     ] = False,
-    path: Annotated[
-        bool, option("Show weights along c or p, of models or of folders of `tune`.", "--path")
-    ] = False,
-    along: Annotated[
-        Literal["c", "p"] | None, option("Parameter of --path.", shown="c if it varies, else p")
-    ] = None,
     force: ForceOption = False,
     encoding: common.ModelEncodingOption = None,
 ) -> None:
@@ -63,30 +53,25 @@ def weights(
     adds the share of a template in the scores of the predicted labels, in absolute value. With
     labelled data it adds what is lost without the contributions of the template, while all other
     weights stay (there is no new training): cost in points of F1, UAS or accuracy, and loss in log
-    loss per sentence. A large mu does not imply a large cost.
+    loss per sentence. A large mu does not imply a large cost. Of several models with the same
+    templates, such as models of different c, the relative weights are shown side by side.
 
     Example: mtlstruct weights ner.mtl --top 20 --plot weights.png
     """
     if json and csv:
         raise IncompatibleError("--json and --csv: expected one of them")
     check_picture_output(plot, inputs=[*models, data], force=force)
-    if path:
+    if len(models) > 1:
         if data is not None or labels:
-            raise IncompatibleError("--path cannot be combined with --data and --labels")
-        from mtlstruct.report.weight_path import plot_paths, read_trainings, weight_paths
-
-        paths = weight_paths([training for model in models for training in read_trainings(model)], along)
-        if plot is not None:
-            plot_paths(paths, plot)
+            raise IncompatibleError("--data and --labels: expected one model, got several")
+        rows = _side_by_side(models, plot)
         if json or csv:
-            _print_rows([row for one in paths for row in one.rows(top)], as_csv=csv)
+            _print_rows(rows[:top], as_csv=csv)
         else:
-            _print_paths(paths, top or SHOWN)
+            _print_comparison(rows[:top])
     else:
         from mtlstruct.report.plots import plot_weights
 
-        if len(models) > 1 or along is not None:
-            raise IncompatibleError("expected one model: several, and --along, are for --path")
         whole, task = common.load_model(models[0])
         loaded = whole.relations if labels else whole
         if loaded is None:
@@ -159,16 +144,34 @@ def _cell(key: str, value: float | str | None) -> str:
     return f"{value:{forms.get(key, ',')}}"
 
 
-def _print_paths(paths: Sequence[WeightPath], top: int) -> None:
+def _side_by_side(models: Sequence[Path], plot: Path | None) -> list[Row]:
+    """Return for each template, the heaviest first, its relative weight in each model."""
+    import numpy as np
+
+    from mtlstruct.report.plots import plot_paths
+
+    loaded = [common.load_model(path)[0] for path in models]
+    texts = [template.title for template in loaded[0].templates]
+    for path, other in zip(models, loaded, strict=True):
+        if [template.title for template in other.templates] != texts:
+            raise IncompatibleError(f"{path} has other templates than {models[0]}")
+    relative = np.stack([model.mu * len(texts) / (model.mu.sum() or 1.0) for model in loaded])
+    if plot is not None:
+        plot_paths([path.stem for path in models], texts, relative, plot)
+    order = np.argsort(-relative.max(axis=0), kind="stable").tolist()
+    names = list(map(str, models))
+    return [
+        {"index": j, "text": texts[j]} | dict(zip(names, relative[:, j].tolist(), strict=True)) for j in order
+    ]
+
+
+def _print_comparison(rows: list[Row]) -> None:
     from rich.text import Text
 
     from mtlstruct.report.tables import plain_table, show
 
-    for path in paths:
-        print(f"{path.title}: relative weights along {path.along}")
-        table = plain_table(["text"], [f"{value:.4g}" for value in path.values])
-        for j in path.heaviest(top):
-            table.add_row(Text(path.texts[j]), *(f"{value:.4g}" for value in path.relative[:, j]))
-        show(table)
-        if len(path.texts) > top:
-            print(f"{len(path.texts) - top} more not shown")
+    _, _, *names = rows[0]
+    table = plain_table(["text"], names)
+    for row in rows:
+        table.add_row(Text(row["text"]), *(f"{row[name]:.4g}" for name in names))
+    show(table)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from mtlstruct.linear.singletons import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
-from mtlstruct.solvers.coordinate_ascent.cached_dual import CachedDual
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
 from mtlstruct.solvers.coordinate_ascent.smooth_trees import SmoothTreeDual
 from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
@@ -28,8 +27,8 @@ class DualState(Protocol):
     shares_singletons: ClassVar[bool] = False
     """Whether block updates support weight rows that singleton attributes share."""
 
-    smooth_losses: ClassVar[tuple[str, ...]] = ()
-    """Which of the losses "log" and "softmax-margin" block updates support."""
+    losses: ClassVar[tuple[str, ...]]
+    """Which of the losses "hinge", "log" and "softmax-margin" block updates support."""
 
     @staticmethod
     def memory(oracle: Oracle) -> int:
@@ -81,19 +80,19 @@ DUAL_STATES: dict[type, Any] = {
     MulticlassStructure: ItemDual,
     TreeStructure: TreeDual,
 }
-"""Structure -> dual variables. Subclasses inherit them; other structures have `CachedDual`."""
+"""Structure -> dual variables. Subclasses inherit them; other structures have other solvers."""
 
 
 def dual_class(structure: type[Structure], smooth: bool = False) -> Any:
     """Return the class of the dual variables of a structure with the hinge or a smooth loss."""
-    found = next((DUAL_STATES[kind] for kind in structure.__mro__ if kind in DUAL_STATES), CachedDual)
+    found = next((DUAL_STATES[kind] for kind in structure.__mro__ if kind in DUAL_STATES), None)
     return SmoothTreeDual if smooth and found is TreeDual else found
 
 
-def smooth_losses(structure: type[Structure]) -> tuple[str, ...]:
-    """Return which of the losses "log" and "softmax-margin" the dual of a structure supports."""
-    found: tuple[str, ...] = dual_class(structure, smooth=True).smooth_losses
-    return found
+def supported_losses(structure: type[Structure]) -> tuple[str, ...]:
+    """Return which of the losses "hinge", "log" and "softmax-margin" the solver can minimise."""
+    kinds = dict.fromkeys(dual_class(structure, smooth) for smooth in (False, True))
+    return tuple(loss for kind in kinds if kind is not None for loss in kind.losses)
 
 
 def dual_state(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> DualState:

@@ -56,7 +56,7 @@ class SmoothTreeDual(Stateful):
 
     state_fields = ("trees",)
     shares_singletons: ClassVar[bool] = False
-    smooth_losses: ClassVar[tuple[str, ...]] = ("log",)
+    losses: ClassVar[tuple[str, ...]] = ("log",)
 
     @staticmethod
     def memory(oracle: Oracle) -> int:

@@ -40,7 +40,7 @@ class TreeDual(Stateful):
 
     state_fields = ("forest",)
     shares_singletons: ClassVar[bool] = False
-    smooth_losses: ClassVar[tuple[str, ...]] = ()
+    losses: ClassVar[tuple[str, ...]] = ("hinge",)
 
     @staticmethod
     def memory(oracle: Oracle) -> int:

@@ -71,7 +71,7 @@ class SequenceDual(Stateful):
 
     state_fields = ("marginals",)
     shares_singletons: ClassVar[bool] = True
-    smooth_losses: ClassVar[tuple[str, ...]] = ("log", "softmax-margin")
+    losses: ClassVar[tuple[str, ...]] = ("hinge", "log", "softmax-margin")
 
     @staticmethod
     def memory(oracle: Oracle) -> int:
