@@ -19,7 +19,6 @@ from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.text import named
 from mtlstruct.interop import crfpp, wapiti
-from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, lint
 from mtlstruct.templates.regex import MAX_CELL_LENGTH, RegexError, compiled
@@ -222,7 +221,7 @@ def _import_crfpp(data: bytes) -> None:
 
 def _import_wapiti(data: bytes) -> None:
     path = written(data)
-    found = wapiti_files.read_model(path)
+    found = wapiti.read_model(path)
     _save(wapiti.to_model(found, TemplateSet.parse("\n".join(found.patterns), path, dialect="wapiti"), path))
 
 

@@ -18,7 +18,7 @@ from support.naive import random_corpus
 import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
 from mtlstruct.errors import FormatError, IncompatibleError, ModelFileError, MtlError
-from mtlstruct.estimators import folds, sequence_labeler
+from mtlstruct.estimators import base, sequence_labeler
 from mtlstruct.evaluation.chunks import chunk_scores
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
@@ -380,8 +380,8 @@ def test_templates_name_the_columns_of_dicts():
 
 def test_a_grid_on_sentences_encodes_once(monkeypatch):
     calls = []
-    encode = folds.encode
-    monkeypatch.setattr(folds, "encode", lambda *given: calls.append(1) or encode(*given))
+    encode = base.encode
+    monkeypatch.setattr(base, "encode", lambda *given: calls.append(1) or encode(*given))
     whole = Sentences(X)
     grid = GridSearchCV(SequenceLabeler(gap=0.05), {"c": [0.1, 1.0]}, cv=3, refit=False)
     shared = grid.fit(whole, Y).cv_results_["mean_test_score"]

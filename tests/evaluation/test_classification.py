@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.classification import class_scores, label_scores
+from mtlstruct.evaluation.scores import class_scores, label_scores
 
 
 @settings(max_examples=40)

@@ -24,7 +24,7 @@ TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB")
 
 
 def assessed(model: Model, corpus: Corpus) -> dict[str, Any]:
-    return task_of(model.task).assess(model, corpus, "test").as_dict()
+    return task_of(model.task).assess(model, corpus, "test")
 
 
 def trained(corpus: Corpus, templates: TemplateSet, **options: object) -> Model:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive import all_labelings, expansions, path_score, random_corpus
 
+from mtlstruct.explain.decomposition import explain, runners_up, shares
+from mtlstruct.explain.decomposition import path_score as fast_path_score
 from mtlstruct.explain.records import is_wrong, sentence_record
-from mtlstruct.explain.sequences import explain, runners_up, shares
-from mtlstruct.explain.sequences import path_score as fast_path_score
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 

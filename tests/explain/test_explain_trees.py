@@ -5,7 +5,7 @@ import pytest
 from support.arcs import corpus_of
 from support.naive import all_trees, tree_score
 
-from mtlstruct.explain.sequences import explain
+from mtlstruct.explain.decomposition import explain
 from mtlstruct.model.model import Model
 from mtlstruct.templates import preset
 from mtlstruct.training.train import Options, train

@@ -7,7 +7,7 @@ import pytest
 from support.arcs import corpus_of
 from support.naive import random_corpus
 
-from mtlstruct.explain import removal
+from mtlstruct.explain import selection
 from mtlstruct.features.direct import first_attributes
 from mtlstruct.model.calibration import calibration_report, with_temperature
 from mtlstruct.templates import TemplateSet
@@ -33,14 +33,14 @@ def right(corpus, outputs):
     ids=lambda options: f"{options.task} {options.method} {options.label_support}",
 )
 def test_costs_are_those_of_zero_weights(options, monkeypatch):
-    monkeypatch.setattr(removal, "TOKENS_PER_CHUNK", 7)
+    monkeypatch.setattr(selection, "TOKENS_PER_CHUNK", 7)
     if options.task == "dependency":
         data = held_out = tree_bank()
         model = train(data, ARCS, options).model
     else:
         data, held_out = (random_corpus(np.random.default_rng(seed), 40, 6, 9) for seed in (3, 4))
         model = train(data, TEMPLATES, options).model
-    found = removal.removal_costs(model, held_out, right)
+    found = selection.removal_costs(model, held_out, right)
     model = with_temperature(model, held_out)
     gold = model.gold(held_out)
 

@@ -13,8 +13,7 @@ from mtlstruct.explain.top_features import NO_OBSERVATION, part_names, spelled, 
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.direct import first_attributes
 from mtlstruct.features.pruning import prune
-from mtlstruct.interop.attribute_cells import cells_of
-from mtlstruct.interop.feature_text import spell
+from mtlstruct.interop.feature_text import cells_of, spell
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 

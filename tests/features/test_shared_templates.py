@@ -16,7 +16,7 @@ from test_solvers import NORMS, SOLVERS
 from mtlstruct.explain.selection import selected_lines
 from mtlstruct.features.index import encode_training
 from mtlstruct.interop import crfpp, wapiti
-from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.interop.feature_text import cells_of
 from mtlstruct.model.model import Model
 from mtlstruct.structures import SequenceStructure
 from mtlstruct.templates import TemplateSet

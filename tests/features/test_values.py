@@ -7,10 +7,10 @@ from support.naive import corpus as cells_corpus
 
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.errors import IncompatibleError, TemplateError
-from mtlstruct.explain.sequences import shares
+from mtlstruct.explain.decomposition import shares
 from mtlstruct.features.encoded import subset
 from mtlstruct.features.index import encode_training
-from mtlstruct.formats.in_memory import from_dicts
+from mtlstruct.formats.sentences import from_dicts
 from mtlstruct.model.model import Model
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop

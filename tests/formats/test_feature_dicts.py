@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.formats.in_memory import from_dicts, from_rows
+from mtlstruct.formats.sentences import from_dicts, from_rows
 
 
 def attributes(token, prefix=""):

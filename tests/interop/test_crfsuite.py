@@ -15,7 +15,7 @@ from mtlstruct.formats.key_groups import NamedGroups, nested_names
 from mtlstruct.interop import crfsuite
 from mtlstruct.model.model import Model
 from mtlstruct.serve import requests
-from mtlstruct.serve.responses import respond
+from mtlstruct.serve.app import respond
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 

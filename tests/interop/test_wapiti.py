@@ -8,7 +8,6 @@ from support.naive import all_labelings, corpus, random_corpus
 
 from mtlstruct.errors import FormatError, IncompatibleError, TemplateError
 from mtlstruct.interop import wapiti
-from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.functions import bound
 from mtlstruct.training.train import Options, train
@@ -110,13 +109,13 @@ def imported(found, patterns=None):
 
 
 def test_a_model_file_has_its_labels_and_patterns(files):
-    found = wapiti_files.read_model(files / "m.txt")
+    found = wapiti.read_model(files / "m.txt")
     assert found.labels == ("N", "Vé")
     assert found.patterns == ("u0:%x[ 0,0]", "u1 prev=%x[-1,1]/%x[0,0]", "*2:%x[+1,1]", "b")
 
 
 def test_a_handmade_model_labels_as_worked_out_by_hand(files):
-    model = imported(wapiti_files.read_model(files / "m.txt"))
+    model = imported(wapiti.read_model(files / "m.txt"))
     data = corpus([[("dogs", "x"), ("run", "p")], [("run", "x")], [("dogs", "x"), ("dogs", "x")]],
                   [["N", "Vé"], ["Vé"], ["N", "N"]])  # fmt: skip
     # dogs/N 1 + run/Vé .25 = 1.25, and N N: 1 − .25 + .5 = 1.25; *2:p speaks at the first token, for Vé alone:
@@ -131,7 +130,7 @@ def test_a_handmade_model_labels_as_worked_out_by_hand(files):
 @pytest.mark.parametrize("patterns", [PATTERNS, PATTERNS + "u0:%x[-6,0]\nu0:%x[ 1,0]\n"])
 def test_wapitis_rules_give_the_labels_of_the_import(files, patterns):
     """The second pattern file shares features between lines, and looks at where only one mark is left."""
-    found = wapiti_files.read_model(files / "m.txt")
+    found = wapiti.read_model(files / "m.txt")
     rng = np.random.default_rng(3)
     marks = {"u0:_x-#": rng.normal(size=2), "u0:_x-4": rng.normal(size=2), "u0:_x+1": rng.normal(size=2)}
     extra = marks if patterns != PATTERNS else {}
@@ -161,12 +160,12 @@ def test_tests_and_matches_are_applied_to_marks_as_wapiti_does():
 
 def test_a_round_trip_predicts_the_same_and_is_written_the_same(model, tmp_path):
     found = wapiti.observations(model)
-    wapiti_files.write_model(found, tmp_path / "a.txt", 1)
-    back = imported(wapiti_files.read_model(tmp_path / "a.txt"))
+    wapiti.write_model(found, tmp_path / "a.txt", 1)
+    back = imported(wapiti.read_model(tmp_path / "a.txt"))
     for seed in range(3):
         data = random_corpus(np.random.default_rng(seed + 50), 30, 9, 15)
         assert np.array_equal(back.predict(data), model.predict(data))
-    wapiti_files.write_model(wapiti.observations(back), tmp_path / "b.txt", 1)
+    wapiti.write_model(wapiti.observations(back), tmp_path / "b.txt", 1)
     assert (tmp_path / "b.txt").read_bytes() == (tmp_path / "a.txt").read_bytes()
 
 
@@ -238,18 +237,18 @@ def test_a_damaged_file_is_rejected_in_a_sentence(tmp_path, old, new, problem):
     assert old in MODEL
     (tmp_path / "m.txt").write_text(MODEL.replace(old, new))
     with pytest.raises(FormatError, match=problem):
-        wapiti_files.read_model(tmp_path / "m.txt")
+        wapiti.read_model(tmp_path / "m.txt")
 
 
 def test_bytes_that_are_no_text_are_left_out_and_counted(tmp_path):
     (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"6:u0:run", b"6:u0:r\xc3n"))
-    found = wapiti_files.read_model(tmp_path / "m.txt")
+    found = wapiti.read_model(tmp_path / "m.txt")
     assert (len(found.unigrams), found.skipped) == (3, 1)
     (tmp_path / "m.txt").write_bytes(MODEL.encode().replace(b"1:N", b"1:\xc3"))
     with pytest.raises(FormatError, match="expected utf-8"):
-        wapiti_files.read_model(tmp_path / "m.txt")
+        wapiti.read_model(tmp_path / "m.txt")
 
 
 def test_patterns_of_another_model_are_rejected(files):
     with pytest.raises(FormatError, match="no pattern makes the observation 'u1 prev=_x-1/run'"):
-        imported(wapiti_files.read_model(files / "m.txt"), "u0:%x[0,0]\n*2:%x[1,1]\nb\n")
+        imported(wapiti.read_model(files / "m.txt"), "u0:%x[0,0]\n*2:%x[1,1]\nb\n")

@@ -8,8 +8,8 @@ import pytest
 from support.duals import on_threads
 from support.naive import count, score
 
+from mtlstruct.linear import products
 from mtlstruct.linear import products as linear
-from mtlstruct.linear import row_updates
 from mtlstruct.linear.design import Design, padded_ids
 from mtlstruct.linear.weight_layout import WeightLayout, aligned_zeros, padded
 
@@ -123,7 +123,7 @@ def test_some_rows_are_scored_and_changed_as_all_are(ragged, real, listed):
     weights = rng.normal(size=(design.layout.attributes + 1, 16)).astype(np.float32)
     weights[-1] = 0
     for factor in (scale, None):
-        found = row_updates.score_rows(design, weights, SOME, 9, factor)
+        found = products.score_some_rows(design, weights, SOME, 9, factor)
         expected = score(full, weights, np.ones(5) if factor is None else factor)[SOME, :9]
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
@@ -132,7 +132,7 @@ def test_some_rows_are_scored_and_changed_as_all_are(ragged, real, listed):
     spread[SOME, parts] = counts
     change = count(full, spread, weights.shape)
     buffer = np.zeros_like(weights)
-    square = row_updates.squared_norm_of_rows(design, SOME, parts, counts, buffer)
+    square = products.squared_norm_of_rows(design, SOME, parts, counts, buffer)
     assert square == pytest.approx(float((change**2).sum()), rel=1e-5)
     assert not buffer.any()
     squares = linear.squared_norms([design], [weights], 5)
@@ -140,6 +140,6 @@ def test_some_rows_are_scored_and_changed_as_all_are(ragged, real, listed):
     for j in range(5):  # each block has its own amount
         a, b = design.layout.block_ptr[j : j + 2]
         expected[a:b] += amount[j] * change[a:b]
-    row_updates.add_scaled_rows(design, SOME, parts, counts, amount, weights, squares)
+    products.add_scaled_rows(design, SOME, parts, counts, amount, weights, squares)
     np.testing.assert_allclose(weights, expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(squares, linear.squared_norms([design], [weights], 5), rtol=1e-6)

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from support.naive import random_corpus
 
 from mtlstruct.linear import products as linear
-from mtlstruct.linear.design import Design, padded_ids
-from mtlstruct.linear.singletons import find_singletons, share_singletons
+from mtlstruct.linear.design import Design, find_singletons, padded_ids, share_singletons
 from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.objective.regularizers import BlockL1Squared
 from mtlstruct.solvers import Stop

@@ -13,8 +13,8 @@ from support.naive import random_corpus
 from mtlstruct import SequenceLabeler
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError
-from mtlstruct.explain.removal import removal_costs
-from mtlstruct.explain.sequences import explain
+from mtlstruct.explain.decomposition import explain
+from mtlstruct.explain.selection import removal_costs
 from mtlstruct.model.lattice import Lattice
 from mtlstruct.model.model import Model
 from mtlstruct.structures import SequenceStructure

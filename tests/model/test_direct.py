@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtlstruct import SequenceLabeler
 from mtlstruct.errors import FormatError
-from mtlstruct.formats.in_memory import from_dicts, from_rows
+from mtlstruct.formats.sentences import from_dicts, from_rows
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
 from mtlstruct.model.lattice import Lattice
 

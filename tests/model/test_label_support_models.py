@@ -8,7 +8,7 @@ from support.naive import random_corpus
 from test_model import poke, rewritten, swap
 
 from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.explain.sequences import explain, shares
+from mtlstruct.explain.decomposition import explain, shares
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.interop import crfpp
 from mtlstruct.model.model import Model

@@ -8,8 +8,8 @@ from support.trees import SENTENCES, conll
 
 from mtlstruct import SequenceLabeler, StructuredClassifier, UncalibratedWarning, cli, load
 from mtlstruct.samples.recipes import bundled, column_file
+from mtlstruct.serve.app import respond
 from mtlstruct.serve.requests import RequestSentence, TagRequest
-from mtlstruct.serve.responses import respond
 
 X = [[("Ann", "n"), ("sleeps", "s")], [("Bo", "o"), ("sees", "s"), ("Ann", "n")], [("dogs", "s")]]
 Y = [["N", "O"], ["N", "O", "N"], ["O"]]

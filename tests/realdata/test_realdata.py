@@ -9,8 +9,7 @@ from support.corpora import danish, found, head, ner, pku
 from mtlstruct._system import threads
 from mtlstruct.corpus import Column, Corpus, label_outputs
 from mtlstruct.evaluation import chunks, words
-from mtlstruct.evaluation.classification import class_scores
-from mtlstruct.evaluation.scores import headline
+from mtlstruct.evaluation.scores import class_scores, headline
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import conll, segmented

@@ -19,7 +19,7 @@ from mtlstruct import cli, load
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.chunks import ChunkScores
 from mtlstruct.evaluation.counts import Counts
-from mtlstruct.evaluation.error_analysis import Assessment, Group
+from mtlstruct.evaluation.error_analysis import analysis, group_counts
 from mtlstruct.formats import columns
 from mtlstruct.model.calibration import CalibrationReport, Reliability
 from mtlstruct.report.html_report import make_report
@@ -310,7 +310,7 @@ def test_scores_have_the_digits_that_evaluate_prints(
     calibration = CalibrationReport(
         1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1))
     )
-    assessment = Assessment("x", found, (Group("by chunk type", types),), (), calibration)
+    assessment = analysis("x", found, [group_counts("by chunk type", types)], [], calibration)
     page = make_report(load(trained("sequence") / "m.mtl"), assessment=assessment)
     page.save(tmp_path / "r.html")
     show(browser, tmp_path / "r.html")

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlstruct.report.html_explanation import explanation_page
+from mtlstruct.report.html_report import explanation_page
 from mtlstruct.report.tree_svg import Arc, Tree, levels, tree_svg, width
 
 

@@ -32,9 +32,8 @@ from mtlstruct.errors import MtlError
 from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 from mtlstruct.serve import server as server_module
-from mtlstruct.serve.app import make_app
+from mtlstruct.serve.app import make_app, respond
 from mtlstruct.serve.requests import Limits, RequestReader
-from mtlstruct.serve.responses import respond
 from mtlstruct.serve.server import bound, checked_token, is_loopback, make_server
 
 SENTENCES_OF_WORDS = [

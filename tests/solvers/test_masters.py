@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from mtlstruct.errors import IncompatibleError, SolverError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
 from mtlstruct.solvers.cutting_plane import Dual, certify, master_for, qcqp
-from mtlstruct.solvers.cutting_plane.group_lasso import LEAST_GAP
 from mtlstruct.solvers.cutting_plane.master import MAX_GAP, Array
+from mtlstruct.solvers.cutting_plane.qcqp import LEAST_GAP
 
 BLOCK = BlockL1Squared()
 CONIC = [L2(), BLOCK]

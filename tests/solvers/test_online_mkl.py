@@ -6,8 +6,7 @@ from support.naive import corpus, objective
 from support.oracles import blocks_of, features, make_oracle, random_oracle
 
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
-from mtlstruct.solvers import Coordinate, Proximal, Start, Stop
-from mtlstruct.solvers.online import online_mkl as online
+from mtlstruct.solvers import Coordinate, Proximal, Start, Stop, online
 
 
 def weights_of(oracle, fit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats.text import column
-from mtlstruct.templates.automatic import automatic, kind_of
+from mtlstruct.templates.generate import automatic, kind_of
 
 
 def corpus(*columns: list[str]) -> Corpus:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mtlstruct import SequenceLabeler, load
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.explain.sequences import explain
+from mtlstruct.explain.decomposition import explain
 from mtlstruct.formats.text import column, named
 from mtlstruct.model import context, serialization
 from mtlstruct.templates import TemplateSet

@@ -9,7 +9,7 @@ import pytest
 from support.naive import corpus, random_corpus
 
 from mtlstruct.errors import FormatError, SolverError
-from mtlstruct.formats.in_memory import from_dicts
+from mtlstruct.formats.sentences import from_dicts
 from mtlstruct.solvers.base import check_finite
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train

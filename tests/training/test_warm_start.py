@@ -9,7 +9,7 @@ from support.oracles import blocks_of
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.index import encode_training
-from mtlstruct.interop.attribute_cells import cells_of
+from mtlstruct.interop.feature_text import cells_of
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.structures import SequenceStructure

@@ -37,7 +37,7 @@ from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures.schemes import recognised
 from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.automatic import automatic
+from mtlstruct.templates.generate import automatic
 from mtlstruct.templates.presets import preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, method_spec
@@ -224,7 +224,7 @@ class TrainingRun:
         result = TrainingResult(self, data.corpus, replace(training, model=model), scores, labels)
         if self.log is not None:
             if data.valid is not None:
-                log.add("assessment", task.assess(model, data.valid, str(self.valid)).as_dict())
+                log.add("assessment", task.assess(model, data.valid, str(self.valid)))
             log.add("summary", result.numbers)
             try:
                 log.write(self.log)

@@ -24,11 +24,10 @@ import numpy as np
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError
-from mtlstruct.evaluation.classification import label_scores
-from mtlstruct.evaluation.scores import by_sentence
+from mtlstruct.evaluation.scores import by_sentence, label_scores
 from mtlstruct.explain.top_features import spelled
 from mtlstruct.formats.feature_dicts import OTHER_KEYS, FeatureError, Features
-from mtlstruct.formats.in_memory import label_column
+from mtlstruct.formats.sentences import label_column
 from mtlstruct.formats.text import named
 from mtlstruct.interop import crfsuite
 from mtlstruct.model.lattice import Marginals
@@ -465,7 +464,7 @@ def _with_feature_set(data: EncodedDataset, corpus: Corpus, options: Options, le
 
 def _constant_model(labels: tuple[str, ...], templates: Any) -> Model:
     """Return the model of data with less than two labels; without data the label is empty."""
-    from mtlstruct.interop.attribute_cells import imported_facts, model_of
+    from mtlstruct.interop.feature_text import imported_facts, model_of
 
     labels = labels or ("",)
     facts = imported_facts("data with one label", "sequence", "bie", 1)

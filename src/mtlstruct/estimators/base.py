@@ -17,19 +17,20 @@ from sklearn.utils.validation import check_is_fitted
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
-from mtlstruct.estimators.folds import shared_encoding
-from mtlstruct.formats.in_memory import InputData, label_column
-from mtlstruct.formats.sentences import Grouping, aligned, data_for, data_of
+from mtlstruct.features.encoded import subset
+from mtlstruct.formats.sentences import Grouping, InputData, aligned, data_for, data_of, label_column
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model
 from mtlstruct.model.model import load as load_model
 from mtlstruct.solvers import Record
+from mtlstruct.structures import structure_for
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import MAX_COUNT, Options, check_number
-from mtlstruct.training.train import train
+from mtlstruct.training.train import EncodedDataset, encode, train
 from mtlstruct.tuning.search import searched
+from mtlstruct.tuning.study import ENCODING
 
 Templates = TemplateSet | str | Path | Sequence[str] | None
 """A template set, the path of a template file, its lines, or None for the default templates."""
@@ -421,3 +422,29 @@ def _estimator_task(model: Model) -> str:
     if model.alone:
         return "multiclass"
     return "sequence" if model.labels else "dependency"
+
+
+def shared_encoding(
+    data: InputData, templates: TemplateSet, options: Options, n_labels: int
+) -> EncodedDataset | None:
+    """Return the encoding of a part of some `Sentences`, cut out of the encoding of the whole.
+
+    None where X is no such part, or repeats or reorders sentences. The whole stores the encoding
+    that was used last.
+    """
+    whole, chosen = data.whole, data.chosen
+    if whole is None or chosen is None or not task_of(options.task).divisible:
+        return None
+    if np.any(np.diff(chosen) <= 0):
+        return None
+    key = (templates, *(getattr(options, name) for name in ENCODING))
+    corpus, structure = whole.corpus, structure_for(options.task, options.structure)
+    if whole.encoded is None or whole.encoded[0] != key:
+        whole.encoded = None  # free the old encoding before the new one is made
+        labelled = replace(corpus, outputs=np.zeros(corpus.tokens, np.int32), labels=("a", "b"))
+        whole.encoded = key, encode(labelled, templates, options)
+    dataset: EncodedDataset = whole.encoded[1]
+    encoded = dataset.encoded
+    if len(chosen) < len(corpus):
+        encoded = subset(encoded, chosen, structure(2).sites(corpus.ptr), options.min_count)
+    return replace(dataset, encoded=encoded, structure=structure(n_labels))

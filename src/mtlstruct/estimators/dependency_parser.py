@@ -15,8 +15,7 @@ from mtlstruct.estimators.base import StructuredEstimator, Templates, check_iter
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.evaluation.attachment import attachment_scores
 from mtlstruct.formats import conll, text
-from mtlstruct.formats.in_memory import InputData
-from mtlstruct.formats.sentences import data_for, data_of
+from mtlstruct.formats.sentences import InputData, data_for, data_of
 from mtlstruct.model.model import Model
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import TemplateSet, preset

@@ -1,6 +1,6 @@
 """Error analysis of a model: official scores, scores by type, confusions, calibration.
 
-The report shows it and the log of `train --valid` keeps it, so it consists of plain numbers and
+The report shows it and the log of `train --valid` keeps it, so it is a dict of plain numbers and
 names. Counts by type are exact counts of labels, words or arcs, not scores of a script.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,65 +31,17 @@ MAX_WORD_LENGTH = 5
 """Words of this length and longer are one type."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Counts by one criterion: chunks by type, arcs by distance."""
-
-    title: str
-    rows: dict[str, Counts]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return one row for each type, for JSON."""
-        rows = [{"name": name} | counts.full_dict() for name, counts in self.rows.items()]
-        return {"title": self.title, "rows": rows}
+Analysis = dict[str, Any]
+"""The analysis, or a table of it, as JSON has it."""
 
 
-@dataclass(frozen=True)
-class Confusion:
-    """The confusion matrix, rows gold and columns predicted: counts int64[names, names]."""
+def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]) -> Analysis:
+    """Predict labelled data and count errors; `score` is `score_model` of the task.
 
-    axis: str
-    names: tuple[str, ...]
-    counts: NDArray[np.int64]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the cells above 0 as (gold, predicted, count), for JSON."""
-        right, chosen = np.nonzero(self.counts)
-        cells = np.stack([right, chosen, self.counts[right, chosen]], axis=1)
-        return {"axis": self.axis, "names": list(self.names), "cells": cells.tolist()}
-
-
-@dataclass(frozen=True)
-class Assessment:
-    """The error analysis of a model; `calibration` is None without probabilities."""
-
-    source: str
-    scores: Scores
-    groups: tuple[Group, ...]
-    confusions: tuple[Confusion, ...]
-    calibration: CalibrationReport | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the analysis for JSON, as the log and the report have it."""
-        return {
-            "source": self.source,
-            "headline": headline(self.scores),
-            "scores": {k: v for k, v in self.scores.as_dict().items() if k != "per_type"},
-            "groups": [group.as_dict() for group in self.groups],
-            "confusions": [confusion.as_dict() for confusion in self.confusions],
-            "calibration": self._calibration(),
-        }
-
-    def _calibration(self) -> dict[str, Any] | None:
-        if self.calibration is None:
-            return None
-        bins = self.calibration.reliability
-        table = np.stack([bins.counts, bins.confidence, bins.accuracy], axis=1)
-        return self.calibration.as_dict() | {"bins": table.tolist()}
-
-
-def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]) -> Assessment:
-    """Predict labelled data and count errors; `score` is `score_model` of the task."""
+    The keys are source, headline, scores, groups (counts by one criterion: title and rows),
+    confusions (axis, names, and cells above 0 as gold, predicted, count), and calibration, None
+    without probabilities.
+    """
     lattice = model.lattice(gold)
     predictions = lattice.best()
     relations = None if model.relations is None else model.relate(gold, predictions)
@@ -105,31 +56,61 @@ def assess(model: Model, gold: Corpus, source: str, score: Callable[..., Scores]
     report = None
     if lattice.has_marginals:
         report = calibration_report(lattice, model.gold(gold), model.temperature, calibrated=model.calibrated)
-    return Assessment(source, found, tuple(groups), tuple(confusions), report)
+    return analysis(source, found, groups, confusions, report)
+
+
+def analysis(
+    source: str,
+    found: Scores,
+    groups: list[Analysis],
+    confusions: list[Analysis],
+    report: CalibrationReport | None,
+) -> Analysis:
+    """Return the analysis of the parts."""
+    calibration = None
+    if report is not None:
+        bins = report.reliability
+        table = np.stack([bins.counts, bins.confidence, bins.accuracy], axis=1)
+        calibration = report.as_dict() | {"bins": table.tolist()}
+    return {
+        "source": source,
+        "headline": headline(found),
+        "scores": {k: v for k, v in found.as_dict().items() if k != "per_type"},
+        "groups": groups,
+        "confusions": confusions,
+        "calibration": calibration,
+    }
+
+
+def group_counts(title: str, rows: dict[str, Counts]) -> Analysis:
+    """Return counts by one criterion: chunks by type, arcs by distance."""
+    return {"title": title, "rows": [{"name": name} | counts.full_dict() for name, counts in rows.items()]}
 
 
 def _labels(
     model: Model, gold: Corpus, predictions: NDArray[np.int32], found: Scores
-) -> tuple[list[Group], list[Confusion]]:
+) -> tuple[list[Analysis], list[Analysis]]:
     assert gold.outputs is not None
     names = (*model.labels, *(label for label in gold.labels if label not in set(model.labels)))
     number = {name: n for n, name in enumerate(names)}
     right = np.array([number[label] for label in gold.labels], np.int64)[gold.outputs]
     confusion = _confusion("label", names, right, predictions)
-    by_label = Group("by class" if model.alone else "by label", _counts_of(confusion))
+    by_label = group_counts("by class" if model.alone else "by label", _counts_of(names, right, predictions))
     if isinstance(found, ChunkScores) and not without_chunks(found):
         types = {name or "(no type)": counts for name, counts in found.types.items()}
-        return [Group("by chunk type", types), by_label], [confusion]
+        return [group_counts("by chunk type", types), by_label], [confusion]
     if model.characters:
         return [_words_by_length(gold, model.labels, predictions), by_label], [confusion]
     return [by_label], [confusion]
 
 
-def _words_by_length(gold: Corpus, labels: Sequence[str], predictions: NDArray[np.int32]) -> Group:
+def _words_by_length(gold: Corpus, labels: Sequence[str], predictions: NDArray[np.int32]) -> Analysis:
     assert gold.outputs is not None
     theirs = _spans(gold, text.named(gold.outputs, gold.labels))
     ours = _spans(gold, text.named(predictions, labels))
-    return Group("by length of the word", tally(_lengths(theirs), _lengths(ours), _lengths(theirs & ours)))
+    return group_counts(
+        "by length of the word", tally(_lengths(theirs), _lengths(ours), _lengths(theirs & ours))
+    )
 
 
 def _spans(corpus: Corpus, labels: list[str]) -> set[tuple[int, int]]:
@@ -142,7 +123,7 @@ def _lengths(spans: Iterable[tuple[int, int]]) -> Counter[str]:
     return Counter(f"{MAX_WORD_LENGTH}+" if size >= MAX_WORD_LENGTH else str(size) for size in sizes)
 
 
-def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], list[Confusion]]:
+def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Analysis], list[Analysis]]:
     assert gold.outputs is not None
     lengths = np.diff(gold.ptr)
     place = np.arange(gold.tokens) - np.repeat(gold.ptr[:-1], lengths) + 1
@@ -154,13 +135,15 @@ def _trees(gold: Corpus, predictions: NDArray[np.int32]) -> tuple[list[Group], l
     tags = gold.columns[POSTAG].cells()
     every, right = Counter(tags), Counter(tag for tag, hit in zip(tags, same.tolist(), strict=True) if hit)
     groups = [
-        Group("by part of speech", tally(every, every, right)),
-        Group("by direction and distance of the head", by_arc),
+        group_counts("by part of speech", tally(every, every, right)),
+        group_counts("by direction and distance of the head", by_arc),
     ]
     return groups, [_confusion("head, as seen from the word", names, theirs, ours)]
 
 
-def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]) -> tuple[Group, Confusion]:
+def _relations(
+    gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]
+) -> tuple[Analysis, Analysis]:
     """Count relations under right heads, as in LAS, and their confusions under any head."""
     theirs = conll.relations(gold).cells()
     assert gold.outputs is not None
@@ -170,7 +153,7 @@ def _relations(gold: Corpus, predictions: NDArray[np.int32], ours: Sequence[str]
     number = {name: n for n, name in enumerate(names)}
     sides = [np.array([number[name] for name in side], np.int64) for side in (theirs, ours)]
     counts = tally(Counter(theirs), Counter(ours), right)
-    return Group("by relation, under the right head", counts), _confusion("relation", names, *sides)
+    return group_counts("by relation, under the right head", counts), _confusion("relation", names, *sides)
 
 
 def _arcs(heads: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -189,16 +172,24 @@ def _arc_names() -> tuple[str, ...]:
 
 def _confusion(
     axis: str, names: Sequence[str], right: NDArray[np.integer], chosen: NDArray[np.integer]
-) -> Confusion:
-    n = len(names)
-    counts = np.bincount(right.astype(np.int64) * n + chosen, minlength=n * n)
-    return Confusion(axis, tuple(names), counts.reshape(n, n))
+) -> Analysis:
+    """Return the confusion matrix, rows gold and columns predicted, by its cells above 0."""
+    table = _table(len(names), right, chosen)
+    rows, columns = np.nonzero(table)
+    cells = np.stack([rows, columns, table[rows, columns]], axis=1)
+    return {"axis": axis, "names": list(names), "cells": cells.tolist()}
 
 
-def _counts_of(confusion: Confusion) -> dict[str, Counts]:
+def _table(n: int, right: NDArray[np.integer], chosen: NDArray[np.integer]) -> NDArray[np.int64]:
+    return np.bincount(right.astype(np.int64) * n + chosen, minlength=n * n).reshape(n, n)
+
+
+def _counts_of(
+    names: Sequence[str], right: NDArray[np.integer], chosen: NDArray[np.integer]
+) -> dict[str, Counts]:
     """Return the counts of each name that occurs."""
-    table = confusion.counts
-    rows = zip(confusion.names, table.sum(axis=1), table.sum(axis=0), np.diag(table), strict=True)
+    table = _table(len(names), right, chosen)
+    rows = zip(names, table.sum(axis=1), table.sum(axis=0), np.diag(table), strict=True)
     return {name: Counts(int(g), int(p), int(c)) for name, g, p, c in rows if g or p}
 
 

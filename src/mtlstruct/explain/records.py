@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from mtlstruct.corpus import Corpus
-from mtlstruct.explain.sequences import Explanation, one_sentence
-from mtlstruct.explain.trees import explain_relations
+from mtlstruct.explain.decomposition import Explanation, explain_relations, one_sentence
 from mtlstruct.formats.conll import given_trees
 from mtlstruct.model.model import Model
 from mtlstruct.templates import boundary

@@ -1,5 +1,5 @@
 """Models of other programs, read and written, and stand-alone taggers; one module per format.
 
 May import: `explain`, `model` and the layers below.
-Start reading at `crfpp`, `attribute_cells` and `standalone`.
+Start reading at `crfpp`, `feature_text` and `standalone`.
 """

@@ -35,8 +35,15 @@ from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load
-from mtlstruct.interop.attribute_cells import imported_facts, model_of
-from mtlstruct.interop.feature_text import checked_index, divided, has_blank, renamed, weights_by_text
+from mtlstruct.interop.feature_text import (
+    checked_index,
+    divided,
+    has_blank,
+    imported_facts,
+    model_of,
+    renamed,
+    weights_by_text,
+)
 from mtlstruct.model.model import Model
 from mtlstruct.structures import structures_of
 from mtlstruct.templates import Template, TemplateSet

@@ -35,8 +35,14 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats.feature_dicts import MAX_KEYS
 from mtlstruct.formats.key_groups import NamedGroups, nested_names
 from mtlstruct.formats.text import encode, load_bytes
-from mtlstruct.interop.attribute_cells import ensure_weights, imported_facts, model_of
-from mtlstruct.interop.feature_text import checked_attributes, renamed, weights_by_text
+from mtlstruct.interop.feature_text import (
+    checked_attributes,
+    ensure_weights,
+    imported_facts,
+    model_of,
+    renamed,
+    weights_by_text,
+)
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.terms import boundary, expand, quoted

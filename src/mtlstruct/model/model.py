@@ -26,9 +26,8 @@ from mtlstruct.features.direct import Unusual, direct_encoder, first_attributes
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats import segmented
 from mtlstruct.formats.columns import CellFormat
-from mtlstruct.formats.in_memory import InputData
 from mtlstruct.formats.key_groups import NamedGroups
-from mtlstruct.formats.sentences import data_for
+from mtlstruct.formats.sentences import InputData, data_for
 from mtlstruct.formats.text import named
 from mtlstruct.model.context import with_context
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer

@@ -19,10 +19,10 @@ from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import MergedColumns, merge
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear import products as linear
-from mtlstruct.linear.row_updates import (
+from mtlstruct.linear.products import (
     add_rows,
     add_scaled_rows,
-    score_rows,
+    score_some_rows,
     squared_norm_of_rows,
 )
 from mtlstruct.linear.weight_layout import aligned_zeros, padded
@@ -199,7 +199,7 @@ class Oracle:
         structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
         span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
         parts = tuple(
-            score_rows(design, u, row, width, scale)
+            score_some_rows(design, u, row, width, scale)
             for design, u, row, width in zip(
                 self.encoded.designs, weights, rows, structure.widths(), strict=True
             )

@@ -8,6 +8,7 @@ page says how to get them.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,17 +17,18 @@ import numpy as np
 
 from mtlstruct import __version__
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation.error_analysis import Assessment
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report import web
 from mtlstruct.report.tables import dropped
+from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.tasks import task_of
 from mtlstruct.training.run_log import RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.model.model import Model
+
 
 LISTED_TEMPLATES = 60
 """The number of templates, those of the largest weights, whose features are listed."""
@@ -74,11 +76,11 @@ def report_figures(
     name: str = "model",
     size: int | None = None,
     trace: RunLog | None = None,
-    assessment: Assessment | None = None,
+    assessment: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures of a report. `name` and `size` (in bytes) are those of the model file."""
     stored = trace.assessment if trace is not None else None
-    assessed = stored if assessment is None else assessment.as_dict()
+    assessed = stored if assessment is None else assessment
     data: dict[str, Any] = {
         "version": __version__,
         "name": name,
@@ -185,3 +187,21 @@ def _features(model: Model) -> list[dict[str, Any]]:
     heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:LISTED_TEMPLATES]
     found = [(weight.index, top_features(model, weight.index, count)) for weight in heaviest]
     return [{"index": j, "list": [[f.text, f.part, f.weight] for f in some]} for j, some in found]
+
+
+def explanation_page(
+    title: str, unit: str, found: Iterable[tuple[Mapping[str, Any], Tree | None]]
+) -> web.Page:
+    """Return the page of sentences (or another `unit`): records of `explain --json`, and trees."""
+    sentences = [{**record, "tree": None if tree is None else _tree(tree)} for record, tree in found]
+    return web.page(
+        title,
+        {"title": title, "unit": unit, "sentences": sentences},
+        styles=["base.css", "tree.css", "explain.css"],
+        scripts=["base.js", "explain.js"],
+    )
+
+
+def _tree(tree: Tree) -> dict[str, Any]:
+    counts = {"wrong": len(tree.missed), "mislabelled": len(tree.mislabelled), "words": len(tree.words)}
+    return {"drawing": tree_svg(tree), "gold": None if tree.gold is None else counts}

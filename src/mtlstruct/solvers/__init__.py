@@ -12,8 +12,7 @@ from mtlstruct.solvers.cutting_plane.solver import CuttingPlane
 from mtlstruct.solvers.likelihood.lbfgs import LBFGS
 from mtlstruct.solvers.likelihood.owlqn import OWLQN
 from mtlstruct.solvers.likelihood.reweighted import Reweighted
-from mtlstruct.solvers.online.mira import Mira
-from mtlstruct.solvers.online.online_mkl import Proximal
+from mtlstruct.solvers.online import Mira, Proximal
 
 SOLVERS: dict[str, Callable[..., Solver]] = {
     "coordinate": Coordinate,

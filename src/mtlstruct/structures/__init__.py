@@ -6,8 +6,7 @@ Start reading at `base.Structure` and `sequence`.
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.structures.base import Parts, Sites, Structure
-from mtlstruct.structures.multiclass import MulticlassStructure
-from mtlstruct.structures.sequence import SequenceStructure
+from mtlstruct.structures.sequence import MulticlassStructure, SequenceStructure
 from mtlstruct.structures.tree import ProjectiveTree, SingleRootProjectiveTree, SingleRootTree, TreeStructure
 
 STRUCTURES: dict[str, type[Structure]] = {

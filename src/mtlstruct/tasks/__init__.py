@@ -6,9 +6,8 @@ light. Start reading at `base.Task`; `task_of` finds the object of a task by its
 
 from mtlstruct.tasks.base import FileOptions, OutputOptions, Source, Task
 from mtlstruct.tasks.dependency import Dependency
-from mtlstruct.tasks.multiclass import Multiclass
 from mtlstruct.tasks.segmentation import Segmentation
-from mtlstruct.tasks.sequence import Sequence
+from mtlstruct.tasks.sequence import Multiclass, Sequence
 
 TASKS: dict[str, Task] = {
     "sequence": Sequence("sequence"),

@@ -9,12 +9,12 @@ from typing import Any, BinaryIO
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.scores import Scores, by_sentence, sequence_scores
+from mtlstruct.evaluation.scores import Scores, by_sentence, class_scores, sequence_scores
 from mtlstruct.formats import columns, jsonl, text
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.tasks import plain_text
-from mtlstruct.tasks.base import FileOptions, OnBlanks, OutputOptions, Task, Words
+from mtlstruct.tasks.base import FileOptions, OnBlanks, OutputOptions, T, Task, Words
 
 UNKNOWN_LABELS = ("_", "?")
 """Marks of a label that is to be predicted, unless the model has a label of that name."""
@@ -109,3 +109,28 @@ def _are_trees(corpus: Corpus) -> bool:
         return False
     ids, heads = corpus.columns[0].cells(), corpus.columns[6].strings
     return all(ids[start] == "1" for start in corpus.ptr[:-1].tolist()) and all(map(str.isdecimal, heads))
+
+
+class Multiclass(Sequence):
+    """A class for each item, which is a sentence of one token."""
+
+    unit, token_unit = "item", "items"
+    scores = ("accuracy",)
+    alone = True
+    ends_at_blank_line = False
+
+    def _headers(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:
+        """Return lines for N best only: the probability of one item stands beside its class."""
+        return super()._headers(probabilities, ranks=True) if ranks else [[""] for _ in probabilities]
+
+    def summary(self, corpus: Corpus) -> str:
+        return f"{corpus.tokens:,} items, {len(corpus.labels)} classes"
+
+    def warning(self, corpus: Corpus) -> str | None:
+        return None
+
+    def _compared(self, gold: Side, predicted: Side, labels: List[str], source: str) -> Scores:
+        return class_scores(gold[1], predicted[1], source=source)
+
+    def split_sentences(self, rows: List[T]) -> list[List[T]]:
+        return [[row] for row in rows]

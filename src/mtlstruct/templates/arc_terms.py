@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mtlstruct.errors import shortened
-from mtlstruct.templates.lines import Line
-from mtlstruct.templates.terms import NO_COLUMN, Term
+from mtlstruct.templates.terms import NO_COLUMN, Line, Term
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus

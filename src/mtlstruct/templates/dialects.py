@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from mtlstruct.errors import TemplateError, shortened
 from mtlstruct.templates import arc_terms as arcs
 from mtlstruct.templates.functions import ALIASES, FUNCTIONS, VALUE, ArgumentError, check
-from mtlstruct.templates.lines import Line
 from mtlstruct.templates.terms import (
     MAX_CELLS,
     MAX_COLUMN,
     MAX_ROW,
     NO_COLUMN,
+    Line,
     Template,
     Term,
     quoted,

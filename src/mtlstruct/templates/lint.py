@@ -14,7 +14,6 @@ from typing import Any
 
 from mtlstruct.errors import MtlError, shortened
 from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
-from mtlstruct.templates.lines import Line, numbered
 from mtlstruct.templates.template_set import (
     TemplateSet,
     canonical,
@@ -25,7 +24,7 @@ from mtlstruct.templates.template_set import (
     named,
     read_list,
 )
-from mtlstruct.templates.terms import Template
+from mtlstruct.templates.terms import Line, Template, numbered
 
 ERROR, WARNING = "error", "warning"
 COMMENT = "make it a comment with #"

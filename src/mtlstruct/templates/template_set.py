@@ -20,8 +20,16 @@ from typing import overload
 from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.templates.dialects import DIALECTS, dropped_by_crfpp, read_line
 from mtlstruct.templates.functions import FUNCTIONS, LIST, Lists
-from mtlstruct.templates.lines import Line, numbered, read_text, split_lines
-from mtlstruct.templates.terms import NO_COLUMN, Template, Term, quoted
+from mtlstruct.templates.terms import (
+    NO_COLUMN,
+    Line,
+    Template,
+    Term,
+    numbered,
+    quoted,
+    read_text,
+    split_lines,
+)
 
 MAX_LIST_ENTRIES = 1_000_000
 """Lists are part of the model file."""

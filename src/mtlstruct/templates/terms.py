@@ -1,11 +1,13 @@
-"""Terms and templates: cells seen through functions, and literal text around them."""
+"""Terms and templates: cells seen through functions, literal text around them; lines of files."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from mtlstruct.errors import MtlError, TemplateError, shortened
 from mtlstruct.templates.functions import FUNCTIONS, QUOTED, Lists, bound
 
 NO_COLUMN = -1
@@ -13,6 +15,9 @@ NO_COLUMN = -1
 
 MAX_CELLS = 100
 """Cells of a template."""
+
+MAX_FILE_BYTES = 256 << 20
+"""Size of a template or list file."""
 
 MAX_ROW = 255
 """The farthest a cell may lie from the current position (CRF++ itself stops at 8)."""
@@ -127,3 +132,46 @@ def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Li
     return template.pieces[0] + "".join(
         value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
     )
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a file."""
+
+    text: str
+    number: int
+    path: str
+
+    def error(self, problem: str, column: int | None = None) -> TemplateError:
+        """Return an error about this line; column: the character it is about, from 1."""
+        return TemplateError(
+            problem, text=shortened(self.text, 100), line=self.number, column=column, path=self.path
+        )
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines without their ends, LF or CRLF."""
+    # Not splitlines: it also cuts at characters that are ordinary text here, such as U+2028.
+    return [line.rstrip("\r") for line in text.removeprefix("\ufeff").split("\n")]
+
+
+def numbered(text: str, path: str | Path) -> list[Line]:
+    """Return all lines of a file, blank ones and comments included."""
+    return [Line(line, number, str(path)) for number, line in enumerate(split_lines(text), 1)]
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Return the text of a UTF-8 file; `what` is its name in messages."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)  # a name in a file may mean a device that never ends
+    except (OSError, ValueError) as problem:  # ValueError: a path no file can have
+        reason = getattr(problem, "strerror", None) or problem
+        raise MtlError(f"{path}: cannot read the {what}: {reason}") from problem
+    if len(data) > MAX_FILE_BYTES:
+        raise MtlError(f"{path}: expected a {what} of at most {MAX_FILE_BYTES >> 20} MB, got more")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as problem:
+        got = f"expected UTF-8, got byte 0x{data[problem.start]:02x} at offset {problem.start}"
+        raise TemplateError(got, line=data.count(b"\n", 0, problem.start) + 1, path=path) from problem

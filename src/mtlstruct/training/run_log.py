@@ -129,7 +129,7 @@ class RunLog:
 
     @property
     def assessment(self) -> Line | None:
-        """What `train --valid` found on its held-out data, as `Assessment.as_dict` gives it."""
+        """What `train --valid` found on its held-out data, as `Task.assess` returns it."""
         return self._last("assessment") or None
 
     @property

@@ -21,7 +21,8 @@ from mtlstruct.formats import segmented
 from mtlstruct.model.model import Index, Model
 from mtlstruct.objective.losses import Hamming, WeightedHamming, tabulate
 from mtlstruct.objective.oracle import Oracle
-from mtlstruct.solvers import Callback, Fit, Solver, Start, check_needs
+from mtlstruct.solvers import Callback, Fit, Record, Solver, Start, check_needs
+from mtlstruct.solvers.base import relative
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
 from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import dense_bytes
 from mtlstruct.structures import MulticlassStructure, Structure, TreeStructure, structure_for
@@ -31,7 +32,6 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of
 from mtlstruct.training.context import train_with_context
-from mtlstruct.training.early_stopping import EarlyStop
 from mtlstruct.training.methods import loss_function, make_solver, method_spec, regularizer, solver_name
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
@@ -387,3 +387,53 @@ def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
     lines = sum(len(template.members) for template in templates)
     opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
     memory.ensure(corpus.tokens * (4 * lines + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
+
+
+@dataclass
+class EarlyStop:
+    """Callback that stores the best weights and stops after `patience` passes without progress.
+
+    The certificate of the best model is valid: its objective is that of its weights, and the lower
+    bound of the last pass holds for all weights.
+
+    Attributes
+    ----------
+    score : callable
+        Returns the score of the weights of a fit; larger is better.
+    patience : int or None
+        None: never stop.
+    C : float
+        c·n, for the epsilon of the best fit.
+    callback : callable or None
+        Called after each pass, too.
+    """
+
+    score: Callable[[Fit], float]
+    patience: int | None
+    C: float
+    callback: Callback | None = None
+    best_score: float = -np.inf
+    best: Fit | None = None
+    passes_since: int = 0
+
+    def __call__(self, record: Record) -> bool:
+        """Score a pass; return whether to stop."""
+        if record.now is None:
+            raise IncompatibleError("this solver does not show its weights: there is nothing to validate")
+        now = record.now()
+        score = self.score(now)
+        self.passes_since += 1
+        if score > self.best_score:
+            weights = [u.copy() for u in now.weights]  # the solver overwrites its own
+            self.best = replace(now, weights=weights, scale=now.scale.copy(), mu=now.mu.copy())
+            self.best_score, self.passes_since = score, 0
+        stop = self.callback is not None and bool(self.callback(record))
+        return stop or (self.patience is not None and self.passes_since >= self.patience)
+
+    def result(self, last: Fit) -> Fit:
+        """Return the best fit with its certificate."""
+        if self.best is None or self.score(last) >= self.best_score:
+            return last
+        objective, dual = self.best.objective, last.dual
+        gap, epsilon = relative(objective, dual), (objective - dual) / self.C
+        return replace(self.best, dual=dual, gap=gap, epsilon=epsilon, converged=False)

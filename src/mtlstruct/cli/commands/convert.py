@@ -14,7 +14,6 @@ from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.formats.segmented import tag_labels
 from mtlstruct.formats.text import check_encoding
 from mtlstruct.interop import crfpp, crfsuite, wapiti
-from mtlstruct.interop import wapiti_io as wapiti_files
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Tags, Task
@@ -73,7 +72,7 @@ def export(
         found = wapiti.observations(loaded, rename=rename)
         _warn(wapiti.differences(loaded.index.templates))
         last = max(loaded.index.templates.columns(), default=0)
-        wapiti_files.write_model(found, out, last, encoding)
+        wapiti.write_model(found, out, last, encoding)
         size = f"{len(found.patterns)} patterns, {len(found):,} observations"
     print(f"wrote {out}: {len(loaded.labels)} labels, {size}", file=sys.stderr)
 
@@ -144,7 +143,7 @@ def _kind(source: Path) -> Kind:
 
 
 def _read_wapiti(source: Path, task: str, tags: str, encoding: str) -> Model:
-    found = wapiti_files.read_model(source, encoding)
+    found = wapiti.read_model(source, encoding)
     templates = TemplateSet.parse("\n".join(found.patterns), source, dialect="wapiti")
     _warn(wapiti.differences(templates))
     if found.skipped:

@@ -17,7 +17,7 @@ from mtlstruct.training.options import MAX_COUNT
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
-    from mtlstruct.explain.sequences import Explanation
+    from mtlstruct.explain.decomposition import Explanation
     from mtlstruct.model.model import Model
     from mtlstruct.report.tree_svg import Tree
 
@@ -78,7 +78,7 @@ def explain(
     if sentence is not None and not shown and not errors:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
     if html is not None:
-        from mtlstruct.report.html_explanation import explanation_page
+        from mtlstruct.report.html_report import explanation_page
 
         explanation_page(f"{model.name}: {data.name}", task.unit, pages).save(html)
         print(f"wrote {html}", file=sys.stderr)
@@ -105,7 +105,7 @@ def _numbered(
     """Yield sentences with their numbers in the whole input."""
     import numpy as np
 
-    from mtlstruct.explain.sequences import explain as explained
+    from mtlstruct.explain.decomposition import explain as explained
 
     before = 0
     for corpus in corpora:

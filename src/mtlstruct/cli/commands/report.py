@@ -53,7 +53,7 @@ def report(
     assessment = None
     if data is not None:
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
-        if assessment.calibration is not None:
+        if assessment["calibration"] is not None:
             common.warn_uncalibrated(loaded, model)
     given: dict[str, Any] = {"name": model.name, "size": model.stat().st_size}
     given |= {"trace": trace, "assessment": assessment}

@@ -21,7 +21,7 @@ from mtlstruct.structures import structures_of
 from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
 from mtlstruct.templates import generate as generate_templates
 from mtlstruct.templates.convert import converted
-from mtlstruct.templates.lines import read_text, split_lines
+from mtlstruct.templates.terms import read_text, split_lines
 from mtlstruct.training.options import MAX_COUNT, Task
 
 if TYPE_CHECKING:

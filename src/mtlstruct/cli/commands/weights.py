@@ -104,9 +104,8 @@ def _on_data(
     model: Model, task: Task, data: Path, encoding: str | None, *, labels: bool
 ) -> dict[str, list[float]]:
     """Return the share of each template and, of labelled data, the costs of removal, by key."""
-    from mtlstruct.explain.removal import removal_costs
-    from mtlstruct.explain.sequences import shares
-    from mtlstruct.explain.trees import relation_shares
+    from mtlstruct.explain.decomposition import relation_shares, shares
+    from mtlstruct.explain.selection import removal_costs
 
     with common.reading(data, encoding or model.encoding) as source:
         batches = list(task.stream(model, source))

@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.linear.singletons import can_share_singletons, share_singletons
+from mtlstruct.linear.design import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
-from mtlstruct.solvers.coordinate_ascent.smooth_trees import SmoothTreeDual
-from mtlstruct.solvers.coordinate_ascent.tree_dual import TreeDual
+from mtlstruct.solvers.coordinate_ascent.tree_dual import SmoothTreeDual, TreeDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 
 

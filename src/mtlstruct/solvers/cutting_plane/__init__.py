@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
-from mtlstruct.solvers.cutting_plane import group_lasso, qcqp, smooth
+from mtlstruct.solvers.cutting_plane import qcqp, smooth
 from mtlstruct.solvers.cutting_plane.master import Dual, Master, certify
 
 __all__ = ["MASTERS", "Dual", "Master", "certify", "master_for"]
@@ -19,7 +19,7 @@ MASTERS: dict[type[Regularizer], Master] = {
     BlockL1Squared: qcqp.solve,
     PBlock: smooth.solve,
     Mixed: smooth.solve,
-    GroupLasso: group_lasso.solve,
+    GroupLasso: qcqp.solve_group_lasso,
 }
 """Regularizer class -> master that solves its subproblem."""
 

@@ -7,10 +7,16 @@ multipliers of the quadratic constraints are the template weights μ; L2 is the 
 block Σ_j Q^j. A Newton step costs O(m s²) to assemble and O(s³) to solve. Every answer is measured
 by the certificate of `master`. Where C and Q are so large that C·Q·ε, the rounding of ⟨v, p⟩,
 exceeds q, no answer can be certified, and SolverError is raised.
+
+The group lasso is ½ Σ‖w_j‖ = min over τ > 0 of ½ (Σ‖w_j‖)²/τ + τ/8. For fixed τ this is the problem
+of BlockL1Squared with the cap C·τ, divided by τ. The derivative of its optimum is 1/8 −
+½·max_j‖v_j‖², so at the best τ the longest v_j has length ½, the largest that Ω* allows. That
+length falls as τ grows, and a few warm-started solves find the root.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +32,7 @@ from mtlstruct.solvers.cutting_plane.master import (
     better,
     bounds,
     products,
+    rescaled_bounds,
 )
 
 MAX_ROUNDS, MAX_STEPS, MAX_STALLED_STEPS = 60, 80, 15
@@ -42,6 +49,15 @@ RIDGES = (1e-14, 1e-12, 1e-10, 1e-8, 1e-6)
 
 CONES = BlockL1Squared()
 """Every block is a cone; L2 has just one."""
+
+MAX_NORM = 0.5
+"""Largest ‖v_j‖ with finite Ω* of the group lasso."""
+
+MAX_SOLVES, LEAST_GAP = 50, 1e-6
+"""Solves at most, and the least gap worth reaching: each digit takes more of them."""
+
+FIRST_SLOPE, SLOPE_BOUNDS = -0.7, (-100.0, -0.05)
+"""Slope of log(max‖v‖/½) in log τ assumed at first, and bounds of the secants after that."""
 
 
 def solve(
@@ -309,3 +325,49 @@ def _cholesky(matrix: Array) -> tuple[Array, Array]:
         if not failed:
             return scale, factor
     raise LinAlgError("the Newton matrix is not positive definite")
+
+
+def solve_group_lasso(
+    gram: Array, q: Array, C: float, regularizer: Regularizer, start: Array | None = None, tol: float = 1e-7
+) -> Dual:
+    """Solve the master of GroupLasso (`master.Master`) by the secant method in log τ."""
+    alpha = np.zeros(len(q))
+    if q.max(initial=0.0) > 0:
+        alpha[q.argmax()] = C
+    best = _scaled_certificate(
+        gram, q, C, regularizer, alpha, np.zeros(len(gram))
+    )  # w = 0, optimal for a small C
+    if start is not None and start.any():
+        alpha = np.pad(start, (0, len(q) - len(start)))
+    log_total, slope, last = _log_excess(gram, alpha), FIRST_SLOPE, None
+    for _ in range(MAX_SOLVES):
+        if best.gap <= max(tol, LEAST_GAP):
+            break
+        total = math.exp(log_total)
+        inner = solve(gram, q, C * total, CONES, total * alpha, 0.1 * tol)
+        alpha = inner.alpha / total
+        best = better(best, _scaled_certificate(gram, q, C, regularizer, alpha, total * inner.mu))
+        excess = _log_excess(gram, alpha)
+        if last is not None and log_total != last[0]:
+            slope = float(np.clip((excess - last[1]) / (log_total - last[0]), *SLOPE_BOUNDS))
+        last, log_total = (log_total, excess), log_total - excess / slope
+    return accepted(best)
+
+
+def _log_excess(gram: Array, alpha: Array) -> float:
+    """Return log(max‖v_j‖/½)."""
+    return math.log(max(_longest_block(gram, alpha), LEAST_DIVISOR) / MAX_NORM)
+
+
+def _longest_block(gram: Array, alpha: Array) -> float:
+    """Return max_j ‖v_j‖."""
+    return math.sqrt(max(0.0, float((products(gram, alpha) @ alpha).max(initial=0.0))))
+
+
+def _scaled_certificate(
+    gram: Array, q: Array, C: float, regularizer: Regularizer, alpha: Array, mu: Array
+) -> Dual:
+    """Return the certificate of alpha, scaled to be feasible, and of w_j = −mu_j v_j."""
+    scale = min(1.0, MAX_NORM / max(_longest_block(gram, alpha), LEAST_DIVISOR))
+    dots = products(gram, scale * alpha)
+    return rescaled_bounds(dots, q, C, scale * alpha, mu / scale, regularizer)

@@ -17,7 +17,15 @@ import numpy as np
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
-from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import add_mass, find
+from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import (
+    INFINITE_SCORE,
+    add_mass,
+    best_path,
+    expected,
+    find,
+    held_label,
+    worst_path,
+)
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
     add_edge,
     edge_kernels,
@@ -30,13 +38,6 @@ from mtlstruct.solvers.coordinate_ascent.sequence.features import (
     scatter,
     transpose,
     zeros,
-)
-from mtlstruct.solvers.coordinate_ascent.sequence.paths import (
-    INFINITE_SCORE,
-    best_path,
-    expected,
-    held_label,
-    worst_path,
 )
 
 Paths = namedtuple("Paths", "em delta er local high low back now best arg")

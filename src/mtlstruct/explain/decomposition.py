@@ -1,4 +1,4 @@
-"""Explain labels: the score of a path as a sum of the contributions of templates.
+"""Explain labels and heads: the score of an output as a sum of contributions of templates.
 
 A score is a sum over templates, and so is the difference of two scores: the decomposition is exact.
 For each token the chosen path is compared with the runner-up, the best path with another label at
@@ -9,8 +9,11 @@ elsewhere is one number:
 
     Σ_j values[t, j] + elsewhere[t] = margin[t] = score(chosen path) − score(runner-up path)
 
-Items are sequences of one token. Sums are in double over the float32 weights of the model. Trees
-are explained by `explain.trees`; other structures raise IncompatibleError.
+Items are sequences of one token. Sums are in double over the float32 weights of the model. The
+runner-up of a tree is the best one in which the token has another head, found by one more search
+per token; listed are the contributions to the arc of the token. Labels of arcs are predicted after
+the tree, independently of each other, and explained as classes. Other structures raise
+IncompatibleError.
 """
 
 from __future__ import annotations
@@ -27,12 +30,15 @@ from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import Design
 from mtlstruct.model.model import Model
-from mtlstruct.structures.base import FORBIDDEN
+from mtlstruct.structures.base import FORBIDDEN, Batch
 from mtlstruct.structures.sequence import edge_rows
 from mtlstruct.structures.tree import arc_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+FORBIDDEN_SCORE = -1e9
+"""The score of an arc that must not be in a tree: below the score of any tree."""
 
 SITES_PER_CHUNK = 10_000
 """The number of sites whose entries are listed at a time, to bound the memory."""
@@ -63,7 +69,7 @@ class Explanation:
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     """Yield an Explanation for each sentence, in order."""
     if of_arcs(model):
-        from mtlstruct.explain.trees import explain_trees
+        from mtlstruct.explain.decomposition import explain_trees
 
         yield from explain_trees(model, corpus)
         return
@@ -277,3 +283,51 @@ def _entries(
         else design.blocks[slot]
     )
     return site, block, value
+
+
+def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
+    """Yield an Explanation for each sentence; `chosen` and `rivals` are heads, −1 for none."""
+    for span in corpus.sentences():
+        yield _explain_tree(model, one_sentence(corpus, span), span)
+
+
+def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) -> Explanation:
+    """Explain the labels of the arcs to these heads; a corpus of one sentence."""
+    assert model.relations is not None
+    (items,) = explain(model.relations, model.arcs(sentence, heads.astype(np.int32)))
+    return items
+
+
+def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
+    """Return the share of each template of arc labels in the scores of arcs. float64[m]"""
+    assert model.relations is not None
+    return shares(model.relations, (model.arcs(corpus, model.predict(corpus)) for corpus in corpora))
+
+
+def _explain_tree(model: Model, sentence: Corpus, span: slice) -> Explanation:
+    n = sentence.tokens
+    sites = model.structure.sites(sentence.ptr)
+    (scores,), _ = model.index.score(sentence, sites, model.weights)
+    chosen, best = _best_tree(model, scores, sentence.ptr)
+    rivals, margin = np.full(n, -1, np.int64), np.full(n, np.inf)
+    for t in range(n):
+        others = scores.copy()
+        others[t * (n + 1) + chosen[t], 0] = FORBIDDEN_SCORE
+        heads, value = _best_tree(model, others, sentence.ptr)
+        if value > FORBIDDEN_SCORE / 2:
+            rivals[t], margin[t] = heads[t], best - value
+    (design,) = model.index.encode(sentence, sites).designs
+    known = rivals >= 0
+    first = np.arange(n) * (n + 1)
+    values = contributions(model, design, model.weights[0], first + chosen)
+    values[known] -= contributions(model, design, model.weights[0], (first + rivals)[known])
+    elsewhere = np.where(known, margin - values.sum(axis=1), 0.0)
+    return Explanation(span, chosen, rivals, values, elsewhere, margin)
+
+
+def _best_tree(
+    model: Model, scores: NDArray[np.float32], ptr: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], float]:
+    heads, value = np.zeros(int(ptr[-1]), np.int32), np.zeros(1)
+    model.structure.decode(Batch((scores,), (None,), ptr), (0, 1), heads, value)
+    return heads.astype(np.int64), float(value[0])
