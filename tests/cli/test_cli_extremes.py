@@ -57,7 +57,7 @@ BASE = {
     "templates convert": "t.tpl --to crfpp",
     "templates select": "m.mtl --top 1",
     "templates check": "t.tpl",
-    "bench": "t.tpl d.txt",
+    "bench": "none",  # it has no argument: it does nothing
     "demo": "--out m.mtl",  # a file where a folder must be: it does nothing
     "warmup": "--task none",
 }

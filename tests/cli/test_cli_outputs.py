@@ -60,7 +60,6 @@ INPUTS = {
     ("templates convert", "TEMPLATES"),
     ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
     ("templates select", "--templates"), ("templates select", "--valid"), ("templates select", "--train"),
-    ("bench", "TEMPLATES"), ("bench", "DATA"),
 }  # fmt: skip
 """Files and folders that commands only read."""
 
