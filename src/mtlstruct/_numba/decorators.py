@@ -5,8 +5,6 @@ kernels it calls. The folder is therefore named by a digest of all files with ke
 any of them compiles all kernels again.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

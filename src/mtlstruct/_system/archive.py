@@ -10,8 +10,6 @@ and shapes before it maps an array; entries must not overlap, so that no file co
 own size; names are keys that never become paths. Nothing is pickled.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Atomic writing: a new file takes the place of an old one only when it is complete on disk."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Iterator

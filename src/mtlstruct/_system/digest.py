@@ -1,7 +1,5 @@
 """JSON values as text, and their digests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -1,7 +1,5 @@
 """Lock on a folder, so that two runs do not write into it at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Memory: how much is free, how much is used, and the error for work that does not fit."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from pathlib import Path

@@ -10,8 +10,6 @@ A solver calls `Checkpointer.restore` once, before its first pass, and `Checkpoi
 wherever the run could be resumed. Neither changes the numbers of the run.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ results come back in the order of the chunks, so that sums over them do not depe
 Kernels release the GIL.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence

@@ -16,8 +16,6 @@ May import: every package.
 Start reading at `COMMANDS`, then `commands.train` and `training_run.TrainingRun`.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Sequence

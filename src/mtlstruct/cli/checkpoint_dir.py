@@ -4,8 +4,6 @@ A run has one training or two (`--labels`), each with a checkpoint of its own. S
 end a run at the next safe point, with a checkpoint; a second signal ends it at once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Commands that are imported when they run, with their options in groups in the help."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Turn what a command raises into one sentence on stderr and an exit code."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

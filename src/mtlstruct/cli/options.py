@@ -1,7 +1,5 @@
 """Command-line options made from the fields of `Options`."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Collection
 from dataclasses import Field, fields

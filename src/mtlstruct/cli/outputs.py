@@ -3,8 +3,6 @@
 A kind is recognised by content, not by the name of the file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Template selection on held-out data: the path of `templates select`, printed and drawn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Base classes of the estimators: from X and y to a model, and from X to predictions."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """DependencyParser: one head per token."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Sections Parameters and Attributes of the estimators' docstrings, made from `Options`."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

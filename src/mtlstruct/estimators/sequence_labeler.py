@@ -1,7 +1,5 @@
 """SequenceLabeler: one label per token."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

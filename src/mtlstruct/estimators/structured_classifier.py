@@ -1,7 +1,5 @@
 """StructuredClassifier: one class per item."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

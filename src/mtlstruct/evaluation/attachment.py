@@ -5,8 +5,6 @@ tokens, and sentences in which all of these are right. Figures are percents, unr
 rounds as the script prints.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass

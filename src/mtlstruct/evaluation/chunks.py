@@ -4,8 +4,6 @@ The script knows the schemes IOB1, IOB2, IOE1 and IOE2. Labels of other schemes 
 IOB2 before their chunks are counted. `table()` rounds as the script prints.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Counts, precision, recall and F1 in unrounded percent, and checks that all scores share."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

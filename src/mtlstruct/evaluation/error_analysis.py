@@ -4,8 +4,6 @@ The report shows it and the log of `train --valid` keeps it, so it is a dict of 
 names. Counts by type are exact counts of labels, words or arcs, not scores of a script.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ accuracy, and precision, recall and F1 by class and on average. Figures are perc
 equal those of scikit-learn.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scores of words in segmented text that equal those of SIGHAN's `score`."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass

@@ -16,8 +16,6 @@ the tree, independently of each other, and explained as classes. Other structure
 IncompatibleError.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

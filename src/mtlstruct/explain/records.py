@@ -3,8 +3,6 @@
 This is what `explain --json` prints and what the server answers.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from mtlstruct.corpus import Corpus

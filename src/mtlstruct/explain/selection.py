@@ -8,8 +8,6 @@ replace after a new training looks more important than it is. The ranking is che
 per template.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

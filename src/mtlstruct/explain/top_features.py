@@ -4,8 +4,6 @@ If a feature is an observation and a label, the largest are listed for each labe
 observation and a pair of labels, or an arc, the largest of all.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ merged problem, distributed over the members, is the optimum of the original one
 Columns are compared by two sums of random 64-bit numbers, one number per row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -7,8 +7,6 @@ has one line, or several if identical lines are shared (TemplateSet.shared); lin
 through all templates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

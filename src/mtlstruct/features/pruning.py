@@ -5,8 +5,6 @@ it has a weight; a value if a template maps it to such an attribute or a longer 
 a string if it is part of such a value. Everything is renumbered without gaps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise

@@ -6,8 +6,6 @@ line of a template the values of its other lines, since they may occur there in 
 line's cells, in the order of its terms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np

@@ -9,8 +9,6 @@ partly labelled file cannot have.
 With `alone` (--task multiclass), each row is a sentence of one token, and blank lines are ignored.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass

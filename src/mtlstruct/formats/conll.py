@@ -10,8 +10,6 @@ heads outside of the sentence, a token under itself, cycles; with `single_root` 
 under the root, which CoNLL-X allows.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

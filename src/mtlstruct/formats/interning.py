@@ -1,7 +1,5 @@
 """Cells as ranges of bytes to columns, without a Python object per token."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

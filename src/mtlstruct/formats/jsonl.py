@@ -9,8 +9,6 @@ another shape, nested too deep, or with half of a surrogate pair; lines without 
 needed; empty labels and labels with blanks, which cannot be written as a column.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Data files split into shards of whole sentences, with about the same number of bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise

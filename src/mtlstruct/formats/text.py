@@ -9,8 +9,6 @@ A file or stream that begins as a gzip file is decompressed. Input may have no e
 MAX_LINE bytes, or text that does not fit into memory, is rejected while it is read.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import sys

@@ -19,8 +19,6 @@ buffers of CRF++. Reading is the inverse: a feature goes to every template, and 
 cells, that expands to its text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -20,8 +20,6 @@ References
 Okazaki: CRFsuite: a fast implementation of conditional random fields, 2007.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path

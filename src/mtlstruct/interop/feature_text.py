@@ -8,8 +8,6 @@ In a model an attribute is a number at the end of a chain of joins. `cells_of` f
 backwards; `index_of` and `model_of` build them from the cells.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter

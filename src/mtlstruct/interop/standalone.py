@@ -5,8 +5,6 @@ one namespace, no other change. Weights have 16 bits if that changes no label of
 32.
 """
 
-from __future__ import annotations
-
 import json
 from array import array
 from collections.abc import Callable, Sequence

@@ -5,8 +5,6 @@ only. Solvers that update one sentence at a time use products with a few rows of
 by its nonzero entries: row, part and count of each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 

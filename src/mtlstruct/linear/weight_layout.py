@@ -8,8 +8,6 @@ There are three layouts:
   (label_support.py).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

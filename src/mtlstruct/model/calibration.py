@@ -5,8 +5,6 @@ picks the T of least negative log-likelihood on held-out data; it is convex in 1
 Predictions do not change.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

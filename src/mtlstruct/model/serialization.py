@@ -1,7 +1,5 @@
 """The model file: a header and arrays. Loading checks every number before it is used."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ loss-augmented inference needs, and one Hamming serves labels, heads and classes
 be symmetric.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ conjugate, and the μ that belongs to given norms. The master that solves a new 
 docs/explanation/problem.md derives each.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -3,8 +3,6 @@
 Mitchell et al.: Model cards for model reporting, FAT* 2019.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ flour]`. `column_file` gives each token the columns that a user would have, and 
 that training should drop.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterable, Sequence

@@ -9,8 +9,6 @@ rejected, too. On loopback so is a Host that is not a name of this machine, whic
 rebinding.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 import json

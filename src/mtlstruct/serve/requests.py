@@ -13,8 +13,6 @@ and optionally `explain` (number of templates per token), `nbest` (number of lab
 `probabilities` and `drawing` (true or false; a drawing is the tree as SVG).
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -8,8 +8,6 @@ Methods that search work on sentences first:last and write into arrays that they
 same code serves batches on many threads and online solvers that decode one sentence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable

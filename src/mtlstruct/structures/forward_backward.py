@@ -10,8 +10,6 @@ Edges with the same observations share a row. Their marginals are summed on that
 of sentences at a time, so that the results of threads can be added in a fixed order.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mtlstruct._numba.decorators import fast_kernel, kernel

@@ -12,8 +12,6 @@ Reference: V. M. Jiménez, A. Marzal: Computing the K shortest paths: a new algo
 experimental comparison. WAE 1999.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mtlstruct._numba.decorators import kernel

@@ -7,8 +7,6 @@ because a bound shows that none of their edges can be the best. Ties go to the l
 smaller index.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple

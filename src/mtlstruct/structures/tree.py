@@ -6,8 +6,6 @@ to itself have empty rows, so that every token has the same number. An output is
 token. Every wrong head has the same loss.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar

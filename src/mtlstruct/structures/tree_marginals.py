@@ -13,8 +13,6 @@ Projective trees are summed by the inside-outside algorithm on Eisner's spans, O
 Scores are raised to at least MAX_SCORE_DROP below the best of their token.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mtlstruct._numba.decorators import kernel

@@ -1,7 +1,5 @@
 """Dependency trees: CoNLL-X and CoNLL-U files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -3,8 +3,6 @@
 `predict --raw` and the server share this module.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Segmentation: one sentence per line, words separated by blanks; tokens are characters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path

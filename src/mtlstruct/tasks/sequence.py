@@ -1,7 +1,5 @@
 """Label sequences in column files: one token per line, the label last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from collections.abc import Sequence as List
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Conversion of templates to another dialect."""
 
-from __future__ import annotations
-
 from mtlstruct.templates.dialects import CRFPP_ROWS, DIALECTS
 from mtlstruct.templates.template_set import TemplateSet, check_dialect
 from mtlstruct.templates.terms import Template, Term

@@ -12,8 +12,6 @@ Invalid lines are rejected with the line and, if possible, the character. CRF++ 
 a line with another first letter in silence: crfpp drops it and says so.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -11,8 +11,6 @@ window, in n-grams and together with the word; numbers of many values are taken 
 open ones (such as lower-case words and affixes) are looked at near the token.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

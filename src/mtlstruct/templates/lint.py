@@ -5,8 +5,6 @@ Findings about data need only counts (Facts), which the encoder gives, so that t
 encoder.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -8,8 +8,6 @@ languages: they look at affixes, shapes, case, types of characters, words and pa
 windows, and at conjunctions of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 

@@ -5,8 +5,6 @@ are the preset `dependency-labels` or the user's own. Data with one relation onl
 IncompatibleError.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, cast
 

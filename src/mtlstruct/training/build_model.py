@@ -1,7 +1,5 @@
 """Build the model of a fit: the weights that are not zero, and the metadata of the training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

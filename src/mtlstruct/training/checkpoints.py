@@ -5,8 +5,6 @@ completely or not at all. Beside the state it holds the *facts*, everything that
 a checkpoint of other data, options or versions is rejected, as is a damaged one.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

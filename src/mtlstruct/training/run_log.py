@@ -5,8 +5,6 @@ summary. Times are in the log and not in the model, which must be the same on ev
 file is written when the model is saved, so that it always belongs to the model beside it.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import time

@@ -6,8 +6,6 @@ feature. Features that the new data do not have are dropped; features that the m
 start at zero.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

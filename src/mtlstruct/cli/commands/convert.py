@@ -1,7 +1,5 @@
 """`export` and `import`: write models for other programs, and read theirs."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`demo`: the commands from templates to report, run on the corpus of the package."""
 
-from __future__ import annotations
-
 import shlex
 import shutil
 import textwrap

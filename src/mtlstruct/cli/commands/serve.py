@@ -1,7 +1,5 @@
 """`serve`: a model behind a page and a JSON API."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import sys

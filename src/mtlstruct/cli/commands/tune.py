@@ -1,7 +1,5 @@
 """`tune`: train with several settings and choose the best on held-out data."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """`warmup`: compile the kernels before they are needed."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 import time

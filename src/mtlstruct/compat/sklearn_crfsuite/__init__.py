@@ -6,8 +6,6 @@ May import: everything below `cli`.
 Start reading at `estimator.CRF`.
 """
 
-from __future__ import annotations
-
 from mtlstruct.compat.sklearn_crfsuite.estimator import CRF
 
 __all__ = ["CRF"]

@@ -1,7 +1,5 @@
 """CRF: the estimator of sklearn-crfsuite on top of `compat.pycrfsuite`."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 import weakref

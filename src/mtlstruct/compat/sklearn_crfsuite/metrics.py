@@ -1,7 +1,5 @@
 """Metrics of scikit-learn on the labels of all tokens, and the share of whole sequences right."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

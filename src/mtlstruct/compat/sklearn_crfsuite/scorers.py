@@ -1,7 +1,5 @@
 """Scorers for `cross_val_score`, `GridSearchCV` and the like."""
 
-from __future__ import annotations
-
 from sklearn.metrics import make_scorer
 
 from mtlstruct.compat.sklearn_crfsuite import metrics

@@ -1,7 +1,5 @@
 """Functions on lists of lists."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import chain
 from typing import Any

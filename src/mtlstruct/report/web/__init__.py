@@ -8,8 +8,6 @@ May import: `_system`.
 Start reading at `Page`.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """The dual variables of each structure: their interface to the solver, and the table of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 

@@ -6,8 +6,6 @@ update the spans whose dual variables have left gold. Gap-sampled passes repeat 
 gap was far above the mean at their last update.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -21,8 +21,6 @@ Collins, Globerson, Koo, Carreras, Bartlett: Exponentiated gradient algorithms f
 random fields and max-margin Markov networks, JMLR 2008.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any, ClassVar
 

@@ -7,8 +7,6 @@ the best one and gains θ·df − ½cθ²·quad, most at θ = df/(c·quad), wher
 that come and go, and scores change by −cθ·Kz. At the end V, N and `product` follow, arc by arc.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

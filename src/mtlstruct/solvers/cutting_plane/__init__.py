@@ -5,8 +5,6 @@ May import: `objective` and the layers below.
 Start reading at `solver.CuttingPlane`, `bundle.Bundle` and `qcqp`.
 """
 
-from __future__ import annotations
-
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
 from mtlstruct.solvers.cutting_plane import qcqp, smooth

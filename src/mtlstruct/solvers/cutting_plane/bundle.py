@@ -6,8 +6,6 @@ bundle adds the Gram matrices Q^j_{rr'} = ⟨p_j^r, p_j^r'⟩ of each template. 
 them in one pass over the data: a weight is fetched once and serves all cuts.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 import numpy as np

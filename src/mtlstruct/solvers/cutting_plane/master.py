@@ -10,8 +10,6 @@ with v_j = Σ_r α_r p_j^r and w_j = −μ_j v_j (eq. recover-w of the paper). B
 μ and the Gram matrices alone, so every answer is measured here, whichever method found it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -11,8 +11,6 @@ spans of bounded size, and a span of tokens whose mass has left gold is updated 
 With a smooth loss, spans are whole sentences.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import replace

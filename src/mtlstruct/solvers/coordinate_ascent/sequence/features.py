@@ -10,8 +10,6 @@ features. Arguments that a corpus does not need (`values`, `support`, `mark`) ar
 their code.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 

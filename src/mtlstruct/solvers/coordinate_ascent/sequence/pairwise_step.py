@@ -7,8 +7,6 @@ does to the scores of the span, come from the Gram matrix K[t, u] = Œ£_j mu_j ‚ü
 only the rows of tokens that move are computed.
 """
 
-from __future__ import annotations
-
 from collections import namedtuple
 from typing import Any
 
