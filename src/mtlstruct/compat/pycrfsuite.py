@@ -516,7 +516,7 @@ class ParsedDump:
 
 
 class Tagger:
-    """Tagger with a model of mtlstruct that was trained on feature dicts, or with one of CRFsuite."""
+    """Tagger with a model of feature dicts, trained by mtlstruct or by CRFsuite."""
 
     _model: Model | None = None
     _size = 0
