@@ -27,7 +27,6 @@ OUTPUTS: dict[tuple[str, str], tuple[str, Kind]] = {
     ("train", "--log"): ("train a.tpl train.txt new.mtl -q --log out", Kind.LOG),
     ("tune", "--model"): ("tune a.tpl train.txt --out new -q -o out", Kind.MODEL),
     ("predict", "--out"): ("predict m.mtl train.txt -o out", Kind.TABLE),
-    ("evaluate", "--plot"): ("evaluate m.mtl train.txt --plot out.svg", Kind.SVG),
     ("calibrate", "--out"): ("calibrate m.mtl train.txt -o out", Kind.MODEL),
     ("weights", "--plot"): ("weights m.mtl --plot out.pdf", Kind.PDF),
     ("explain", "--html"): ("explain m.mtl train.txt --html out", Kind.PAGE),

@@ -1,4 +1,4 @@
-"""Plots: template weights, scores of a tuning grid, reliability of probabilities.
+"""Plots: template weights, scores of a tuning grid, scores along a selection.
 
 matplotlib is imported only when a plot is drawn, and only writes files.
 """
@@ -16,7 +16,6 @@ from mtlstruct.errors import MtlError
 from mtlstruct.report.tables import dropped
 
 if TYPE_CHECKING:
-    from mtlstruct.model.calibration import CalibrationReport
     from mtlstruct.model.model import TemplateWeight
     from mtlstruct.tuning.study import Finding
 
@@ -262,39 +261,4 @@ def plot_elimination(steps: Sequence[tuple[int, float, float]], chosen: int, sco
     other.set_ylim(bottom=0)
     other.spines[["top"]].set_visible(False)
     title(figure, f"{chosen} of {max(sizes)} templates: {name} {scores[at]:.2f}, best {max(scores):.2f}")
-    save(figure, path)
-
-
-# Reliability ------------------------------------------------------------------------------------
-
-
-def plot_reliability(report: CalibrationReport, path: Path) -> None:
-    """Draw accuracy by probability beside the diagonal, the gap between them, and counts below."""
-    found, bins = report.reliability, len(report.reliability.counts)
-    figure = new_figure(path, (5.2, 5.6))
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=[3, 1])
-    middles, some = (np.arange(bins) + 0.5) / bins, found.counts > 0
-    bar = {"width": 0.92 / bins, "zorder": 2}
-    upper.bar(middles[some], found.accuracy[some], color=SHADES["one cell"], label="right", **bar)
-    foot = np.minimum(found.confidence, found.accuracy)[some]
-    hatch = {"facecolor": "none", "edgecolor": LINE, "hatch": "////", "lw": 0.6}
-    gap = np.abs(found.confidence - found.accuracy)[some]
-    upper.bar(middles[some], gap, bottom=foot, label="gap to the probability", **hatch, **bar)
-    upper.plot([0, 1], [0, 1], color=LINE, lw=0.9, zorder=4)
-    upper.set_ylim(0, 1.02)
-    upper.set_ylabel("part of labels that are right", color=INK)
-    lower.bar(middles, found.counts, color=SHADES["two cells"], **bar)
-    lower.set_yscale("log")
-    lower.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    lower.set_ylim(0.8, max(10, found.counts.max(initial=1)) * 1.5)
-    lower.set_xlim(0, 1)
-    lower.set_xlabel("probability of the label", color=INK)
-    lower.set_ylabel("tokens", color=INK)
-    for axes in (upper, lower):
-        style(axes)
-    figure.align_ylabels()
-    legend(figure, "outside lower right", ncols=2)
-    state = "" if report.calibrated else "not calibrated: "
-    error = f"calibration error {100 * found.error:.2f}% over {found.counts.sum():,} tokens"
-    title(figure, f"{state}{error}, temperature {report.temperature:.3g}")
     save(figure, path)

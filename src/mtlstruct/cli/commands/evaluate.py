@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +11,9 @@ import typer
 
 from mtlstruct.cli import common
 from mtlstruct.cli.common import argument, option
-from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
+from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.errors import NEGATIVE, print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
-from mtlstruct.errors import IncompatibleError
+from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.training.options import Task
 
 if TYPE_CHECKING:
@@ -40,10 +38,8 @@ def evaluate(
     scheme: SchemeOption = None,
     words: common.WordsOption = None,
     json: common.JsonOption = False,
-    plot: common.PlotOption = None,
     forbid: ForbidOption = None,
     valid_bio: ValidOption = False,
-    force: ForceOption = False,
     threads: common.ThreadsOption = None,
     encoding: common.ModelEncodingOption = None,
 ) -> None:
@@ -53,15 +49,13 @@ def evaluate(
     scored as by conlleval, words as by SIGHAN's script, trees as by CoNLL-X's; classes and other
     labels by accuracy and by precision, recall and F1 per class and averaged over classes (macro).
     Also printed: for labels their scheme and the share of sequences without an error, and how
-    reliable the probabilities are (expected calibration error, log loss; --plot draws them).
+    reliable the probabilities are (expected calibration error, log loss; `report` draws them).
 
     Example: mtlstruct evaluate ner.mtl test.txt
     """
     from mtlstruct.evaluation.scores import printed
     from mtlstruct.model.calibration import calibration_report
-    from mtlstruct.report.plots import plot_reliability
 
-    check_picture_output(plot, inputs=[model, gold, words, *rule_files(forbid)], force=force)
     loaded, task = common.load_model(model, threads)
     task = task.with_scheme(scheme)
     vocabulary = task.vocabulary(words, encoding or loaded.encoding)
@@ -82,11 +76,6 @@ def evaluate(
         calibration = calibration_report(
             lattice, loaded.gold(corpus), loaded.temperature, calibrated=loaded.calibrated
         )
-    if plot is not None:
-        if calibration is None:
-            raise IncompatibleError("--plot draws probabilities, and models of this task have none")
-        plot_reliability(calibration, plot)
-        print(f"drew {plot}", file=sys.stderr)
     speed = corpus.tokens / seconds
     if json:
         figures = calibration.as_dict() if calibration else {}
