@@ -17,7 +17,7 @@ from mtlstruct.errors import MtlError
 from mtlstruct.formats import segmented
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.arc_terms import reach_of
-from mtlstruct.templates.presets import STRETCHED, preset
+from mtlstruct.templates.generate import STRETCHED, preset
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.study import VALID, Finding, Split, Study, best, held_out
 from reproduction.datasets import Found, dataset

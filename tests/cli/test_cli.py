@@ -134,7 +134,7 @@ def test_an_internal_error_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyP
     def broken(*_: object) -> None:
         raise RuntimeError("oh [red]no[/red]")
 
-    monkeypatch.setattr("mtlstruct.templates.presets.preset", broken)
+    monkeypatch.setattr("mtlstruct.templates.generate.preset", broken)
     got = run("templates generate --preset x")
     assert got.code == 3
     assert got.err == (

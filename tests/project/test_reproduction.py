@@ -8,7 +8,7 @@ import pytest
 
 from mtlstruct.corpus import Column, Corpus, joined
 from mtlstruct.errors import MtlError
-from mtlstruct.templates.presets import PRESETS, preset
+from mtlstruct.templates.generate import PRESETS, preset
 from mtlstruct.tuning.study import Finding
 from reproduction.claims import verdicts
 from reproduction.datasets import Folder, Found, Missing, dataset, datasets, identify

@@ -37,8 +37,7 @@ from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures.schemes import recognised
 from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.generate import automatic
-from mtlstruct.templates.presets import preset
+from mtlstruct.templates.generate import automatic, preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, method_spec
 from mtlstruct.training.options import Options

@@ -6,8 +6,7 @@ Start reading at `terms.Template` and `template_set.TemplateSet`.
 
 from mtlstruct.templates.dialects import DIALECTS
 from mtlstruct.templates.functions import FUNCTIONS
-from mtlstruct.templates.generate import generate
-from mtlstruct.templates.presets import PRESETS, preset
+from mtlstruct.templates.generate import PRESETS, generate, preset
 from mtlstruct.templates.template_set import TemplateSet
 from mtlstruct.templates.terms import Template, Term, boundary
 

@@ -18,9 +18,11 @@ from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.structures import structures_of
-from mtlstruct.templates import PRESETS, TemplateSet, lint, presets
+from mtlstruct.templates import PRESETS, TemplateSet, lint
 from mtlstruct.templates import generate as generate_templates
+from mtlstruct.templates import preset as preset_templates
 from mtlstruct.templates.convert import converted
+from mtlstruct.templates.generate import of_columns
 from mtlstruct.templates.terms import read_text, split_lines
 from mtlstruct.training.options import MAX_COUNT, Task
 
@@ -107,9 +109,9 @@ def generate(
             raise IncompatibleError(
                 "--preset can be combined with --columns, not with other options that choose templates"
             )
-        whole = presets.preset(preset, _reach(reach))
+        whole = preset_templates(preset, _reach(reach))
         if columns is not None:
-            return _write(presets.of_columns(whole, _numbers("--columns", columns)), out)
+            return _write(of_columns(whole, _numbers("--columns", columns)), out)
         return _write(whole.source, out)
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")

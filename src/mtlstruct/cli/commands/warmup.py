@@ -13,7 +13,7 @@ from mtlstruct.cli.common import option
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.samples import recipes
 from mtlstruct.templates import TemplateSet, generate
-from mtlstruct.templates.presets import preset
+from mtlstruct.templates.generate import preset
 from mtlstruct.training.options import Method, Options, Task
 
 LINES = 20
