@@ -17,6 +17,7 @@ from pathlib import Path
 from benchmarks import (
     ablation,
     bound,
+    choice,
     crfsuite,
     first,
     gaps,
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
 
 STUDIES: dict[str, Callable[[Book], None]] = {
     "ablation": ablation.measure_all,
+    "choice": choice.measure_all,
     "peers": peers.measure_all,
     "predict": predict.measure_all,
     "first": first.measure_all,

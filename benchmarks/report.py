@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import bound, growth, tables, tables_peers, tables_scale
+from benchmarks import bound, choice, growth, tables, tables_peers, tables_scale
 from benchmarks.places import PAGE, RESULTS
 
 TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
@@ -28,6 +28,7 @@ TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
         tables_peers.text,
         tables_peers.start_up,
     ),
+    "choice": (choice.table,),
     "gaps": (tables_scale.gaps,),
     "ablation": (tables_scale.ablation,),
     "growth": (tables_scale.growth, tables_scale.exponents),

@@ -4,6 +4,7 @@ plain       word, tag, label: as it is
 hand        the same with the word in small letters, its first and last three letters, and its shape before the label
 segmented   the characters of segmented text, labelled B I E
 morphology  words of CoNLL-X; coarse tag and features, joined, are the label
+tags        words of CoNLL-X with their tag
 """
 
 from __future__ import annotations
@@ -43,6 +44,12 @@ def morphology(path: Path) -> Iterator[Rows]:
         yield [(row[1], f"{row[3]}|{row[5]}") for row in rows]
 
 
+def tags(path: Path) -> Iterator[Rows]:
+    """A row a token."""
+    for rows in plain(path):
+        yield [(row[1], row[4]) for row in rows]
+
+
 def _more(word: str) -> tuple[str, str, str, str]:
     return word.lower(), word[:3], word[-3:], shape(word)
 
@@ -53,7 +60,7 @@ def shape(word: str) -> str:
     return re.sub(r"(.)\1+", r"\1", signs)
 
 
-KINDS = {"plain": plain, "hand": hand, "segmented": segmented, "morphology": morphology}
+KINDS = {"plain": plain, "hand": hand, "segmented": segmented, "morphology": morphology, "tags": tags}
 
 
 def main(kind: str, source: Path, target: Path) -> None:

@@ -1,4 +1,4 @@
-"""python-crfsuite's averaged perceptron: TEMPLATES TRAIN MODEL [ITERATIONS].
+"""python-crfsuite: TEMPLATES TRAIN MODEL [ITERATIONS] [--algorithm ap], by default its averaged perceptron.
 
 Prints the CPU seconds of making the attribute strings (with the reading of the file), which are not counted
 against it, and of all the rest: start-up, appending the items, learning, writing the model.
@@ -6,8 +6,8 @@ against it, and of all the rest: start-up, appending the items, learning, writin
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import time
 
 import pycrfsuite
@@ -17,10 +17,12 @@ from mtlstruct.formats import columns
 from mtlstruct.templates import TemplateSet
 
 
-def main(templates: str, data: str, model: str, iterations: int | None) -> dict[str, float]:
+def main(
+    templates: str, data: str, model: str, iterations: int | None, algorithm: str = "ap"
+) -> dict[str, float]:
     """Trains; each sentence's strings are dropped once appended, so that memory is the peer's own."""
     began = time.process_time()
-    trainer = pycrfsuite.Trainer(algorithm="ap", verbose=False)
+    trainer = pycrfsuite.Trainer(algorithm=algorithm, verbose=False)
     if iterations is not None:
         trainer.set_params({"max_iterations": iterations})
     corpus = columns.read(data)
@@ -46,5 +48,9 @@ def main(templates: str, data: str, model: str, iterations: int | None) -> dict[
 
 
 if __name__ == "__main__":
-    templates, data, model, *more = sys.argv[1:]
-    print(json.dumps(main(templates, data, model, int(more[0]) if more else None)))
+    parser = argparse.ArgumentParser()
+    for name in ("templates", "data", "model"):
+        parser.add_argument(name)
+    parser.add_argument("iterations", nargs="?", type=int)
+    parser.add_argument("--algorithm", default="ap")
+    print(json.dumps(main(**vars(parser.parse_args()))))

@@ -125,14 +125,15 @@ def test_labels_of_any_program_are_scored_as_words(tmp_path, found, f1):
     gold, tagged = tmp_path / "gold", tmp_path / "tagged"
     gold.write_text("a\tB\nb\tE\nc\tB\n\n")
     tagged.write_text("".join(f"{label}\n" for label in found.split()) + "\n\n")
-    assert peer_score.main("segmentation", gold, tagged) == pytest.approx(f1)
+    assert peer_score.main("segmentation", gold, tagged)["f1"] == pytest.approx(f1)
 
 
 def test_labels_of_any_program_are_scored_as_chunks(tmp_path):
     gold, tagged = tmp_path / "gold", tmp_path / "tagged"
     gold.write_text("a B-X\nb O\n\nc B-X\n\n")
     tagged.write_text("a B-X B-X\nb O O\n\nc B-X O\n\n")
-    assert peer_score.main("sequence", gold, tagged) == pytest.approx(200 / 3)
+    scores = peer_score.main("sequence", gold, tagged)
+    assert scores == pytest.approx({"f1": 200 / 3, "accuracy": 200 / 3, "sequence_accuracy": 50})
 
 
 def test_heads_of_a_parser_that_changes_words():
