@@ -328,8 +328,8 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: P
     Model.load("1.mtl").report().save(place / "report.html")
     assert '"scored_on":' in (place / "report.html").read_text().replace('": ', '":')
     tried = first["search"]["tried"]
-    assert len(tried) == 24 + 3
-    assert [row["scheme"] for row in tried[24:]] == ["bio", "bioes", "io"]
+    assert len(tried) == 17 + 1
+    assert tried[17]["scheme"] == "bioes"
     assert {(row["loss"], row["method"]) for row in tried} == {
         *(("log", name) for name in ("mtl", "pmtl", "crf-l2")),
         *(("hinge", name) for name in ("mtl", "pmtl", "svm")),
@@ -339,11 +339,11 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run: Run, place: P
         name: Model.load("1.mtl").facts[name] for name in ("method", "loss", "c")
     }
     stored = len(results("1.mtl.auto"))
-    assert stored == 24 + 8 + 4 + 3
+    assert stored == 17 + 6 + 3 + 1
     run(auto.format("1.mtl", 2)).ok()
     assert len(results("1.mtl.auto")) == stored
     few = run("train a.tpl train.txt f.mtl --method auto --loss hinge -p 1 --folds 2 --json -q").ok().json
-    assert [row["c"] for row in few["search"]["tried"][:4]] == [0.3, 1, 3, 10]
+    assert [row["c"] for row in few["search"]["tried"][:2]] == [1, 10]
 
 
 @pytest.mark.parametrize(

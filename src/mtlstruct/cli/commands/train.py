@@ -45,7 +45,7 @@ def train(
             "--method auto: score each of K parts of TRAIN.",
             metavar="K",
             limits=(2, 1000),
-            shown="--valid; else 5 below 2,000 sentences, or a fifth of TRAIN",
+            shown="--valid; else 3 below 2,000 sentences, or a fifth of TRAIN",
             group="Search",
         ),
     ] = None,

@@ -39,7 +39,7 @@ def tune(
             "Cross-validate: score each of K parts of TRAIN.",
             metavar="K",
             limits=(2, 1000),
-            shown="5 below 2,000 sentences",
+            shown="3 below 2,000 sentences",
         ),
     ] = None,
     hold_out: Annotated[
@@ -73,8 +73,8 @@ def tune(
     """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
     Every combination of the values of -c, -p, --loss, --scheme and --method is trained and scored,
-    in parallel, on data encoded once. Of the settings within one standard error of the best score
-    the one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
+    in parallel, on data encoded once. Of the settings within a quarter of a standard error of the best
+    score the one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
     interruption the same command continues. The exit code is 1 if a training failed; the results of
     the others are saved.
 
