@@ -124,7 +124,7 @@ class Oracle:
         return self.encoded.score(weights, scale, self.structure.widths())
 
     def hinge(self, parts: Parts, scale: float = 1.0) -> Hinge:
-        """The most violated outputs under scale·parts, and by how much (eq. op:1-inference)."""
+        """The most violated outputs under scale·parts, and by how much (the paper's (9))."""
         structure, batch = self.structure, Batch(parts, self.encoded.rows, self.encoded.ptr)
         outputs = np.zeros(len(self.gold), np.int32)
         values = np.zeros(self.sentences)

@@ -1,7 +1,7 @@
 """Regularizers Ω, as functions of the m block norms.
 
 With v_j = Σ_r α_r p_j^r the paper's cutting-plane subproblem has the dual max_α −Ω*(‖v_1‖, …,
-‖v_m‖) + q·α, its weights being w_j = −μ_j v_j (eq. recover-w). So a regularizer is its value, its
+‖v_m‖) + q·α, its weights being w_j = −μ_j v_j (eq. 7). So a regularizer is its value, its
 conjugate, and the μ that belongs to given norms. The master that solves a new one is a row in
 `solvers.cutting_plane.MASTERS`. Norms are not checked: they are non-negative by construction.
 docs/explanation/problem.md derives each.

@@ -6,7 +6,7 @@ Q^j_{rr'} = ⟨p_j^r, p_j^{r'}⟩ and q:
     primal   min_w  Ω(w) + C max(0, max_r q^r + ⟨w, p^r⟩)          upper bound at any w
     dual     max_α −Ω*(‖v_1‖, …, ‖v_m‖) + q·α,  α ≥ 0, Σα ≤ C      lower bound at any such α
 
-with v_j = Σ_r α_r p_j^r and w_j = −μ_j v_j (eq. recover-w of the paper). Both values follow from α,
+with v_j = Σ_r α_r p_j^r and w_j = −μ_j v_j (the paper's (7)). Both values follow from α,
 μ and the Gram matrices alone, so every answer is measured here, whichever method found it.
 """
 

@@ -1,4 +1,4 @@
-"""Restricted master problem of L2 and BlockL1Squared: the paper's QCQP (eq. qcqp-dual, Appendix A).
+"""Restricted master problem of L2 and BlockL1Squared: the paper's QCQP ((6), Appendix A).
 
     max_{α,θ} −θ + q·α    s.t.  ½ αᵀQ^jα ≤ θ for every template j,   α ≥ 0,   Σα ≤ C
 
