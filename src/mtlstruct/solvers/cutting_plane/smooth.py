@@ -2,7 +2,7 @@
 
     min_α  Ω*(‖v_1‖, …, ‖v_m‖) − q·α    s.t.  α ≥ 0,  Σα ≤ C,        v_j = Σ_r α_r p_j^r
 
-Accelerated projected gradient (FISTA, Beck and Teboulle 2009), the paper's choice, with
+Projected gradient, as in the paper, accelerated (FISTA, Beck and Teboulle 2009), with
 backtracking and with restarts where the momentum leads uphill (O'Donoghue and Candès 2015). The
 gradient is Σ_j μ_j ⟨v_j, p_j^r⟩ − q^r with the μ that attains Ω*. The products ⟨v_j, p_j^r⟩ are
 linear in α: a step computes those of its new point, and those of the point it extrapolates to are a
