@@ -1,5 +1,7 @@
 """Normalization of cells before their features are looked up; output has the original text."""
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Callable
 

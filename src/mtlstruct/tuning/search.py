@@ -40,7 +40,7 @@ HELD_OUT = 0.2
 FEW_SENTENCES, FOLDS = 2000, 3
 """Data of fewer sentences are divided into so many folds by default, if the task allows it."""
 
-NEAR = 0.25
+NEAR_SHARE = 0.25
 """The share of a standard error within which the smaller of two models is preferred."""
 
 LADDERS: dict[Loss, dict[float, tuple[float, ...]]] = {
@@ -211,9 +211,9 @@ class Search:
 
     @cached_property
     def near(self) -> list[Finding]:
-        """The settings within NEAR standard errors of the best, smallest model first."""
+        """The settings within NEAR_SHARE standard errors of the best, smallest model first."""
         able = [one for one in self.findings if one.options in self.left and one.complete]
-        found = [one for one in able if self.behind(one) <= NEAR * self.error(one)]
+        found = [one for one in able if self.behind(one) <= NEAR_SHARE * self.error(one)]
         return sorted(found, key=self._size)
 
     def _size(self, one: Finding) -> list[Any]:

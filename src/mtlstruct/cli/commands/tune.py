@@ -73,10 +73,10 @@ def tune(
     """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
     Every combination of the values of -c, -p, --loss, --scheme and --method is trained and scored,
-    in parallel, on data encoded once. Of the settings within a quarter of a standard error of the best
-    score the one with the smallest model is chosen. Each result is a line of DIR/results.jsonl: after an
-    interruption the same command continues. The exit code is 1 if a training failed; the results of
-    the others are saved.
+    in parallel, on data encoded once. Of the settings within a quarter of a standard error of the
+    best score the one with the smallest model is chosen. Each result is a line of
+    DIR/results.jsonl: after an interruption the same command continues. The exit code is 1 if a
+    training failed; the results of the others are saved.
 
     Example: mtlstruct tune ner.tpl train.txt -c 0.3,1,3 --valid dev.txt
     """
