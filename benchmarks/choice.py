@@ -104,15 +104,14 @@ def measure_all(book: Book) -> None:
             for program in PROGRAMS:
                 key = {"set": name, "split": str(split), "program": program}
                 made = partial(make, data, templates, book.ask.sentences)
-                stamp = PythonCrfsuite().identity() if program == "crfsuite" else machine.source()
+                stamp = "python-crfsuite, defaults" if program == "crfsuite" else machine.source()
                 book.row(key, stamp, partial(_row, made, split, program, book.ask))
 
 
 def _row(make: Any, split: int, program: str, ask: Ask) -> Row:
     files: Files = list(make())[split]
     model = work() / "choice.mtl"
-    for old in (model, model.with_name("choice.mtl.auto")):
-        shutil.rmtree(old, ignore_errors=True)
+    shutil.rmtree(work() / "choice.mtl.auto", ignore_errors=True)
     if program == "fixed":
         return _fixed(files)
     if program == "crfsuite":
@@ -122,9 +121,9 @@ def _row(make: Any, split: int, program: str, ask: Ask) -> Row:
     options = ["--task", files.task, *valid, *method, "--threads", 1, "--no-log", "--json", "-q", "--force"]
     run = measure.python("mtlstruct", "train", files.templates, files.train, model, *options)
     scores = measure.python("mtlstruct", "evaluate", model, files.test, "--json", "--threads", 1).json
-    found = run.json
-    kept = {name: found.get(name) for name in ("method", "loss", "p", "c", "scheme", "active_templates")}
-    return {"cpu": run.cpu, **_figures(scores), **kept, "model_mb": model.stat().st_size / 1e6}
+    tried = run.json.get("search", {}).get("tried", [])
+    kept = next((row for row in tried if row["chosen"]), {})
+    return {"cpu": run.cpu, **_figures(scores), "chosen": kept, "model_mb": model.stat().st_size / 1e6}
 
 
 def _fixed(files: Files) -> Row:
@@ -136,6 +135,7 @@ def _fixed(files: Files) -> Row:
 
 
 def _crfsuite(files: Files, model: Path, limit: float) -> Row:
+    PythonCrfsuite().identity()  # raises Missing
     train, test = files.columns or (files.train, files.test)
     tagged = work() / "choice.tagged"
     program = ("benchmarks.programs.peer_train", files.templates, train, model, "--algorithm", "lbfgs")
