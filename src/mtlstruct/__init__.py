@@ -50,3 +50,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, which tab completion then offers before they are imported."""
+    return __all__

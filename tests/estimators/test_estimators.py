@@ -9,7 +9,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -317,10 +317,10 @@ WRONG = {
     "scheme": ["x", 3, None, "bmes"],
 } | dict.fromkeys(("c", "p", "gap", "epsilon", "eta"), ("1", -1, 0, float("nan"), float("inf"), True, [], {}))
 COUNTS = ("max_iter", "min_count", "patience", "threads")
-SWITCHES = ("context", "share_identical", "projective", "single_root", "labels", "warm_start", "verbose")
+SWITCHES = ("context", "share_identical", "projective", "single_root", "labels", "warm_start")
 WRONG["label_templates"] = WRONG["templates"]
 WRONG |= dict.fromkeys(COUNTS, ("1", 0, -1, 2.5, float("nan"), True, [], 10**30))
-WRONG |= dict.fromkeys(SWITCHES, ("yes", 1, None, []))
+WRONG |= dict.fromkeys(SWITCHES, ("yes", 1, None, [])) | {"verbose": ("yes", -1, 0.5, None, [])}
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,9 @@ def test_options_that_do_not_fit_are_named_as_their_reader_knows_them(name, valu
 
 
 def test_numbers_of_numpy_and_iterators_are_accepted(tmp_path):
-    tagger = SequenceLabeler(c=np.float64(1), max_iter=np.int64(2), min_count=np.int32(1), random_state=None)
+    tagger = SequenceLabeler(
+        c=np.float64(1), max_iter=np.int64(2), min_count=np.int32(1), random_state=None, verbose=0
+    )
     tagger.fit(iter(X), iter(Y)).save(tmp_path / "m.mtl")  # an iterator is enough
     assert mtlstruct.load(tmp_path / "m.mtl").labels
 
@@ -491,6 +493,45 @@ def test_a_matrix_is_one_group(tmp_path):
     assert scores.mean() > 0.9
     model.save(tmp_path / "m.mtl")
     assert (StructuredClassifier.load(tmp_path / "m.mtl").predict(numbers) == model.predict(numbers)).all()
+
+
+class Frame:
+    """What is used of a data frame; iterating over it gives the names of its columns."""
+
+    def __init__(self, numbers):
+        self.numbers, self.shape = numbers, numbers.shape
+
+    def to_numpy(self):
+        return self.numbers
+
+
+def test_classes_are_sorted_by_value_and_matrices_have_one_width(tmp_path):
+    numbers = np.repeat(np.eye(3), 4, axis=0)
+    classes = np.repeat([2, 11, 20], 4)  # as text 11 comes first
+    model = StructuredClassifier(c=10.0).fit(Frame(numbers), classes)
+    assert (model.classes_ == [2, 11, 20]).all()
+    assert (model.classes_[model.predict_proba(numbers).argmax(axis=1)] == classes).all()
+    assert (model.predict(Frame(numbers)) == classes).all()
+    assert cross_val_score(model, numbers, classes, cv=2, scoring="roc_auc_ovr").min() == 1
+    assert model.n_features_in_ == 3
+    for call in (model.predict, model.predict_proba, lambda X: model.score(X, classes)):
+        with pytest.raises(ValueError, match="X: expected a matrix of 3 columns, got 2"):
+            call(numbers[:, :2])
+    with pytest.warns(DataConversionWarning):
+        assert (model.fit(numbers, classes[:, None]).classes_ == [2, 11, 20]).all()
+    model.save(tmp_path / "m.mtl")
+    again = StructuredClassifier.load(tmp_path / "m.mtl")
+    assert again.classes_.tolist() == ["11", "2", "20"]
+    assert (again.classes_[again.predict_proba(numbers).argmax(axis=1)] == again.predict(numbers)).all()
+
+
+def test_labels_in_arrays_are_plain_objects_in_predictions():
+    found = SequenceLabeler(gap=0.1).fit(X[:9], [np.array(labels) for labels in Y[:9]]).predict(X[:9])
+    assert {type(label) for labels in found for label in labels} == {str}
+
+
+def test_public_names_are_listed_before_they_are_imported():
+    assert set(mtlstruct.__all__) <= set(dir(mtlstruct))
 
 
 def test_rows_of_items_and_templates():

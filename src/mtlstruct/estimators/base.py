@@ -10,7 +10,7 @@ from typing import IO, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from mtlstruct._system import threads as pool
 from mtlstruct.corpus import Corpus, label_outputs
@@ -73,7 +73,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
     templates: Templates
     patience: int | None
     threads: int | None
-    verbose: bool
+    verbose: bool | int
     warm_start: bool
 
     def fit(
@@ -117,6 +117,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             pool.set_threads(self.threads)
         began = time.perf_counter()
         data = self._data(X)
+        if self._alone and _width(X):
+            self.n_features_in_ = _width(X)
         if not data.corpus.tokens:
             unit = "item" if self._alone else "token"
             raise FormatError("X", None, f"expected at least one {unit}, got none")
@@ -161,9 +163,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         if validation is not None:
             with suppress(MtlError):  # data without a known label give no temperature
                 model = with_temperature(model, validation)
-        self.model_ = model
-        classes = [originals.get(label, label) for label in model.labels]
-        self.classes_: Any = np.array(classes) if self._alone else classes
+        self._set_model(model, [originals.get(label, label) for label in model.labels])
         self.n_iter_ = training.fit.passes
         self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
@@ -193,7 +193,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         list of lists, or ndarray
             One output per token of each sentence. StructuredClassifier: one class per item.
         """
-        return self._model().predict(X, constraints, names=self.classes_)
+        return self._model(X).predict(X, constraints, names=self._names)
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the quality of predictions; the notes of the class name the measure.
@@ -210,7 +210,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         float
             From 0 to 1.
         """
-        model = self._model()
+        model = self._model(X)
         data = data_for(model, X, alone=self._alone)
         gold, _ = self._labelled(data, y)
         return self._score(gold, model.predict(gold), model.labels)
@@ -255,7 +255,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             found.set_params(templates=model.first.templates, context=True)
         elif not model.takes_dicts:
             found.set_params(templates=model.templates)
-        found.model_, found.classes_ = model, list(model.labels)
+        found._set_model(model, list(model.labels))
         return found
 
     @property
@@ -318,8 +318,9 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         for name in ("patience", "threads"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), int, (1, MAX_COUNT))
-        for name in ("verbose", "warm_start"):
-            check_number(name, getattr(self, name), bool)
+        check_number("warm_start", self.warm_start, bool)
+        if type(self.verbose) is not bool:  # 0 and 1 as elsewhere in scikit-learn
+            check_number("verbose", self.verbose, int, (0, MAX_COUNT))
         columns = getattr(self, "columns", None)
         if columns is not None and not _are_words(columns):
             raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
@@ -330,9 +331,17 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
                     f"{name}: expected a TemplateSet, the path of a file or a list of lines, got {given!r}"
                 )
 
-    def _model(self) -> Model:
+    def _set_model(self, model: Model, names: list[Any]) -> None:
+        """Store a model and what its labels stand for; classes of items are sorted by value."""
+        self.model_, self._names = model, names
+        self.classes_: Any = np.unique(names) if self._alone else names
+
+    def _model(self, X: Any = None) -> Model:
+        """Return the model; raise if there is none, or if X is a matrix of another width."""
         if not hasattr(self, "model_"):  # the check takes longer than the prediction of a sentence
             check_is_fitted(self, "model_")
+        if self._alone and _width(X) not in (0, expected := getattr(self, "n_features_in_", _width(X))):
+            raise IncompatibleError(f"X: expected a matrix of {expected} columns, got {_width(X)}")
         model: Model = self.model_
         return model
 
@@ -372,7 +381,9 @@ class LabelEstimator(StructuredEstimator):
                 raise FormatError("y", None, "expected labels, got none")
             return data.corpus, {}
         check_iterable("y", y, "labels")
-        texts, originals = _label_texts([[label] for label in y] if self._alone else y)
+        if self._alone:
+            y = [[label] for label in (column_or_1d(y, warn=True).tolist() if hasattr(y, "shape") else y)]
+        texts, originals = _label_texts(y)
         outputs, labels = label_outputs(label_column(texts, data.lengths))
         return replace(data.corpus, outputs=outputs, labels=labels), originals
 
@@ -383,7 +394,7 @@ def _label_texts(y: Iterable[Iterable[Any]]) -> tuple[list[list[str]], dict[str,
     texts = []
     for number, sentence in enumerate(y, 1):
         check_iterable("y", sentence, f"a list of labels for sentence {number}")
-        labels = list(sentence)
+        labels = sentence.tolist() if isinstance(sentence, np.ndarray) else list(sentence)
         texts.append([label if type(label) is str else str(label) for label in labels])
         for text, label in zip(texts[-1], labels, strict=True):
             if text is not label and originals.setdefault(text, label) != label:
@@ -407,6 +418,11 @@ def as_parameter(name: str) -> str:
 def _are_words(value: Any) -> bool:
     words = isinstance(value, Iterable) and not isinstance(value, str | Iterator)
     return words and all(isinstance(word, str) for word in value)
+
+
+def _width(X: Any) -> int:
+    """Return the number of columns of a matrix, 0 for other data."""
+    return int(X.shape[1]) if len(getattr(X, "shape", ())) == 2 else 0
 
 
 def check_iterable(name: str, value: Any, what: str) -> None:

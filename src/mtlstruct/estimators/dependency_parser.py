@@ -68,7 +68,7 @@ class DependencyParser(StructuredEstimator):
         random_state: int | None = 0,
         patience: int | None = None,
         warm_start: bool = False,
-        verbose: bool = False,
+        verbose: bool | int = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())

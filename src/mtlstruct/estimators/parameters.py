@@ -41,7 +41,7 @@ OWN = {
         "Stop after so many passes without a better score on the validation data of `fit`; None: never.",
     ),
     "warm_start": ("bool, default False", "Start `fit` from the model of the last fit, if there is one."),
-    "verbose": ("bool, default False", "Print a line per pass: objective, gap, score and time."),
+    "verbose": ("bool or int, default False", "Print a line per pass: objective, gap, score and time."),
     "label_templates": (
         "TemplateSet, path, list of str or None, default None",
         "Templates of the labels of arcs; None: the preset `dependency-labels`.",
@@ -57,7 +57,9 @@ ATTRIBUTES = """\
 model_ : Model
     The trained model, as `mtlstruct train` writes it.
 classes_ : list or ndarray
-    The labels; empty for trees.
+    The labels; empty for trees. Classes of items are sorted, as in scikit-learn.
+n_features_in_ : int
+    Number of columns, if the items of a StructuredClassifier are the rows of a matrix.
 template_weights_ : list of dict
     The templates, largest weight first.
 gap_, objective_ : float

@@ -78,7 +78,7 @@ class SequenceLabeler(LabelEstimator):
         random_state: int | None = 0,
         patience: int | None = None,
         warm_start: bool = False,
-        verbose: bool = False,
+        verbose: bool | int = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())

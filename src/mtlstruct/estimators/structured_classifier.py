@@ -19,7 +19,8 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
     """Classify items from feature dicts, templates or numbers, with a weight per group of features.
 
     X is a list of items: feature dicts, in which each key is a template; rows of cells, with
-    `templates`; or a matrix of numbers, which is one group. y has one class per item.
+    `templates`; or a matrix of numbers (array, sparse or data frame), which is one group. y has one
+    class per item.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
         random_state: int | None = 0,
         patience: int | None = None,
         warm_start: bool = False,
-        verbose: bool = False,
+        verbose: bool | int = False,
         threads: int | None = None,
     ) -> None:
         self._set(locals())
@@ -85,8 +86,8 @@ class StructuredClassifier(ClassifierMixin, LabelEstimator):  # type: ignore[mis
         ndarray of shape (n_items, n_classes)
             Columns in the order of `classes_`.
         """
-        model = self._model()
-        return model.marginals(data_for(model, X, alone=True).corpus).node
+        model = self._model(X)
+        return model.marginals(data_for(model, X, alone=True).corpus).node[:, np.argsort(self._names)]
 
     score = StructuredEstimator.score
 

@@ -244,8 +244,8 @@ def _sentences(X: Any, alone: bool) -> Iterable[Any]:
 
 def _items(X: Any) -> Iterable[Any]:
     """Return the items of X; a row of a matrix is a vector of one group."""
-    if hasattr(X, "toarray"):
-        X = X.toarray()
+    if hasattr(X, "toarray") or hasattr(X, "to_numpy"):  # sparse, data frame
+        X = X.toarray() if hasattr(X, "toarray") else X.to_numpy()
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
         return ({"x": row.astype(np.float64)} for row in X)
     return X if isinstance(X, Iterable) else [X]

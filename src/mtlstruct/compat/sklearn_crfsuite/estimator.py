@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 from mtlstruct.compat import pycrfsuite
 from mtlstruct.compat.sklearn_crfsuite import metrics
@@ -182,6 +183,10 @@ class CRF(BaseEstimator):  # type: ignore[misc]
             self._tagger = tagger
         return self._tagger
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell `check_is_fitted`, which would take the attributes that are None for fitted ones."""
+        return self.tagger_ is not None
+
     @property
     def classes_(self) -> list[str] | None:
         """The labels."""
@@ -203,7 +208,7 @@ class CRF(BaseEstimator):  # type: ignore[misc]
 
     def _fitted(self) -> pycrfsuite.Tagger:
         if (tagger := self.tagger_) is None:
-            raise IncompatibleError("the estimator has no model: call fit first, or give model_filename")
+            raise NotFittedError("the estimator has no model: call fit first, or give model_filename")
         return tagger
 
     def _trainer(self) -> pycrfsuite.Trainer:
