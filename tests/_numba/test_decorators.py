@@ -76,6 +76,20 @@ def identity(x):
     return x
 
 
+def test_only_small_work_before_the_first_compilation_is_interpreted(monkeypatch):
+    monkeypatch.setattr(decorators.Deferred, "interpreted", 0.0)
+    made = decorators.Deferred(lambda: "plain", lambda: lambda: "compiled")
+    half = decorators.MAX_INTERPRETED // 2
+    with decorators.small_work(half):
+        assert made() == "plain"
+        with decorators.small_work(2 * half + 2):
+            assert not decorators.interpreting()
+        assert made() == "plain"
+    assert made() == "compiled"
+    with decorators.small_work(1):
+        assert made() == "compiled"
+
+
 def test_the_digest_depends_on_the_files_with_kernels(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "sums.py").write_text("@fast_kernel\ndef f(): pass\n")

@@ -107,6 +107,21 @@ def test_options_of_crfpp_wapiti_and_crfsuite_get_a_hint(run: Run, command: str,
     run(command).rejected(hint, " --help)")
 
 
+@pytest.mark.parametrize(
+    ("command", "usage", "required"),
+    [
+        ("train", "[TEMPLATES] TRAIN MODEL", 2),
+        ("tune", "[TEMPLATES] TRAIN", 1),
+        ("predict", "MODEL [INPUT]", 1),
+        ("weights", "MODEL...", 1),
+    ],
+)
+def test_help_marks_optional_arguments(run: Run, command: str, usage: str, required: int) -> None:
+    out = run(f"{command} --help").out
+    assert out.splitlines()[0] == f"Usage: mtlstruct {command} [OPTIONS] {usage}"
+    assert out.count("[required]") == required
+
+
 def test_version(run: Run) -> None:
     from mtlstruct import __version__
 

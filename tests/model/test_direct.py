@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct import SequenceLabeler
+from mtlstruct._numba import decorators
 from mtlstruct.errors import FormatError
 from mtlstruct.formats.sentences import from_dicts, from_rows
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
@@ -78,6 +79,28 @@ def test_labels_and_scores_equal_those_of_a_corpus(form, support):
         found, expected = (model.predict_marginals([x] * n)[0] for n in (1, MAX_SENTENCES + 1))
         for ours, theirs in zip(found, expected, strict=True):
             assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+@pytest.mark.skipif(not decorators.COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize(("form", "support"), [(as_rows, "all"), (as_rows, "seen"), (as_dicts, "all")])
+def test_small_work_gives_the_labels_and_scores_of_compiled_kernels(form, support, monkeypatch):
+    model = fitted(form, support).model_
+    texts = [form(words) for words in sentences(3, 20)]
+    corpus = model._data(texts).corpus
+
+    def results():
+        fresh = copy.copy(model)
+        lattice = fresh.lattice(corpus)
+        labels = [fresh.predict([text])[0] for text in texts]
+        return lattice.best().tolist(), labels, [part.copy() for part in lattice.parts]
+
+    monkeypatch.setattr(decorators.Deferred, "interpreted", np.inf)
+    compiled = results()
+    monkeypatch.setattr(decorators.Deferred, "interpreted", -np.inf)
+    plain = results()
+    assert plain[:2] == compiled[:2]
+    for ours, theirs in zip(plain[2], compiled[2], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
 @given(st.data())

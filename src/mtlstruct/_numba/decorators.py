@@ -3,19 +3,28 @@
 Numba decides by the file of a kernel alone whether its cache is stale, not by the files of the
 kernels it calls. The folder is therefore named by a digest of all files with kernels: a change of
 any of them compiles all kernels again.
+
+Numba is imported at the first call of a kernel that is no `small_work`: importing it takes longer
+than labelling a few sentences by the same functions in plain Python.
 """
 
+import math
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import suppress
-from functools import cache
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from ctypes import c_int32, c_int64
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from types import FunctionType
+from typing import Any
+
+import numpy as np
 
 Kernel = Callable[..., Any]
 
@@ -24,6 +33,12 @@ COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 
 MAX_OLD_FOLDERS = 16
 """Number of cache folders of other versions that are not deleted, those used last."""
+
+MAX_INTERPRETED = 100_000
+"""Weights that kernels add in plain Python, in about a third of the time that numba's import takes."""
+
+_small = threading.local()
+"""Its attribute `work` is whether this thread does small work."""
 
 _FAST = {"fastmath": True, "error_model": "numpy"}
 _DEFINES_KERNEL = re.compile(rb"^ *@\w*kernel$", re.MULTILINE)
@@ -58,23 +73,88 @@ def inlined_kernel(function: Kernel) -> Kernel:
     return _compiled(function, inline="always", **_FAST)
 
 
+class Deferred:
+    """A kernel or intrinsic that numba makes when it is first used.
+
+    plain    the same function in Python
+    build    a function that returns what numba makes of it
+    """
+
+    interpreted = 0.0
+    """Weights that were added in plain Python; infinite once a kernel is compiled."""
+
+    def __init__(self, plain: Kernel, build: Callable[[], Any]) -> None:
+        self.plain, self._build, self.__doc__ = plain, build, plain.__doc__
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the compiled function, or the plain one within `small_work`."""
+        return (self.plain if interpreting() else self.compiled)(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.compiled, name)
+
+    @cached_property
+    def compiled(self) -> Any:
+        """What numba makes."""
+        compile_from_now_on()
+        return self._build()
+
+
+@contextmanager
+def small_work(weights: float) -> Iterator[None]:
+    """Run kernels in plain Python if they add few weights and no kernel has been compiled yet."""
+    Deferred.interpreted += weights
+    before, _small.work = interpreting(), Deferred.interpreted <= MAX_INTERPRETED
+    try:
+        with np.errstate(over="ignore") if _small.work else nullcontext():  # of hashes
+            yield
+    finally:
+        _small.work = before
+
+
+def compile_from_now_on() -> None:
+    """Run no more kernels in plain Python."""
+    Deferred.interpreted = math.inf
+
+
+def interpreting() -> bool:
+    """Return whether kernels of this thread run in plain Python."""
+    return getattr(_small, "work", False)
+
+
 def _cached(function: Kernel, **options: Any) -> Kernel:
     """Compile with the cache on disk, below numba's folder only while the decorator runs."""
-    from numba import config
 
-    folder = cache_folder() if COMPILED else None
-    before, config.CACHE_DIR = config.CACHE_DIR, str(folder or "")
-    try:
-        return _compiled(function, cache=folder is not None, **options)
-    finally:
-        config.CACHE_DIR = before
+    def build() -> Kernel:
+        from numba import config
+
+        folder = cache_folder()
+        before, config.CACHE_DIR = config.CACHE_DIR, str(folder or "")
+        try:
+            return _jit(function, cache=folder is not None, **options)
+        finally:
+            config.CACHE_DIR = before
+
+    return Deferred(function, build) if COMPILED else function
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
+    return Deferred(function, lambda: _jit(function, **options)) if COMPILED else function
+
+
+def _jit(function: Kernel, **options: Any) -> Kernel:
+    """Return the dispatcher of a function that calls the dispatchers of kernels."""
     from numba import njit
 
+    assert isinstance(function, FunctionType)
+    own = function.__globals__
+    calls = {name: own[name] for name in function.__code__.co_names if isinstance(own.get(name), Deferred)}
+    names = own | {name: called.compiled for name, called in calls.items()}
+    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    copy.__qualname__ = function.__qualname__
     # no kernel is called from C, for which numba would compile a second wrapper
-    return cast(Kernel, njit(nogil=True, no_cfunc_wrapper=True, **options)(function))
+    made: Kernel = njit(nogil=True, no_cfunc_wrapper=True, **options)(copy)
+    return made
 
 
 @cache
@@ -146,73 +226,78 @@ def _prune(folder: Path) -> None:
             shutil.rmtree(version, ignore_errors=True)
 
 
-def make_prefetch() -> Callable[[Any, Any], None]:
+def make_prefetch() -> Kernel:
     """Return prefetch(array, row), which loads the start of array[row] into the cache."""
-    from numba import config, types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
 
-    if config.DISABLE_JIT:
-        return lambda array, row: None
+    def build() -> Any:
+        from numba import types
+        from numba.core import cgutils
+        from numba.extending import intrinsic
 
-    def prefetch(typing_context, array, row):
-        def codegen(context, builder, signature, args):
-            kind = signature.args[0]
-            view = context.make_array(kind)(context, builder, args[0])
-            place = [args[1], *[context.get_constant(types.intp, 0)] * (kind.ndim - 1)]
-            at = cgutils.get_item_pointer(context, builder, kind, view, place, wraparound=False)
-            _hint(builder, cgutils, at)
-            return context.get_dummy_value()
+        def prefetch(typing_context, array, row):
+            def codegen(context, builder, signature, args):
+                kind = signature.args[0]
+                view = context.make_array(kind)(context, builder, args[0])
+                place = [args[1], *[context.get_constant(types.intp, 0)] * (kind.ndim - 1)]
+                at = cgutils.get_item_pointer(context, builder, kind, view, place, wraparound=False)
+                _hint(builder, cgutils, at)
+                return context.get_dummy_value()
 
-        return types.void(array, row), codegen
+            return types.void(array, row), codegen
 
-    return cast(Callable[[Any, Any], None], intrinsic(prefetch))
+        return intrinsic(prefetch)
+
+    return _intrinsic(lambda array, row: None, build)
 
 
-def make_peek(bits: int = 32) -> Callable[[Any, Any], Any]:
+def make_peek(bits: int = 32) -> Kernel:
     """Return peek(address, i), the integer number i of the array at an address.
 
     The caller of such a kernel must keep the arrays alive.
     """
-    from llvmlite import ir
-    from numba import config, types
-    from numba.extending import intrinsic
 
-    if config.DISABLE_JIT:
-        from ctypes import c_int32, c_int64
+    def build() -> Any:
+        from llvmlite import ir
+        from numba import types
+        from numba.extending import intrinsic
 
-        kind, size = (c_int64, 8) if bits == 64 else (c_int32, 4)
-        return lambda address, i: kind.from_address(int(address) + size * int(i)).value
+        def peek(typing_context, address, i):
+            def codegen(context, builder, signature, args):
+                array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+                return builder.load(builder.gep(array, [args[1]]))
 
-    def peek(typing_context, address, i):
-        def codegen(context, builder, signature, args):
-            array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-            return builder.load(builder.gep(array, [args[1]]))
+            return (types.int64 if bits == 64 else types.int32)(types.int64, types.int64), codegen
 
-        return (types.int64 if bits == 64 else types.int32)(types.int64, types.int64), codegen
+        return intrinsic(peek)
 
-    return cast(Callable[[Any, Any], Any], intrinsic(peek))
+    kind, size = (c_int64, 8) if bits == 64 else (c_int32, 4)
+    return _intrinsic(lambda address, i: kind.from_address(int(address) + size * int(i)).value, build)
 
 
-def make_prefetch_at(bits: int = 32) -> Callable[[Any, Any], None]:
+def make_prefetch_at(bits: int = 32) -> Kernel:
     """Return prefetch_at(address, i), which loads the integer number i there into the cache."""
-    from llvmlite import ir
-    from numba import config, types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
 
-    if config.DISABLE_JIT:
-        return lambda address, i: None
+    def build() -> Any:
+        from llvmlite import ir
+        from numba import types
+        from numba.core import cgutils
+        from numba.extending import intrinsic
 
-    def prefetch_at(typing_context, address, i):
-        def codegen(context, builder, signature, args):
-            array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
-            _hint(builder, cgutils, builder.gep(array, [args[1]]))
-            return context.get_dummy_value()
+        def prefetch_at(typing_context, address, i):
+            def codegen(context, builder, signature, args):
+                array = builder.inttoptr(args[0], ir.IntType(bits).as_pointer())
+                _hint(builder, cgutils, builder.gep(array, [args[1]]))
+                return context.get_dummy_value()
 
-        return types.void(types.int64, types.int64), codegen
+            return types.void(types.int64, types.int64), codegen
 
-    return cast(Callable[[Any, Any], None], intrinsic(prefetch_at))
+        return intrinsic(prefetch_at)
+
+    return _intrinsic(lambda address, i: None, build)
+
+
+def _intrinsic(plain: Kernel, build: Callable[[], Any]) -> Kernel:
+    return Deferred(plain, build) if COMPILED else plain
 
 
 def _hint(builder: Any, cgutils: Any, at: Any) -> None:

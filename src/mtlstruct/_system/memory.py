@@ -4,8 +4,6 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from mtlstruct.errors import MtlError, ResourceError
 
 _limit: int | None = None
@@ -21,6 +19,8 @@ def set_limit(count: int | None) -> None:
 
 def available() -> int:
     """Return the bytes that are free: the minimum over machine, control group and limit."""
+    import psutil
+
     free = [int(psutil.virtual_memory().available)]
     if _limit is not None:
         free.append(max(0, _limit - resident()))
@@ -32,6 +32,8 @@ def available() -> int:
 
 def resident() -> int:
     """Return the bytes that this process uses, without files it has mapped where that is known."""
+    import psutil
+
     used = psutil.Process().memory_info()
     return int(used.rss - getattr(used, "shared", 0))
 
@@ -41,6 +43,8 @@ def peak() -> int:
     try:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:  # Windows
+        import psutil
+
         used = psutil.Process().memory_info()
         return int(getattr(used, "peak_wset", used.rss))
     return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

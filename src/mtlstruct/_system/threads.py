@@ -16,6 +16,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._numba.decorators import interpreting
+
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
@@ -82,7 +84,7 @@ def shares(size: int) -> list[tuple[int, int]]:
 def in_order(work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
     """Return [work(item) for item in items], computed on threads unless called from one of them."""
     global _pool
-    if _threads == 1 or len(items) < 2 or hasattr(_inside, "pool"):
+    if _threads == 1 or len(items) < 2 or hasattr(_inside, "pool") or interpreting():
         return [work(item) for item in items]
     if _pool is None:
         _pool = ThreadPoolExecutor(_threads, "mtlstruct", lambda: setattr(_inside, "pool", True))

@@ -1,6 +1,7 @@
 """Commands that are imported when they run, with their options in groups in the help."""
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -58,6 +59,12 @@ class Command(TyperCommand):
                     value = type(low)(text)
                 check_number(parameter.opts[-1], value, type(low), (low, parameter.max))  # type: ignore[attr-defined]
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the pieces of the usage line; after an optional first argument all are required."""
+        pieces = [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
+        optional = len(pieces) > 2 and pieces[1].startswith("[")
+        return [*pieces[:2], *(piece.strip("[]") if optional else piece for piece in pieces[2:])]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, then options: in groups if the command has options of a training."""
         parameters = self.get_params(ctx)
@@ -68,7 +75,10 @@ class Command(TyperCommand):
             if grouped:
                 by_name = (title for title, names in GROUPS.items() if parameter.name in names)
                 title = getattr(parameter, "rich_help_panel", None) or next(by_name, title)
-            groups[title].append(parameter.get_help_record(ctx))
+            record = parameter.get_help_record(ctx)
+            if record is not None and record[0].startswith("["):  # it is not the one that may be missing
+                record = record[0], record[1].removesuffix("[required]").rstrip()
+            groups[title].append(record)
         for title, records in groups.items():
             if rows := [record for record in records if record is not None]:
                 with formatter.section(title):

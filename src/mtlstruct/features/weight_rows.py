@@ -16,7 +16,7 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.direct import RowEncoder, find_values
 from mtlstruct.features.vocabulary import ABSENT
-from mtlstruct.linear.design import prefetch
+from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
 
 LANES = 8
 """Labels that a kernel sums at a time; it may read as many weights beyond a row."""
@@ -80,9 +80,10 @@ def rows_size(encoder: RowEncoder, labels: int) -> int:
 def _fill(map_, weights, first, begin, width, rows):
     """Copy the weights of one line to their places in the rows of its node."""
     for value in range(len(map_) - 1):
-        u = weights[np.uint64(first + map_[value] if map_[value] >= 0 else len(weights) - 1)]
-        for y in range(len(u)):
-            rows[begin + value * width + y] = u[y]
+        prefetch(weights, first + map_[min(value + PREFETCH_DISTANCE, len(map_) - 2)])
+        row = np.uint64(first + map_[value] if map_[value] >= 0 else len(weights) - 1)
+        for y in range(np.uint64(weights.shape[1])):
+            rows[np.uint64(begin + value * width) + y] = weights[row, y]
 
 
 @kernel

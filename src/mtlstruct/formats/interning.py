@@ -3,19 +3,25 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import inner_kernel, kernel
+from mtlstruct._numba.decorators import inner_kernel, interpreting, kernel, small_work
 from mtlstruct.corpus import Column
+from mtlstruct.formats import text
 
 Int64 = NDArray[np.int64]
 
 
 def column(blob: NDArray[np.uint8], starts: Int64, stops: Int64) -> Column:
     """Return the column of cells blob[start:stop] in UTF-8, numbered by first appearance."""
+    raw = blob.tobytes()
+    with small_work(len(raw)):
+        if interpreting():
+            spans = zip(starts.tolist(), stops.tolist(), strict=True)
+            return text.column([raw[start:stop].decode() for start, stop in spans])
     starts, stops = np.ascontiguousarray(starts), np.ascontiguousarray(stops)
     ids, firsts = np.empty(len(starts), np.int32), np.empty(len(starts), np.int64)
     slots = np.full(1 << max(3, (2 * len(starts)).bit_length()), -1, np.int32)
     firsts = firsts[: _number_cells(blob, starts, stops, slots, ids, firsts)]
-    raw, spans = blob.tobytes(), zip(starts[firsts].tolist(), stops[firsts].tolist(), strict=True)
+    spans = zip(starts[firsts].tolist(), stops[firsts].tolist(), strict=True)
     return Column(ids, [raw[start:stop].decode() for start, stop in spans])
 
 

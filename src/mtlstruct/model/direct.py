@@ -28,7 +28,7 @@ from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE, ViterbiWorkspace,
 MAX_SENTENCES = 16
 """The largest number of sentences that take this path: more are faster together, on all threads."""
 
-WEIGHTS_PER_TERM = 2
+WEIGHTS_PER_TERM = 8
 """Weights that WeightRows copy in the time that they save at one term of a token's score."""
 
 MAX_GROWTH = 4

@@ -6,12 +6,14 @@ constraints that leave a sentence without outputs, and inference that a structur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._numba.decorators import small_work
 from mtlstruct._system import memory, threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError
 from mtlstruct.structures.base import IMPOSSIBLE, Batch, Parts, Ranking, Restrictable, Structure
@@ -113,7 +115,8 @@ class Lattice:
         def work(first: int, last: int) -> None:
             self.structure.decode(batch, (first, last), outputs, values)
 
-        threads.over_sentences(work, self.ptr)
+        with small_work(len(outputs) * self.structure.labels**2 or math.inf):
+            threads.over_sentences(work, self.ptr)
         _check(values)
         return outputs
 

@@ -7,9 +7,11 @@ and loading do not change predictions.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,7 @@ from typing import IO, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from mtlstruct._numba.decorators import small_work
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, UncalibratedWarning
 from mtlstruct.features.arcs import ArcIndex
@@ -203,6 +206,15 @@ class Model:
             The scores, with methods for inference.
         """
         corpus = self.observed(corpus)
+        with self._small_work(corpus.tokens, sum(len(column.ids) for column in corpus.columns)):
+            return self._lattice(corpus).restricted(constraints)
+
+    def _small_work(self, tokens: int, entries: int = 0) -> AbstractContextManager[None]:
+        """Return a context for kernels that score so many tokens; for trees they are compiled."""
+        labels = self.structure.labels or math.inf
+        return small_work(max(tokens * len(self.index.templates), entries) * labels)
+
+    def _lattice(self, corpus: Corpus) -> Lattice:
         plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
         if len(corpus) and plain and not self.takes_dicts and self._direct is not None:
             direct = None
@@ -212,9 +224,9 @@ class Model:
                 cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
                 direct, *_ = self._directly([cells], DirectScorer.lattice) or [None]
             if direct is not None:
-                return replace(direct, conversion=self.conversion).restricted(constraints)
+                return replace(direct, conversion=self.conversion)
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion).restricted(constraints)
+        return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion)
 
     def observed(self, corpus: Corpus) -> Corpus:
         """Return the columns that templates refer to: of the data and of the first pass.
@@ -319,7 +331,7 @@ class Model:
 
     def _directly(self, X: Any, infer: Callable[[DirectScorer, Any], Any]) -> list[Any] | None:
         """Return what is inferred for each of a few sentences, None if X needs a corpus."""
-        if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES or self._direct is None:
+        if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES:
             return None
         if self.conversion is not None and infer is not DirectScorer.lattice:
             return None
@@ -328,7 +340,8 @@ class Model:
         if not all(type(sentence) in (list, tuple) for sentence in X):
             return None
         try:
-            return [infer(self._direct, sentence) for sentence in X]
+            with self._small_work(sum(map(len, X))):
+                return None if self._direct is None else [infer(self._direct, sentence) for sentence in X]
         except (Unusual, TypeError):  # TypeError: a cell that cannot be a key of a dict
             return None
 

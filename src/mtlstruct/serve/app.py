@@ -26,6 +26,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from mtlstruct import __version__
+from mtlstruct._numba.decorators import compile_from_now_on
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.explain.decomposition import explain
@@ -237,6 +238,7 @@ def _add_nbest(
 
 def warm_up(model: Model) -> None:
     """Respond to a small request, so that the first client need not wait for kernels."""
+    compile_from_now_on()
     if model.takes_dicts:
         respond(model, RequestReader(model, Limits()).read({"dicts": [[{}, {}]], "probabilities": True}))
         return

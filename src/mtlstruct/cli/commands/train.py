@@ -28,7 +28,7 @@ def train(
         Path, argument("[TEMPLATES]", "Template file; made from the data if left out or empty.")
     ],
     data: Annotated[Path, argument("TRAIN", "Labelled training data: a file, or a folder of files.")],
-    model: Annotated[Path | None, argument("MODEL", "Model file to write.")] = None,
+    model: Annotated[Path | None, argument("MODEL", "Model file to write.  [required]")] = None,
     valid: Annotated[
         Path | None, option("Held-out data, to score and calibrate the model.", metavar="FILE")
     ] = None,

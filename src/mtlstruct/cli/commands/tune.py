@@ -20,7 +20,7 @@ def tune(
     call: typer.Context,
     options: Options,
     templates: Annotated[Path, argument("[TEMPLATES]", "Template file; may be left out, as for train.")],
-    data: Annotated[Path | None, argument("TRAIN", "Labelled training data.")] = None,
+    data: Annotated[Path | None, argument("TRAIN", "Labelled training data.  [required]")] = None,
     c: Annotated[str, option("Values of c, such as 0.3,1,3.", "-c", metavar="LIST")] = "0.1,1,10",
     p: Annotated[str, option("Values of p, such as 1.1,4/3, for pmtl and mixed.", "-p", metavar="LIST")] = "",
     loss: Annotated[

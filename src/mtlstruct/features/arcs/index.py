@@ -20,10 +20,10 @@ from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_work
 from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, Base, class_tables, make_plan
+from mtlstruct.features.arcs.weight_rows import ArcWeights
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
-from mtlstruct.linear.products import sum_rows
 from mtlstruct.linear.weight_layout import WeightLayout
 from mtlstruct.structures.base import Parts, Sites
 from mtlstruct.structures.tree import arc_starts
@@ -87,19 +87,24 @@ class ArcIndex:
     def score(
         self, corpus: Corpus, sites: Sequence[Sites], weights: Sequence[NDArray[Any]]
     ) -> tuple[Parts, tuple[None]]:
-        """Return the scores of all arcs, and their rows; a few sentences are encoded at a time."""
-        words = self.numbers(corpus)
-        starts = arc_starts(corpus.ptr)
-        arcs, longest = int(starts[-1]), int(np.diff(starts).max(initial=0))
-        memory.ensure(8 * arcs + arc_bytes(longest, self.templates), f"scoring {arcs:,} arcs")
-        out = np.zeros((arcs, 1), np.float32)
+        """Return the scores of all arcs, and their rows."""
+        words, starts = self.numbers(corpus), arc_starts(corpus.ptr)
+        memory.ensure(8 * int(starts[-1]), f"scoring {starts[-1]:,} arcs")
+        out = np.zeros((int(starts[-1]), 1), np.float32)
+        if not self._stored or self._stored[0].weights is not weights[0]:
+            self._stored[:] = [ArcWeights(self, weights[0])]
+        stored = self._stored[0]
 
         def work(span: tuple[int, int]) -> None:
-            ids, ptr = _encode_span(self, corpus.ptr, words, span)
-            sum_rows(np.arange(len(ptr) - 1), ids, ptr, weights[0], out[starts[span[0]] : starts[span[1]]])
+            stored.score(words, corpus.ptr, span, out[starts[span[0]] : starts[span[1]]])
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
+
+    @cached_property
+    def _stored(self) -> list[ArcWeights]:
+        """The weights of the last call of `score`, by value."""
+        return []
 
     def numbers(self, corpus: Corpus) -> NDArray[np.integer]:
         """Return the number of each side's value at each word and root: [T + S, slots + 1]."""

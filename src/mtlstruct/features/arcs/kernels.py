@@ -90,7 +90,7 @@ ZERO, ONE, TWO, THREE = map(np.uint64, range(4))  # indices that cannot be negat
 
 
 @inner_kernel
-def _hash(key):
+def hash_key(key):
     h = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     h ^= h >> np.uint64(32)
     return np.int64(h * np.uint64(0xD6E8FEB86659FD93) >> np.uint64(20))
@@ -101,7 +101,7 @@ def fill(keys, records, table):
     """Put entries into an empty table of a power-of-two size."""
     mask = len(table) - 1
     for i in range(len(keys)):
-        row = _hash(keys[i]) & mask
+        row = hash_key(keys[i]) & mask
         while table[row, 0] != EMPTY:
             row = (row + 1) & mask
         table[row, 0] = keys[i]
@@ -110,9 +110,9 @@ def fill(keys, records, table):
 
 
 @inner_kernel
-def _find(table, start, mask, key):
+def find_row(table, start, mask, key):
     """Return the row that holds a key, −1 if there is none."""
-    at = _hash(key) & mask
+    at = hash_key(key) & mask
     while True:
         found = table[np.uint64(start + at), 0]
         if found == key:
@@ -151,7 +151,7 @@ def _look_up(program, table, words, origin, head, modifier, work):
             number[i] = one + other if known and not lookups[i, THREE] else -1
             known = known and lookups[i, THREE] and between > 0
         key = one << 32 | other
-        row = lookups[i, ZERO] + (_hash(key) & lookups[i, ONE])
+        row = lookups[i, ZERO] + (hash_key(key) & lookups[i, ONE])
         prefetch(table, row)
         keys[wanted, ZERO], keys[wanted, ONE], keys[wanted, TWO] = key, row, np.int64(i)
         wanted += np.uint64(known)
@@ -184,7 +184,7 @@ def _look_up(program, table, words, origin, head, modifier, work):
                 continue
             if inner[i, 6]:
                 value = value * POSITIONS + min(position, POSITIONS - 1)
-            row = _find(table, inner[i, 0], inner[i, 1], source << 32 | value)
+            row = find_row(table, inner[i, 0], inner[i, 1], source << 32 | value)
             repeated = row < 0
             for k in range(begin, np.int64(count)):  # a value of several words between counts once
                 repeated |= found[k, 0] == row
