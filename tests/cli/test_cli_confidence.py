@@ -1,15 +1,11 @@
 """Probabilities, N best, constraints, partial labels on the command line; what crf_test prints is recorded here."""
 
-from __future__ import annotations
-
 import json
 import re
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from support.commands import Ran, Run
+from support.commands import Ran, write_files
 
 from mtlstruct import cli
 from mtlstruct.model.model import Model
@@ -60,7 +56,7 @@ EVERY = {
 ALONE = {"vive": "B-PER/0.126438\tI-PER/0.028212\tO/0.845350"}
 
 
-def n_best(*found: tuple[str, str], every: dict[str, str], scores: bool = True) -> str:
+def n_best(*found, every, scores=True):
     """The blocks that crf_test prints: (probability, labels), best first; `every` are all labels of each token."""
     lines = []
     for rank, (probability, labels) in enumerate(found):
@@ -82,26 +78,21 @@ CRF_TEST_V2_N4 = n_best(
 CRF_TEST_N2_COST_FACTOR_2_5 = n_best(
     ("0.979031", "B-PER I-PER O"), ("0.017932", "B-PER I-PER I-PER"), every=EVERY, scores=False
 ) + n_best(("0.991223", "O"), ("0.008576", "B-PER"), every=ALONE, scores=False)
+CHARACTERS = "U0:%x[0,0]\nU1:%x[0,0]/%x[1,0]\nB\n"
 TRAIN = "今天  天气  好\n我们  今天  去  北京\n北京  天气  好\n我  去  图书馆\n天  好\n"
 LABELLED = "Ana B-PER\nPaz I-PER\nvive O\n\nvive O\n\nPaz O\nAna I-PER\n\n"
 
 
 @pytest.fixture
-def run(run: Run) -> Run:
+def run(run):
     return lambda *arguments, stdin=INPUT: run(*arguments, stdin=stdin.encode())
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A folder with a tagger that CRF++ could have made, and a segmenter."""
-    folder = tmp_path_factory.mktemp("confidence")
-    for name, content in (
-        ("crfpp.txt", CRFPP),
-        ("c.tpl", "U0:%x[0,0]\nU1:%x[0,0]/%x[1,0]\nB\n"),
-        ("words.txt", TRAIN),
-        ("gold.txt", LABELLED),
-    ):
-        (folder / name).write_text(content, encoding="utf-8")
+    files = {"crfpp.txt": CRFPP, "c.tpl": CHARACTERS, "words.txt": TRAIN, "gold.txt": LABELLED}
+    folder = write_files(tmp_path_factory.mktemp("confidence"), files)
     names = [str(folder / name) for name in ("c.tpl", "words.txt", "s.mtl")]
     assert cli.run(["import", str(folder / "crfpp.txt"), str(folder / "m.mtl")]) == 0
     assert cli.run(["train", *names, "-q", "--no-log", "--task", "segmentation", "--loss", "hinge"]) == 0
@@ -109,39 +100,35 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of that folder, which is the current one."""
-    folder = tmp_path / "here"
-    shutil.copytree(made, folder)
-    monkeypatch.chdir(folder)
-    return folder
+def place(place):
+    return place
 
 
-def with_temperature(name: str, temperature: float) -> None:
+def with_temperature(name, temperature):
     model = Model.load(name)
     replace(model, facts=model.facts | {"temperature": temperature}).save(name)
 
 
-def test_scores_and_n_best_are_written_as_crf_test_writes_them(run: Run) -> None:
+def test_scores_and_n_best_are_written_as_crf_test_writes_them(run):
     assert run("predict m.mtl --scores") == Ran(0, CRF_TEST_V1, "")
     assert run("predict m.mtl --scores all --nbest 4") == Ran(0, CRF_TEST_V2_N4, "")
     bare = re.sub(r"/[\d.]+", "", CRF_TEST_V1).replace("# ", "# 0 ")
     assert run("predict m.mtl --nbest 1") == Ran(0, bare, "")
 
 
-def test_a_temperature_is_the_inverse_of_a_cost_factor(run: Run) -> None:
+def test_a_temperature_is_the_inverse_of_a_cost_factor(run):
     with_temperature("m.mtl", 1 / 2.5)
     assert run("predict m.mtl --nbest 2").out == CRF_TEST_N2_COST_FACTOR_2_5
 
 
-def test_many_n_best_go_by_small_batches_in_order(run: Run) -> None:
+def test_many_n_best_go_by_small_batches_in_order(run):
     text = "".join(f"w{number}\n\n" for number in range(1000))
     out = run("predict m.mtl --nbest 200", stdin=text).out
     rows = [line.split("\t")[0] for line in out.splitlines() if line and line[0] != "#"]
     assert rows == [f"w{number}" for number in range(1000) for _ in range(3)]  # three labels
 
 
-def test_words_with_probabilities(run: Run) -> None:
+def test_words_with_probabilities(run):
     with_temperature("s.mtl", 0.3)
     plain = run("predict s.mtl", stdin="今天天气好\n\n我\n").out
     scored = run("predict s.mtl --scores", stdin="今天天气好\n\n我\n").out.split("\n")
@@ -154,7 +141,7 @@ def test_words_with_probabilities(run: Run) -> None:
     assert scored[4].split("/")[1] == scored[3][2:]  # a sentence of one word is as probable as the word
 
 
-def test_n_best_segmentations_are_all_different(run: Run) -> None:
+def test_n_best_segmentations_are_all_different(run):
     with_temperature("s.mtl", 0.3)
     out = run("predict s.mtl --nbest 100", stdin="今天去\n\n").out
     *lines, last, end = out.split("\n")
@@ -167,7 +154,7 @@ def test_n_best_segmentations_are_all_different(run: Run) -> None:
     assert sum(chances) == pytest.approx(1, abs=1e-5)
 
 
-def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run: Run, place: Path) -> None:
+def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run, place):
     (place / "text").write_text(INPUT)
     assert run("predict m.mtl --scores text", stdin="") == Ran(0, CRF_TEST_V1, "")
     assert run("predict --scores m.mtl text", stdin="") == Ran(0, CRF_TEST_V1, "")
@@ -176,20 +163,13 @@ def test_scores_may_be_followed_by_the_word_all_or_by_the_input(run: Run, place:
     assert every.out.count("B-PER/") > CRF_TEST_V1.count("B-PER/")
     (place / "all").write_text(INPUT)
     assert run("predict --scores -- m.mtl all", stdin="") == Ran(0, CRF_TEST_V1, "")
-    for arguments, problem in (
-        (("m.mtl", "--scores=some"), "--scores"),
-        (("s.mtl", "--scores", "all"), "--scores all is for labels in columns"),
-    ):
-        got = run("predict", *arguments)
-        assert (got.code, got.out) == (2, "")
-        assert problem in got.err
 
 
-def labels(out: str) -> list[str]:
+def labels(out):
     return [line.split("\t")[-1] for line in out.splitlines() if line]
 
 
-def test_forbidden_transitions_do_not_occur(run: Run, place: Path) -> None:
+def test_forbidden_transitions_do_not_occur(run, place):
     assert labels(run("predict m.mtl").out) == ["B-PER", "I-PER", "O", "O"]
     assert labels(run("predict m.mtl --forbid B-PER>I-PER").out)[:2] != ["B-PER", "I-PER"]
     both = run("predict m.mtl --forbid *>O --forbid >O --scores all").out
@@ -200,18 +180,14 @@ def test_forbidden_transitions_do_not_occur(run: Run, place: Path) -> None:
         assert run("predict m.mtl --forbid @rules", *others, "--scores", "all").out == both
 
 
-def test_files_of_rules_and_labels_with_an_at_sign(run: Run, place: Path) -> None:
+def test_files_of_rules_and_labels_with_an_at_sign(run, place):
     (place / "at.txt").write_text(CRFPP.replace("\nO\n", "\n@\n"))
     run("import at.txt at.mtl").ok()
     found = run("predict at.mtl --forbid *>@ --forbid @>*", stdin="Ana\nPaz\n").out
     assert "@" not in labels(found)
-    run("predict m.mtl --forbid @missing").rejected("mtlstruct: missing: cannot be read")
-    (place / "rules").write_text("*>O\n")
-    assert run("predict m.mtl --forbid @rules -o rules --force").code == 2
-    assert (place / "rules").read_text() == "*>O\n"
 
 
-def test_valid_chunks_only(run: Run) -> None:
+def test_valid_chunks_only(run):
     text = "Ana\nPaz\nAna\n\nvive\n"
     free = run("predict m.mtl --nbest 100", stdin=text).out
     kept = run("predict m.mtl --nbest 100 --valid-bio", stdin=text).out
@@ -221,65 +197,32 @@ def test_valid_chunks_only(run: Run) -> None:
     assert sum(chances) == pytest.approx(2, abs=1e-5)  # the probability of two sentences
 
 
-def valid_bio(found: list[str]) -> bool:
+def valid_bio(found):
     before = ["O", *found]
     return all(a != "O" or b != "I-PER" for a, b in zip(before, found, strict=False))
 
 
-def test_given_labels_are_kept(run: Run) -> None:
+def test_given_labels_are_kept(run):
     out = run("predict m.mtl --partial", stdin="Ana _\nPaz O\nvive ?\n\nvive B-PER\n").out
     assert out == "Ana\t_\tB-PER\nPaz\tO\tO\nvive\t?\tO\n\nvive\tB-PER\tB-PER\n\n"
     out = run("predict m.mtl --partial --scores", stdin="Ana I-PER\n").out
     assert out == "# 1.000000\nAna\tI-PER\tI-PER/1.000000\n\n"
 
 
-def test_given_blanks_are_word_ends(run: Run) -> None:
+def test_given_blanks_are_word_ends(run):
     assert run("predict s.mtl", stdin="今天 天气好").out == "今天  天气  好\n"
     assert run("predict s.mtl --partial", stdin="今 天天气好\n\n").out == "今  天  天气  好\n\n"
     out = run("predict s.mtl --partial --nbest 9 --valid-bio", stdin="今 天天 气").out
     assert sorted(out.split("\n")[1::2]) == ["今  天  天  气", "今  天天  气"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "problem"),
-    [
-        (("--partial",), "Ana O\n\nPaz X\n", "standard input, line 3: expected a label in the last column"),
-        (("--partial",), "Ana\n", "standard input, line 1: expected 2 columns, got 1"),
-        (
-            ("--partial", "--forbid", "O>I-PER"),
-            "\nAna O\n\nPaz O\nAna I-PER\n",
-            "standard input, line 4: the sentence that begins here has no labelling",
-        ),
-        (
-            ("--forbid", "*>", "--nbest", "2"),
-            "Ana\n",
-            "standard input, line 1: the sentence that begins here has no labelling",
-        ),
-        (
-            ("--forbid", "O>I-X"),
-            "Ana\n",
-            "--forbid: expected labels of the model (B-PER, I-PER, O), got 'I-X'",
-        ),
-        (("--forbid", "@gold.txt"), "Ana\n", "gold.txt, line 1: expected LABEL>LABEL, got 'Ana B-PER'"),
-        (("--nbest", "0"), "Ana\n", "--nbest"),
-    ],
-)
-def test_impossible_constraints_are_rejected(
-    run: Run, arguments: tuple[str, ...], stdin: str, problem: str
-) -> None:
-    got = run("predict m.mtl", *arguments, stdin=stdin)
-    assert got.code == 2
-    assert problem in got.err
-    assert got.err.count("\n") == 1
-
-
-def test_labels_that_are_no_chunks_cannot_be_valid(run: Run, place: Path) -> None:
+def test_labels_that_are_no_chunks_cannot_be_valid(run, place):
     (place / "pos.txt").write_text(CRFPP.replace("I-PER", "NN"))
     run("import pos.txt pos.mtl").ok()
     run("predict pos.mtl --valid-bio").rejected("mtlstruct: --valid-bio: expected labels of chunks")
 
 
-def test_evaluate_measures_probabilities(run: Run, place: Path) -> None:
+def test_evaluate_measures_probabilities(run, place):
     found = run("evaluate m.mtl gold.txt --json").ok().json
     assert 0 < found["ece"] < 100
     assert found["nll"] > found["token_nll"] > 0
@@ -289,7 +232,7 @@ def test_evaluate_measures_probabilities(run: Run, place: Path) -> None:
     assert valid["nll"] is None  # the last sentence of gold is none that --valid-bio allows
 
 
-def test_calibrate_stores_a_better_temperature(run: Run, place: Path) -> None:
+def test_calibrate_stores_a_better_temperature(run, place):
     before = (place / "m.mtl").read_bytes()
     got = run("calibrate m.mtl gold.txt -o t.mtl --json")
     found = json.loads(got.out)
@@ -299,11 +242,10 @@ def test_calibrate_stores_a_better_temperature(run: Run, place: Path) -> None:
     assert run("predict t.mtl").out == run("predict m.mtl").out
     assert run("calibrate m.mtl gold.txt").out.endswith("saved m.mtl\n")
     assert (place / "m.mtl").read_bytes() == (place / "t.mtl").read_bytes()
-    assert run("calibrate m.mtl gold.txt -o gold.txt").code == 2
     assert "makes no error on" in run("calibrate s.mtl words.txt").err
 
 
-def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -> None:
+def test_training_with_held_out_data_fits_a_temperature(run, place):
     (place / "valid.txt").write_text("今天  天  气  好\n我  们  去\n", encoding="utf-8")
     files = ("c.tpl", "words.txt", "v.mtl")
     common = ("train", *files, "--task", "segmentation", "--loss", "hinge", "--json", "-q", "--no-log")
@@ -317,7 +259,7 @@ def test_training_with_held_out_data_fits_a_temperature(run: Run, place: Path) -
     assert f" · temperature {model.temperature:.3g}\n" in said
 
 
-def test_raw_text_is_labelled_as_its_tokens(run: Run) -> None:
+def test_raw_text_is_labelled_as_its_tokens(run):
     text = "Ana Paz vive!\n\n  Paz.\n"
     rows = "Ana\nPaz\nvive\n!\n\nPaz\n.\n\n"
     for options in ((), ("--scores",), ("--nbest", "2"), ("--format", "json", "--scores", "all")):
@@ -339,7 +281,7 @@ def test_raw_text_is_labelled_as_its_tokens(run: Run) -> None:
     run("predict m.mtl --raw --partial").rejected("expected one of them")
 
 
-def test_json_has_entities_with_their_places(run: Run) -> None:
+def test_json_has_entities_with_their_places(run):
     record = json.loads(run("predict m.mtl --raw --format json --nbest 2", stdin="  Ana Paz, vive").ok().out)
     assert record["labels"][:2] == ["B-PER", "I-PER"]
     entity = record["entities"][0]
@@ -352,12 +294,11 @@ def test_json_has_entities_with_their_places(run: Run) -> None:
     assert words["words"] == ["今天", "天气", "好"]
 
 
-def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run: Run, place: Path) -> None:
+def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run, place):
     (place / "a.tpl").write_text("U0:%x[0,0]\nB\n")
     (place / "other.txt").write_text("Ana X\n")
     got = run("train a.tpl gold.txt o.mtl --loss hinge --valid other.txt -q").ok()
     assert "the model is not calibrated" in got.err
-    assert "not calibrated" in got.err
     assert '"calibrated":false' in (place / "o.mtl.log.jsonl").read_text().replace(": ", ":")
     assert "temperature" not in Model.load("o.mtl").facts
     got = run("calibrate o.mtl other.txt")

@@ -1,10 +1,7 @@
 """Models from feature dicts on the command line: JSON lines in, the same commands as for any other model."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -116,7 +113,7 @@ def test_gold_must_have_labels(place, run, tmp_path):
             dicts.read(tmp_path / "odd.jsonl")
 
 
-def test_items_are_one_per_line(run, tmp_path: Path):
+def test_items_are_one_per_line(run, tmp_path):
     items = [{"w": w.lower(), "x": 1.5} for line in LINES for w in line.tokens]
     classes = ["number" if w[0].isdigit() else "word" for line in LINES for w in line.tokens]
     model = StructuredClassifier(c=0.1).fit(items, classes)

@@ -1,29 +1,19 @@
 """Every option of every command with extreme values: a result or one short sentence, never an internal error."""
 
-from __future__ import annotations
-
 import inspect
 import random
+import shutil
 from typing import get_args, get_type_hints
 
 import pytest
 import typer
-from support.commands import TRAIN, write_files
 
+from mtlstruct import cli
 from mtlstruct.cli import COMMANDS
 from mtlstruct.cli.command import load_target
 
 NUMBERS = (
-    "0",
-    "-1",
-    "nan",
-    "inf",
-    "-inf",
-    "1e300",
-    "1e-300",
-    "1e38",
-    "-0.0",
-    "99999999999999999999",
+    *["0", "-1", "nan", "inf", "-inf", "1e300", "1e-300", "1e38", "-0.0", "99999999999999999999"],
     "9" * 5000,
 )
 TEXTS = (
@@ -41,22 +31,22 @@ TEXTS = (
 )
 
 BASE = {
-    "train": "t.tpl d.txt new.mtl -q --max-iter 3",
-    "tune": "t.tpl d.txt -q --max-iter 2 --out cells -c 1",
-    "predict": "m.mtl d.txt",
-    "evaluate": "m.mtl d.txt",
-    "score": "d.txt d.txt",
-    "calibrate": "m.mtl d.txt new.mtl",
+    "train": "a.tpl train.txt new.mtl -q --max-iter 3",
+    "tune": "a.tpl train.txt -q --max-iter 2 --out cells -c 1",
+    "predict": "m.mtl train.txt",
+    "evaluate": "m.mtl train.txt",
+    "score": "train.txt train.txt",
+    "calibrate": "m.mtl train.txt new.mtl",
     "weights": "m.mtl",
-    "explain": "m.mtl d.txt",
+    "explain": "m.mtl train.txt",
     "report": "m.mtl new.html",
     "serve": "m.mtl --port 0",
     "export": "m.mtl new.crfpp",
     "import": "m.crfpp new.mtl",
     "templates generate": "--columns 0,1",
-    "templates convert": "t.tpl --to crfpp",
+    "templates convert": "a.tpl --to crfpp",
     "templates select": "m.mtl --top 1",
-    "templates check": "t.tpl",
+    "templates check": "a.tpl",
     "bench": "none",  # it has no argument: it does nothing
     "demo": "--out m.mtl",  # a file where a folder must be: it does nothing
     "warmup": "--task none",
@@ -100,16 +90,10 @@ ALL = [(words, *row) for words, function in functions() for row in options(funct
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(made, tmp_path_factory):
     """A folder with data, templates and models."""
-    from mtlstruct import cli
-
-    folder = write_files(
-        tmp_path_factory.mktemp("extremes"), {"d.txt": TRAIN, "t.tpl": "U0:%x[0,0]\nU1:%x[0,1]\nB\n"}
-    )
-    path = {name: str(folder / name) for name in ("d.txt", "t.tpl", "m.mtl", "m.crfpp")}
-    assert cli.run(["train", path["t.tpl"], path["d.txt"], path["m.mtl"], "-q", "--no-log"]) == 0
-    assert cli.run(["export", path["m.mtl"], path["m.crfpp"]]) == 0
+    folder = shutil.copytree(made, tmp_path_factory.mktemp("extremes") / "here")
+    assert cli.run(["export", str(folder / "m.mtl"), str(folder / "m.crfpp")]) == 0
     return folder
 
 
@@ -136,7 +120,7 @@ def attempt(run, folder, monkeypatch):
     return call
 
 
-def flagged(flag: str, value: str) -> str:
+def flagged(flag, value):
     return f"{flag}={value}" if flag.startswith("--") else flag + value
 
 
@@ -166,4 +150,4 @@ def test_training_with_options_at_their_limits(attempt, seed):
         (flag, rng.choice(get_args(kinds[0]) or kinds)) for _, _, flag, kinds, _ in rng.sample(words, 1)
     ]
     chosen += [(row[2], rng.choice(limits(row))) for row in rng.sample(ranged, 3)]
-    attempt("train", *(flagged(*pair) for pair in chosen), base="t.tpl d.txt new.mtl --max-iter 20")
+    attempt("train", *(flagged(*pair) for pair in chosen), base="a.tpl train.txt new.mtl --max-iter 20")

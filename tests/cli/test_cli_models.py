@@ -1,63 +1,16 @@
 """Commands about finished models: explain, weights, templates select, export and import."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 
 import pytest
-from support.commands import TRAIN, WORDS, Ran, Run, write_files
-
-from mtlstruct import cli
-
-TEMPLATES = """\
-# words
-
-U0:%x[-1,0]
-U1:%x[0,0]
-U2:%x[1,0]
-# tags
-U3:%x[0,1]
-U4:%x[-1,1]/%x[0,1]
-
-B
-"""
+from support.commands import TEMPLATES, TRAIN, Ran
 
 
-@pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with models trained once."""
-    contents = {
-        "a.tpl": TEMPLATES,
-        "train.txt": TRAIN,
-        "c.tpl": "U0:%x[0,0]\nU1:%x[1,0]\nB\n",
-        "w.txt": WORDS,
-    }
-    folder = write_files(tmp_path_factory.mktemp("made"), contents)
-    for templates, data, model, *options in (
-        ("a.tpl", "train.txt", "m.mtl"),
-        ("a.tpl", "train.txt", "svm.mtl", "--method", "svm"),
-        ("c.tpl", "w.txt", "s.mtl", "--task", "segmentation"),
-    ):
-        files = [str(folder / name) for name in (templates, data, model)]
-        assert cli.run(["train", *files, "-q", *options]) == 0
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work in a copy of that folder."""
-    monkeypatch.chdir(shutil.copytree(made, tmp_path / "here"))
-
-
-# explain ----------------------------------------------------------------------------------------------------
-
-
-def test_explain_sums_to_the_margin(run: Run) -> None:
+def test_explain_sums_to_the_margin(run):
     out = run("explain m.mtl train.txt --json --top 2").ok().out
     records = [json.loads(line) for line in out.splitlines()]
     assert [record["sentence"] for record in records] == [1, 2, 3, 4]
@@ -72,36 +25,30 @@ def test_explain_sums_to_the_margin(run: Run) -> None:
             assert token["runner_up"] != token["label"]
 
 
-def test_explain_one_sentence_as_text(run: Run) -> None:
+def test_explain_one_sentence_as_text(run):
     out = run("explain m.mtl train.txt --sentence 3").ok().out
     assert out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
     assert out in run("explain m.mtl train.txt").out
     one, whole = (run("explain m.mtl train.txt --json", *more) for more in (["--sentence", "3"], []))
     assert one.json == json.loads(whole.out.splitlines()[2])
-    assert "  1 今   B, not " in run("explain s.mtl w.txt --sentence 1").ok().out
+    assert "  1 今   B, not " in run("explain s.mtl words.txt --sentence 1").ok().out
 
 
-def test_explain_rejects_in_a_sentence(run: Run) -> None:
-    run("explain m.mtl train.txt --sentence 9").rejected("--sentence 9", "fewer sentences")
-    run("explain no.mtl train.txt").rejected("no such model file")
-    run("explain m.mtl no.txt").rejected("cannot be read")
+pytestmark = pytest.mark.usefixtures("place")
 
 
-# templates select -------------------------------------------------------------------------------------------
-
-
-def ranked(run: Run, model: str = "m.mtl") -> list[str]:
+def ranked(run, model="m.mtl"):
     return [w["text"] for w in run("weights", model, "--json").json if w["features"]]
 
 
-def test_select_writes_the_heaviest_lines_in_their_order(run: Run) -> None:
+def test_select_writes_the_heaviest_lines_in_their_order(run):
     heavy = ranked(run)[:2]
     got = run("templates select m.mtl --top 2")
     assert got.out.splitlines() == [line for line in TEMPLATES.splitlines() if line in heavy]
     assert re.fullmatch(r"mtlstruct: kept 2 of 6 templates, \d+ of \d+ features\n", got.err)
 
 
-def test_select_keeps_the_users_comments(run: Run) -> None:
+def test_select_keeps_the_users_comments(run):
     heavy = ranked(run)[:2]
     got = run("templates select m.mtl --top 2 --templates a.tpl -o b.tpl")
     assert (got.code, got.out) == (0, "")
@@ -112,7 +59,7 @@ def test_select_keeps_the_users_comments(run: Run) -> None:
     got.rejected("c.tpl", "not the templates")
 
 
-def test_select_writes_other_languages(run: Run) -> None:
+def test_select_writes_other_languages(run):
     ours = run("templates select m.mtl --top 3").out
     assert run("templates select m.mtl --top 3 --format crfpp").out == ours
     got = run("templates select m.mtl --top 3 --format wapiti")
@@ -123,24 +70,14 @@ def test_select_writes_other_languages(run: Run) -> None:
     assert "# words" in got.ok().out
 
 
-def test_select_above(run: Run) -> None:
+def test_select_above(run):
     weights = run("weights m.mtl --json").json
     least = weights[2]["mu"]
     got = run("templates select m.mtl --above", least)
     assert set(got.out.splitlines()) == {w["text"] for w in weights if w["mu"] > least}
 
 
-def test_select_rejects_in_a_sentence(run: Run) -> None:
-    run("templates select m.mtl").rejected("--top")
-    run("templates select m.mtl --top 2 --above 0.1").rejected("one of")
-    run("templates select m.mtl --above 5").rejected("the heaviest has")
-    run("templates select m.mtl --top 2 -o m.mtl").rejected("uses the file")
-
-
-# export and import ------------------------------------------------------------------------------------------
-
-
-def test_export_and_import_predict_the_same(run: Run) -> None:
+def test_export_and_import_predict_the_same(run):
     got = run("export m.mtl m.txt --format crfpp-text")
     assert (got.code, got.out) == (0, "")
     assert got.err.startswith("wrote m.txt: 4 labels")
@@ -150,15 +87,15 @@ def test_export_and_import_predict_the_same(run: Run) -> None:
     run("explain back.mtl train.txt").ok()
 
 
-def test_import_for_segmentation(run: Run) -> None:
+def test_import_for_segmentation(run):
     run("export s.mtl s.txt").ok()
     run("import s.txt back.mtl --task segmentation").ok()
-    assert run("predict back.mtl w.txt").out == run("predict s.mtl w.txt").out
+    assert run("predict back.mtl words.txt").out == run("predict s.mtl words.txt").out
     run("export m.mtl m.txt")
     run("import m.txt b.mtl --task segmentation").rejected("--scheme bie", "'B-LOC'")
 
 
-def test_wapiti_formats_predict_the_same(run: Run) -> None:
+def test_wapiti_formats_predict_the_same(run):
     same = run("predict m.mtl train.txt").out
     got = run("export m.mtl m.txt --format wapiti-text")
     assert (got.code, got.out) == (0, "")
@@ -167,7 +104,7 @@ def test_wapiti_formats_predict_the_same(run: Run) -> None:
     assert run("predict back.mtl train.txt").out == same
 
 
-def test_wapiti_formats_warn_of_lower_case_functions(run: Run) -> None:
+def test_wapiti_formats_warn_of_lower_case_functions(run):
     Path("l.tpl").write_text("U0:%lower[0,0]\nB\n")
     run("train l.tpl train.txt l.mtl").ok()
     got = run("export l.mtl l.txt --format wapiti-text").ok()
@@ -176,15 +113,7 @@ def test_wapiti_formats_warn_of_lower_case_functions(run: Run) -> None:
     assert "warning: l.txt, line 1: Wapiti's %X sees bytes" in got.err
 
 
-def test_exchange_rejects_in_a_sentence(run: Run) -> None:
-    run("export m.mtl m.mtl").rejected("uses the file")
-    run("export m.mtl no/m.txt").rejected("does not exist")
-    run("import a.tpl b.mtl").rejected("expected a text model of CRF++", "got templates")
-    run("import no.txt b.mtl").rejected("cannot read it")
-    assert not Path("b.mtl").exists()
-
-
-def test_lines_that_expand_alike_share_parameters(run: Run) -> None:
+def test_lines_that_expand_alike_share_parameters(run):
     Path("bag.tpl").write_text("# a bag\nU:%x[-1,0]\nU0:%x[0,0]\n\nU:%x[1,0]\nB\n")
     got = run("train bag.tpl train.txt bag.mtl --loss hinge --share-identical --json")
     assert json.loads(got.out)["templates"] == 3
@@ -198,12 +127,10 @@ def test_lines_that_expand_alike_share_parameters(run: Run) -> None:
     assert run("predict back.mtl train.txt").out == run("predict bag.mtl train.txt").out
 
 
-# weights ----------------------------------------------------------------------------------------------------
-
 KEYS = ["rank", "index", "name", "text", "mu", "relative", "norm", "features", "dropped"]
 
 
-def test_weights_as_table_json_and_csv(run: Run) -> None:
+def test_weights_as_table_json_and_csv(run):
     listed = run("weights m.mtl --json").json
     assert [list(weight) for weight in listed] == [KEYS] * 6
     assert [weight["rank"] for weight in listed] == list(range(1, 7))
@@ -216,18 +143,15 @@ def test_weights_as_table_json_and_csv(run: Run) -> None:
     assert [line.split()[0] for line in lines[1:-1]] == [str(rank) for rank in range(1, 7)]
     assert len(run("weights m.mtl --json --top 2").json) == 2
     assert run("weights m.mtl --top 2").out.splitlines()[-1].startswith("4 more not shown; ")
-    run("weights m.mtl --top 0").rejected("--top")
-    run("weights m.mtl --json --csv").rejected("expected one of them")
 
 
 @pytest.mark.parametrize("name", ["w.png", "w.svg", "w.pdf"])
-def test_weights_plot(run: Run, name: str) -> None:
+def test_weights_plot(run, name):
     assert run("weights m.mtl --plot", name) == Ran(0, run("weights m.mtl").out, f"drew {name}\n")
     assert Path(name).stat().st_size > 1000
-    run("weights m.mtl --plot w.bmp").rejected("expected a picture file ending in .png, .svg, .pdf")
 
 
-def test_user_text_is_no_markup(run: Run) -> None:
+def test_user_text_is_no_markup(run):
     Path("b.tpl").write_text("U[red]:%x[0,0]\nU[/bold]:smile:%x[1,0]\nB\n")
     run("train b.tpl train.txt b.mtl -q").ok()
     out = run("weights b.mtl").out
@@ -235,7 +159,8 @@ def test_user_text_is_no_markup(run: Run) -> None:
     assert "U[/bold]:smile:%x[1,0]" in out
 
 
-def test_weights_count_features_without_weight(run: Run) -> None:
+def test_weights_count_features_without_weight(run):
+    run("train a.tpl train.txt svm.mtl --method svm -q").ok()
     rows = run("weights svm.mtl --json").json
     seen = {row["text"]: row["features"] + row["dropped"] for row in rows}
     assert seen["B"] == 4 * 4
@@ -246,7 +171,7 @@ def test_weights_count_features_without_weight(run: Run) -> None:
     assert "dropped" not in run("weights back.mtl").out.splitlines()[0]
 
 
-def test_weights_on_data_give_shares(run: Run) -> None:
+def test_weights_on_data_give_shares(run):
     rows = run("weights m.mtl --json --data train.txt").json
     assert [list(row) for row in rows] == [[*KEYS, "share", "cost", "loss"]] * 6
     assert sum(row["share"] for row in rows) == pytest.approx(1)
@@ -254,4 +179,3 @@ def test_weights_on_data_give_shares(run: Run) -> None:
     Path("words.txt").write_text("the D\n")
     assert list(run("weights m.mtl --json --data words.txt").json[0]) == [*KEYS, "share"]
     assert "share" in run("weights m.mtl --data train.txt").out.splitlines()[0]
-    run("weights m.mtl --data no.txt").rejected("no.txt", "cannot be read")

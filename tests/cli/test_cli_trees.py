@@ -1,106 +1,61 @@
-"""Trees on the command line: training, prediction that changes heads only, scores, refusals."""
-
-from __future__ import annotations
+"""Trees and arc labels on the command line: training, prediction, scores, explanations, refusals."""
 
 import json
 from pathlib import Path
 
 import pytest
-from support.commands import Output, write_files
-from support.trees import ARC_TEMPLATES, SENTENCES, conll
+from support.trees import LABELLED_TREES, SENTENCES, conll
 
-from mtlstruct import cli
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    files = {
-        "train.conll": conll(SENTENCES),
-        "blind.conll": conll(SENTENCES, heads=False),
-        "arcs.tpl": ARC_TEMPLATES,
-    }
-    path = write_files(tmp_path_factory.mktemp("trees"), files)
-    names = [str(path / name) for name in ("arcs.tpl", "train.conll", "model.mtl")]
-    assert cli.run(["train", *names, "--task", "dependency", "-c", "10", "-q"]) == 0
-    return path
+pytestmark = pytest.mark.usefixtures("place")
 
 
-def test_prediction_fills_heads_and_leaves_the_rest(folder: Path, output: Output) -> None:
-    assert output("predict", folder / "model.mtl", folder / "blind.conll") == conll(SENTENCES)
+@pytest.mark.parametrize(("model", "expected"), [("t.mtl", conll(SENTENCES)), ("l.mtl", LABELLED_TREES)])
+def test_prediction_fills_heads_and_relations_and_leaves_the_rest(output, model, expected):
+    assert output("predict", model, "blind.conll") == expected
+    Path("empty.conll").write_text("# nothing but this\n\n")
+    assert output("predict", model, "empty.conll") == "# nothing but this\n\n"
 
 
-def test_json_has_heads(folder: Path, output: Output) -> None:
-    options = ("--format", "json", "--scores")
-    lines = output("predict", folder / "model.mtl", folder / "blind.conll", *options).splitlines()
+def test_json_has_heads(output):
+    records = [json.loads(s) for s in output("predict t.mtl blind.conll --format json --scores").splitlines()]
     rows = [block.split("\n") for block in conll(SENTENCES).strip().split("\n\n")]
     heads = [[int(row.split("\t")[6]) for row in block if row[0].isdigit()] for block in rows]
-    assert [json.loads(line)["heads"] for line in lines] == heads
-    assert all(0 < json.loads(line)["probability"] <= 1 for line in lines)
+    assert [record["heads"] for record in records] == heads
+    assert all(0 < record["probability"] <= 1 for record in records)
 
 
-def test_evaluate_and_score_print_attachment_scores(folder: Path, output: Output) -> None:
-    found = json.loads(output("evaluate", folder / "model.mtl", folder / "train.conll", "--json"))
+def test_evaluate_and_score_print_attachment_scores(output):
+    found = json.loads(output("evaluate t.mtl heads.conll --json"))
     assert (found["uas"], found["uasp"], found["acc"]) == (100, 100, 100)
     assert (found["sentences"], found["tokens"]) == (6, 31)
     wrong = conll(SENTENCES).replace("\t3\trel\t_\tnote=1", "\t2\tother\t_\tnote=1")
-    (folder / "wrong.conll").write_text(wrong)
-    both = folder / "train.conll", folder / "wrong.conll"
-    found = json.loads(output("score", *both, "--task", "dependency", "--json"))
-    assert found["uas"] < 100
-    assert found["las"] < 100
-    assert "Unlabeled attachment score: " in output("score", *both, "--task", "dependency")
-    assert "UAS is" in output("score", *both, "--task", "dependency", "--min", 99.9, code=1)
+    Path("wrong.conll").write_text(wrong)
+    score = "score heads.conll wrong.conll --task dependency"
+    found = json.loads(output(f"{score} --json"))
+    assert max(found["uas"], found["las"]) < 100
+    assert "Unlabeled attachment score: " in output(score)
+    assert "UAS is" in output(f"{score} --min 99.9", code=1)
+    found = json.loads(output("evaluate l.mtl trees.conll --json"))
+    assert (found["las"], found["label_accuracy"], found["uas"]) == (100, 100, 100)
+    out = output("evaluate l.mtl trees.conll")
+    assert "Labeled   attachment score: 25 / 25" in out
+    assert "Label accuracy score:       25 / 25" in out
 
 
-@pytest.mark.parametrize(
-    "extra", [["--projective"], ["--single-root"], ["--method", "mira", "--max-iter", 8]]
-)
-def test_other_trees_and_other_learners(folder: Path, output: Output, extra: list[object]) -> None:
-    model = folder / "other.mtl"
-    out = output(
-        "train", folder / "arcs.tpl", folder / "train.conll", model, "--task", "dependency", *extra, "--valid",
-        folder / "train.conll")  # fmt: skip
+@pytest.mark.parametrize("extra", ["--projective", "--single-root", "--method mira --max-iter 8"])
+def test_other_trees_and_other_learners(output, extra):
+    out = output(f"train arcs.tpl heads.conll other.mtl --task dependency {extra} --valid heads.conll")
     assert "uas 100.00" in out
-    if "mira" in extra:
-        assert "since the method is online" in out
-    assert output("predict", model, folder / "blind.conll") == conll(SENTENCES)
+    assert ("since the method is online" in out) == ("mira" in extra)
+    assert "temperature" in out
+    assert output("predict other.mtl blind.conll") == conll(SENTENCES)
 
 
-def test_bad_options_and_files_are_rejected(folder: Path, output: Output) -> None:
-    several = folder / "several.conll"
-    several.write_text(conll(["a/D/0 b/N/0"]))
-    trees = "--task", "dependency"
-    out = output("train", folder / "arcs.tpl", several, folder / "no.mtl", *trees, "--single-root", code=2)
-    assert "line 3: expected one token with head 0, got 2" in out
-    sequence = folder / "sequence.txt"
-    sequence.write_text("a X\nb Y\n")
-    crossing = folder / "crossing.conll"
-    rows = zip("abcd", (3, 4, 0, 3), strict=True)
-    crossing.write_text(
-        "".join(f"{n}\t{w}\t_\t{w}\t{w}\t_\t{h}\tr\t_\t_\n" for n, (w, h) in enumerate(rows, 1))
-    )
-    files = folder / "arcs.tpl", crossing, folder / "no.mtl"
-    out = output("train", *files, *trees, "--projective", "--loss", "log", code=2)
-    assert "sentence 1 has crossing arcs" in out
-    out = output("train", folder / "arcs.tpl", sequence, folder / "no.mtl", "--projective", code=2)
-    assert "--projective is for --task dependency" in out
-    mira = "--method", "mira", "--solver", "coordinate"
-    out = output("train", folder / "arcs.tpl", several, folder / "no.mtl", *trees, *mira, code=2)
-    assert "'mira' with the loss 'hinge' has no solver 'coordinate'" in out
-    for option in (["--partial"], ["--scores", "all"], ["--nbest", 2]):
-        assert "for trees" in output("predict", folder / "model.mtl", folder / "blind.conll", *option, code=2)
-    other = folder / "words.conll"
-    other.write_text(conll(["x/D/0"]))
-    out = output("score", several, other, *trees, code=2)
-    assert "line 2: expected the word 'a'" in out
-    assert not (folder / "no.mtl").exists()
-
-
-def test_probabilities_of_heads_are_comments(folder: Path, output: Output) -> None:
-    text = folder / "ranges.conllu"
+def test_probabilities_of_heads_are_comments(output):
+    text = Path("ranges.conllu")
     ranged = conll(SENTENCES, heads=False).replace("1\tthe\t", "1-2\tthecat" + "\t_" * 8 + "\n1\tthe\t", 1)
     text.write_text(ranged)
-    out = output("predict", folder / "model.mtl", text, "--scores")
+    out = output("predict t.mtl ranges.conllu --scores")
     lines = out.split("\n")
     assert lines[0] == "# sentence 0"
     assert lines[1].startswith("# probability = 0.")
@@ -109,20 +64,69 @@ def test_probabilities_of_heads_are_comments(folder: Path, output: Output) -> No
     assert all(float(lines[1].split()[-1]) <= p <= 1 for p in heads)
     assert lines[3].startswith("1-2\t")
     bare = [line for line in lines if "probabilit" not in line]
-    assert "\n".join(bare) == output("predict", folder / "model.mtl", text)
+    assert "\n".join(bare) == output("predict t.mtl ranges.conllu")
     text.write_text(out)
-    assert output("predict", folder / "model.mtl", text, "--scores") == out
+    assert output("predict t.mtl ranges.conllu --scores") == out
 
 
-def test_calibrate_lowers_the_log_loss_of_heads(folder: Path, output: Output) -> None:
-    model, data = folder / "calibrated.mtl", folder / "train.conll"
-    found = json.loads(output("calibrate", folder / "model.mtl", data, "-o", model, "--json"))
+def test_calibrate_lowers_the_log_loss_of_heads(output):
+    found = json.loads(output("calibrate t.mtl heads.conll -o c.mtl --json"))
     assert found["nll"] < found["before"]["nll"]
     assert 0 < found["temperature"] < 1
-    judged = json.loads(output("evaluate", model, data, "--json"))
-    assert judged["temperature"] == found["temperature"]
-    assert judged["ece"] == found["ece"]
-    assert "calibration error" in output("evaluate", model, data)
-    files = folder / "arcs.tpl", data, folder / "valid.mtl"
-    out = output("train", *files, "--task", "dependency", "--projective", "--valid", data)
-    assert "temperature" in out
+    judged = json.loads(output("evaluate c.mtl heads.conll --json"))
+    assert (judged["temperature"], judged["ece"]) == (found["temperature"], found["ece"])
+    assert "calibration error" in output("evaluate c.mtl heads.conll")
+
+
+def test_weights_shows_both_stages(output):
+    assert len(json.loads(output("weights l.mtl --json"))) == 5
+    assert "--labels shows the templates of the arc labels" in output("weights l.mtl")
+    rows = json.loads(output("weights l.mtl --labels --json --data blind.conll"))
+    assert len(rows) > 50
+    assert rows[0]["mu"] > 0
+    assert sum(row["share"] for row in rows) == pytest.approx(1, rel=1e-3)
+    assert sum(row["mu"] for row in rows) == pytest.approx(1, rel=1e-3)
+
+
+def test_explain_sums_to_the_margin_of_an_arc_label(output):
+    sentence = json.loads(output("explain l.mtl blind.conll --json --sentence 2 --top 200"))
+    second = sentence["tokens"][1]["relation"]
+    assert second["label"] == "subj"
+    total = sum(voice["value"] for voice in second["templates"]) + second["others"]
+    assert total == pytest.approx(second["margin"], abs=1e-5)
+    out = output("explain l.mtl blind.conll --sentence 2")
+    assert "as subj, not " in out
+    assert "as det, not " in out
+
+
+def sentences_of(page):
+    text = Path(page).read_text().partition('type="application/json">')[2].partition("</script>")[0]
+    return json.loads(text)["sentences"]
+
+
+def test_a_page_with_drawings(output):
+    wrong = LABELLED_TREES.replace("\t3\tsubj\t", "\t0\tsubj\t").replace("\tobj\t", "\t<obj>\t")
+    Path("wrong.conll").write_text(wrong)
+    assert output("explain l.mtl wrong.conll --html page.html") == ""
+    drawings = "".join(sentence["tree"]["drawing"] for sentence in sentences_of("page.html"))
+    assert drawings.count("<svg") == len(SENTENCES)
+    assert drawings.count('<g class="missed">') == 3
+    assert "(&lt;obj&gt;)" in drawings
+    output("explain l.mtl blind.conll --html page.html --sentence 2")
+    (sentence,) = sentences_of("page.html")
+    assert sentence["sentence"] == 2
+    assert 'class="missed"' not in sentence["tree"]["drawing"]
+
+
+def test_own_label_templates_and_validation(output):
+    Path("labels.tpl").write_text("A0:%x[m,pos]/%direction[h,m]\nA1:%x[m,form]\n")
+    train = (
+        "train arcs.tpl trees.conll own.mtl --task dependency --labels --label-templates labels.tpl -c 10 "
+        "--valid trees.conll"
+    )
+    found = json.loads(output(f"{train} --json"))
+    assert found["valid"]["las"] == 100
+    assert found["labels"]["templates"] == 2
+    assert found["labels"]["gap"] <= 0.01
+    assert '"event": "label-pass"' in Path("own.mtl.log.jsonl").read_text()
+    assert "labels: " in output(train)

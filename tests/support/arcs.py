@@ -1,7 +1,5 @@
 """Corpora of trees, arc templates and a naive definition of their features."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 

@@ -1,14 +1,11 @@
 """A headless Chromium for tests of pages, driven by the DevTools protocol over a pipe."""
 
-from __future__ import annotations
-
 import json
 import os
 import select
 import shutil
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +156,7 @@ MESSAGES = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdd
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+def browser(tmp_path_factory):
     """The browser of a test module; without Chromium its tests are skipped."""
     binary = next((path for name in NAMES if (path := shutil.which(name))), None)
     if binary is None or os.name == "nt":

@@ -1,7 +1,5 @@
 """A small corpus, and the result of a command line."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +28,7 @@ canta V O
 en P O
 Cusco N B-LOC
 """
+TEMPLATES = "# words\n\nU0:%x[-1,0]\nU1:%x[0,0]\nU2:%x[1,0]\n# tags\nU3:%x[0,1]\nU4:%x[-1,1]/%x[0,1]\n\nB\n"
 WORDS = "今天  天气  好\n我们  今天  去  北京\n\n北京  天气  好\n我  去  图书馆\n"
 
 OLDER_MODEL = b"PK\x03\x04" + bytes(26) + b"model.json, of which the rest is missing"
@@ -48,7 +47,7 @@ class Ran(NamedTuple):
         """The output as JSON."""
         return json.loads(self.out)
 
-    def ok(self) -> Ran:
+    def ok(self) -> "Ran":
         """Assert that the command succeeded; return this result."""
         assert self.code == 0, self.err
         return self

@@ -1,7 +1,5 @@
 """The corpora of tests on real data: those of MTLSTRUCT_DATA, or of ../shared/data."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -4,15 +4,11 @@ import numpy as np
 import pytest
 from numba import njit
 from support.naive import objective
+from support.oracles import make_oracle as make_oracle
 
 from mtlstruct._system import threads
-from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import Design, padded_ids
-from mtlstruct.objective.losses import Hamming
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
-from mtlstruct.structures import SequenceStructure
-from mtlstruct.templates import TemplateSet
 
 
 def silent(record):
@@ -36,14 +32,6 @@ def from_python(kernel):
     """Return a function for tests that calls an inner kernel, which only other kernels can call."""
     call = njit(lambda args: kernel(*args))
     return lambda *args: call(args)
-
-
-def make_oracle(data, templates, structure=SequenceStructure, loss=None, min_count=1):
-    """Encode a corpus by templates, or by their text, and return its oracle."""
-    made = structure(len(data.labels))
-    templates = TemplateSet.parse(templates) if isinstance(templates, str) else templates
-    encoded, _ = encode_training(data, templates, made.sites(data.ptr), min_count=min_count)
-    return Oracle(made, encoded, data.outputs, (loss or Hamming()).table(data.labels))
 
 
 def with_ragged_rows(oracle, real):

@@ -1,7 +1,5 @@
 """Slow, obvious twins of what the package does fast. Tests compare the two."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 
@@ -240,9 +238,6 @@ def tree_oracle(rng, structure, **sizes):
     ptr, heads, design = random_treebank(rng, **sizes)
     encoded = Encoded(("arc",), (design,), (None,), ptr, len(design.layout.templates))
     return Oracle(structure, encoded, heads, Hamming().table(structure.choices(())))
-
-
-# ---------------------------------------------------------------- templates of arcs
 
 
 ARC_FUNCTIONS = {

@@ -13,14 +13,13 @@ TEMPLATES = "U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]/%x[1,1]\nU3:%x[2,1]\nB\
 
 
 def make_oracle(
-    data, templates=TEMPLATES, *, structure=SequenceStructure, loss=None, shared=False, temperature=0.0
+    data, templates=TEMPLATES, structure=SequenceStructure, loss=None, *, shared=False, min_count=1
 ):
-    made, lines = structure(len(data.labels)), TemplateSet.parse(templates)
-    encoded, _ = encode_training(data, lines.shared() if shared else lines, made.sites(data.ptr))
-    cost = tabulate(loss or Hamming(), data.labels)
-    if temperature and loss is None:
-        cost *= 0  # the log loss
-    return Oracle(made, encoded, data.outputs, cost, temperature)
+    """Encode a corpus by templates, or by their text, and return its oracle."""
+    lines = TemplateSet.parse(templates) if isinstance(templates, str) else templates
+    made, lines = structure(len(data.labels)), lines.shared() if shared else lines
+    encoded, _ = encode_training(data, lines, made.sites(data.ptr), min_count=min_count)
+    return Oracle(made, encoded, data.outputs, tabulate(loss or Hamming(), data.labels))
 
 
 def random_oracle(seed, *sizes, **options):

@@ -1,7 +1,5 @@
 """Small dependency trees in CoNLL-X, with and without arc labels, and templates for them."""
 
-from __future__ import annotations
-
 SENTENCES = [
     "the/D/2 cat/N/3 sleeps/V/0 ././3",
     "a/D/2 dog/N/3 sees/V/0 the/D/5 cat/N/3 ././3",
