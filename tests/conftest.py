@@ -1,14 +1,12 @@
 """Fixtures that several files use."""
 
-from __future__ import annotations
-
 import io
 import signal
 
 import pytest
 from hypothesis import settings
 from support.browser import browser as browser
-from support.commands import Output, Ran, Run
+from support.commands import Ran
 
 from mtlstruct import cli
 
@@ -32,7 +30,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+def run(capsys, monkeypatch):
     """Run a command line in this process, with `stdin` as its input.
 
     The first argument is split at spaces: run("train a.tpl", path) is run("train", "a.tpl", path).
@@ -48,7 +46,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.fixture
-def output(run: Run) -> Output:
+def output(run):
     """Run a command line and return stdout; with `code`, expect this exit code and return stderr."""
 
     def call(*arguments: object, code: int = 0) -> str:

@@ -2,27 +2,9 @@
 
 import os
 
-import numpy as np
 import pytest
-from support.naive import random_corpus
 
 from mtlstruct._system import threads
-from mtlstruct.templates import TemplateSet
-from mtlstruct.training.train import Options, train
-
-
-def test_the_number_of_threads_does_not_change_the_bits_of_a_training():
-    data = random_corpus(np.random.default_rng(4), sentences=60, longest=9, words=12)
-    templates = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nU2:%x[0,1]\nB")
-    before, fits = threads.get_threads(), []
-    for count in (2, 1):
-        threads.set_threads(count)
-        fits.append(train(data, templates, Options(c=1.0), lambda _: False))
-    threads.set_threads(before)
-    assert fits[0].fit.gap <= 0.01
-    assert fits[0].fit.objective == fits[1].fit.objective
-    for a, b in zip(fits[0].model.weights, fits[1].model.weights, strict=True):
-        assert np.array_equal(a, b)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

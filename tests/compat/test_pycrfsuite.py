@@ -1,12 +1,9 @@
 """The interface of python-crfsuite: its features, its objective, its marginals, its errors."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections import Counter
 from itertools import pairwise, product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,9 +38,7 @@ SETTINGS = [
 ]
 
 
-def trained(
-    path: Path, params: dict[str, Any], algorithm: str = "lbfgs", **more: Any
-) -> tuple[Trainer, Tagger]:
+def trained(path, params, algorithm="lbfgs", **more):
     trainer = Trainer(algorithm, params | more, verbose=False)
     for x, y in zip(X, Y, strict=True):
         trainer.append(x, y)
@@ -53,21 +48,21 @@ def trained(
     return trainer, tagger
 
 
-def attributes() -> list[list[dict[str, float]]]:
+def attributes():
     return [ItemSequence(x).items() for x in X]
 
 
-def frequencies() -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
+def frequencies():
     """Return the sums of values by which CRFsuite chooses features: of states, of transitions."""
     states: Counter[tuple[str, str]] = Counter()
     for items, labels in zip(attributes(), Y, strict=True):
         for item, label in zip(items, labels, strict=True):
             for name, value in item.items():
-                states[name, label] += value  # type: ignore[assignment]
+                states[name, label] += value
     return states, Counter(pair for labels in Y for pair in pairwise(labels))
 
 
-def score(info: Any, items: list[dict[str, float]], labels: tuple[str, ...]) -> float:
+def score(info, items, labels):
     nodes = [
         value * info.state_features.get((name, label), 0.0)
         for item, label in zip(items, labels, strict=True)
@@ -76,7 +71,7 @@ def score(info: Any, items: list[dict[str, float]], labels: tuple[str, ...]) -> 
     return math.fsum([*nodes, *(info.transitions.get(pair, 0.0) for pair in pairwise(labels))])
 
 
-def objective(info: Any, c1: float, c2: float) -> float:
+def objective(info, c1, c2):
     """Return Σ −log p + c1·‖w‖₁ + c2·‖w‖² by enumeration."""
     total = 0.0
     for items, labels in zip(attributes(), Y, strict=True):
@@ -87,7 +82,7 @@ def objective(info: Any, c1: float, c2: float) -> float:
 
 
 @pytest.mark.parametrize("params", SETTINGS)
-def test_features_and_loss_are_those_of_crfsuite(params: dict[str, Any], tmp_path: Path) -> None:
+def test_features_and_loss_are_those_of_crfsuite(params, tmp_path):
     trainer, tagger = trained(tmp_path, params, delta=1e-9)
     states, transitions = frequencies()
     least = params.get("feature.minfreq", 0)
@@ -98,7 +93,6 @@ def test_features_and_loss_are_those_of_crfsuite(params: dict[str, Any], tmp_pat
     if params.get("feature.possible_transitions"):
         pairs = set(product("ABC", repeat=2))
     info, log = tagger.info(), trainer.logparser
-    assert log is not None
     assert log.featgen_num_features == len(kept) + len(pairs)
     assert info.state_features.keys() <= kept
     assert info.transitions.keys() <= pairs
@@ -106,17 +100,16 @@ def test_features_and_loss_are_those_of_crfsuite(params: dict[str, Any], tmp_pat
     assert log.last_iteration["loss"] == pytest.approx(expected, rel=1e-4)
 
 
-def test_equal_attributes_may_have_zeros_at_other_labels(tmp_path: Path) -> None:
+def test_equal_attributes_may_have_zeros_at_other_labels(tmp_path):
     trainer = Trainer(verbose=False, params={"c1": 0.01, "c2": 0.01})
     trainer.append([{"a": 1, "b": 1}, {"b": False}], ["A", "B"])
     trainer.train(str(tmp_path / "model"))
-    assert trainer.logparser is not None
     assert trainer.logparser.featgen_num_features == 4  # a-A, b-A, b-B, A-B
 
 
 @pytest.mark.skipif(peer is None, reason="python-crfsuite is not installed: nothing to compare with")
 @pytest.mark.parametrize("params", SETTINGS[:-1])
-def test_optimum_is_that_of_python_crfsuite(params: dict[str, Any], tmp_path: Path) -> None:
+def test_optimum_is_that_of_python_crfsuite(params, tmp_path):
     _, ours = trained(tmp_path, params, delta=1e-9)
     trainer = peer.Trainer("lbfgs", params | {"delta": 1e-9, "epsilon": 1e-9}, verbose=False)
     for x, y in zip(X, Y, strict=True):
@@ -134,22 +127,22 @@ def test_optimum_is_that_of_python_crfsuite(params: dict[str, Any], tmp_path: Pa
 
 @pytest.mark.skipif(peer is None, reason="python-crfsuite is not installed: nothing to compare with")
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "ap", "pa", "arow"])
-def test_parameters_are_those_of_python_crfsuite(algorithm: str) -> None:
+def test_parameters_are_those_of_python_crfsuite(algorithm):
     assert Trainer(algorithm).get_params() == peer.Trainer(algorithm).get_params()
 
 
-def test_without_penalties_weights_stay_finite(tmp_path: Path) -> None:
+def test_without_penalties_weights_stay_finite(tmp_path):
     _, tagger = trained(tmp_path, {"c1": 0.0, "c2": 0.0})
     assert [tagger.tag(x) for x in X] == Y
 
 
 @pytest.mark.parametrize("algorithm", ["lbfgs", "l2sgd", "pa", "ap", "arow"])
-def test_every_algorithm_fits_the_data(algorithm: str, tmp_path: Path) -> None:
+def test_every_algorithm_fits_the_data(algorithm, tmp_path):
     _, tagger = trained(tmp_path, {"c2": 0.01} if algorithm in ("lbfgs", "l2sgd") else {}, algorithm)
     assert [tagger.tag(x) for x in X] == Y
 
 
-def test_probabilities_equal_enumeration(tmp_path: Path) -> None:
+def test_probabilities_equal_enumeration(tmp_path):
     _, tagger = trained(tmp_path, {"c2": 0.1})
     for x, items in zip(X, attributes(), strict=True):
         paths = list(product("ABC", repeat=len(items)))
@@ -164,7 +157,7 @@ def test_probabilities_equal_enumeration(tmp_path: Path) -> None:
     assert (tagger.tag([]), tagger.probability([]), tagger.marginals()) == ([], 1.0, [])
 
 
-def test_items_have_the_names_of_python_crfsuite() -> None:
+def test_items_have_the_names_of_python_crfsuite():
     assert ItemSequence(
         [{"a": {"b": ["x", "y"], "c": -0.1}, "t": False}, "uv", {"k": b"v"}][::2]
     ).items() == [
@@ -174,7 +167,7 @@ def test_items_have_the_names_of_python_crfsuite() -> None:
     assert (len(ItemSequence([[], {}])), repr(ItemSequence([[]]))) == (2, "<ItemSequence of size 1>")
 
 
-def test_any_form_of_a_sequence_is_tagged_alike(tmp_path: Path) -> None:
+def test_any_form_of_a_sequence_is_tagged_alike(tmp_path):
     _, tagger = trained(tmp_path, {"c2": 0.1})
     content = (tmp_path / "model").read_bytes()
     with Tagger().open_inmemory(content) as other:
@@ -186,7 +179,7 @@ def test_any_form_of_a_sequence_is_tagged_alike(tmp_path: Path) -> None:
     other.close()
 
 
-def test_more_than_a_thousand_keys(tmp_path: Path) -> None:
+def test_more_than_a_thousand_keys(tmp_path):
     trainer = Trainer(verbose=False, params={"c1": 0.01, "c2": 0.01})
     for n in range(1500):
         trainer.append(
@@ -197,13 +190,13 @@ def test_more_than_a_thousand_keys(tmp_path: Path) -> None:
         assert tagger.tag([{"new": "key", "odd": "1"}, ["s7=v"]]) == ["A", "C"]
 
 
-def test_held_out_sequences_are_scored_and_not_trained_on(tmp_path: Path) -> None:
+def test_held_out_sequences_are_scored_and_not_trained_on(tmp_path):
     class Events(Trainer):
-        def __init__(self) -> None:
+        def __init__(self):
             self.seen: list[tuple[str, Any]] = []
             super().__init__(verbose=True)
 
-        def on_iteration(self, log: str, info: dict[str, Any]) -> None:
+        def on_iteration(self, log, info):
             self.seen.append((log, info))
 
     trainer = Events()
@@ -211,7 +204,6 @@ def test_held_out_sequences_are_scored_and_not_trained_on(tmp_path: Path) -> Non
         trainer.append(x, y, n % 2)
     trainer.train(str(tmp_path / "model"), holdout=1)
     log = trainer.logparser
-    assert log is not None
     assert [info for _, info in trainer.seen] == log.iterations
     assert trainer.seen[0][0].startswith("***** Iteration #1 *****\nLoss: ")
     assert sum(counts.ref for counts in log.last_iteration["scores"].values()) == 4
@@ -224,7 +216,7 @@ def test_held_out_sequences_are_scored_and_not_trained_on(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("y", [[], ["A", "A"]])
-def test_data_with_less_than_two_labels_give_a_model(y: list[str], tmp_path: Path) -> None:
+def test_data_with_less_than_two_labels_give_a_model(y, tmp_path):
     trainer = BaseTrainer(verbose=False)
     trainer.append([{"a": 1}] * len(y), y)
     trainer.train(str(tmp_path / "model"))
@@ -232,7 +224,7 @@ def test_data_with_less_than_two_labels_give_a_model(y: list[str], tmp_path: Pat
         assert tagger.tag([{"a": 1}] * len(y)) == y
 
 
-def test_a_sequence_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+def test_a_sequence_that_cannot_be_read_is_left_out(tmp_path):
     trainer = Trainer(verbose=False)
     for x, y in zip(X, Y, strict=True):
         with pytest.raises(ValueError, match=r"item 2: expected .* for 'bad'"):
@@ -247,7 +239,7 @@ def test_a_sequence_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     assert infos[0].state_features == infos[1].state_features
 
 
-def test_dump_has_all_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dump_has_all_weights(tmp_path, capsys):
     _, tagger = trained(tmp_path, {})
     tagger.dump(str(tmp_path / "dump"))
     tagger.dump()
@@ -257,7 +249,7 @@ def test_dump_has_all_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert f"w:a --> A: {info.state_features['w:a', 'A']:.6f}\n" in text
 
 
-def test_models_of_estimators_can_be_opened(tmp_path: Path) -> None:
+def test_models_of_estimators_can_be_opened(tmp_path):
     SequenceLabeler(method="crf-l2").fit(X, Y).save(tmp_path / "model")
     SequenceLabeler(["U:%x[0,0]"], columns=["w"]).fit([[["a"], ["b"]]], [["A", "B"]]).save(tmp_path / "rows")
     with Tagger().open(str(tmp_path / "model")) as tagger:
@@ -266,7 +258,7 @@ def test_models_of_estimators_can_be_opened(tmp_path: Path) -> None:
         Tagger().open(str(tmp_path / "rows"))
 
 
-def test_models_of_crfsuite_can_be_opened(tmp_path: Path) -> None:
+def test_models_of_crfsuite_can_be_opened(tmp_path):
     _, ours = trained(tmp_path, {"c2": 0.1})
     crfsuite.write(load(tmp_path / "model"), tmp_path / "m.crfsuite")
     theirs = [Tagger(), Tagger()]
@@ -278,7 +270,7 @@ def test_models_of_crfsuite_can_be_opened(tmp_path: Path) -> None:
             assert tagger.marginal("A", 0) == pytest.approx(ours.marginal("A", 0), abs=1e-6)
 
 
-def test_wrong_use_is_a_value_error(tmp_path: Path) -> None:
+def test_wrong_use_is_a_value_error(tmp_path):
     (tmp_path / "text").write_text("no model")
     trainer, (_, tagger) = Trainer(verbose=False), trained(tmp_path, {})
     tagger.set(X[0])
@@ -310,7 +302,7 @@ def test_wrong_use_is_a_value_error(tmp_path: Path) -> None:
         Tagger().info()
 
 
-def test_replaced_algorithms_warn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replaced_algorithms_warn_once(monkeypatch):
     monkeypatch.setattr(pycrfsuite, "_warned", set())
     with pytest.warns(UserWarning, match="arow is trained by MIRA"):
         Trainer("arow")

@@ -1,10 +1,7 @@
 """The estimator of sklearn-crfsuite."""
 
-from __future__ import annotations
-
 import os
 import pickle
-from pathlib import Path
 
 import pytest
 from sklearn.base import clone
@@ -20,7 +17,7 @@ X = [[{"w": "a", "up": True}, {"w": "b", "up": False}], [{"w": "b", "up": False}
 Y = [["A", "B"], ["B", "C"]] * 5
 
 
-def test_attributes_before_and_after_training() -> None:
+def test_attributes_before_and_after_training():
     crf = CRF(c1=0.01, c2=0.01)
     names = ("tagger_", "classes_", "size_", "num_attributes_", "attributes_", "state_features_",
              "transition_features_", "training_log_")  # fmt: skip
@@ -28,9 +25,7 @@ def test_attributes_before_and_after_training() -> None:
     crf.fit(X, Y)
     assert all(getattr(crf, name) is not None for name in names)
     assert crf.classes_ == ["A", "B", "C"]
-    assert crf.attributes_ is not None
     assert crf.num_attributes_ == len(crf.attributes_)
-    assert crf.state_features_ is not None
     assert {a for a, _ in crf.state_features_} <= {*crf.attributes_}
     assert crf.size_ == os.path.getsize(crf.modelfile.name or "")
     assert (crf.predict(X), crf.predict_single(X[0]), crf.score(X, Y)) == (Y, Y[0], 1.0)
@@ -42,7 +37,7 @@ def test_attributes_before_and_after_training() -> None:
     )
 
 
-def test_pickles_clones_and_files(tmp_path: Path) -> None:
+def test_pickles_clones_and_files(tmp_path):
     crf = CRF("lbfgs", model_filename=str(tmp_path / "model")).fit(X, Y)
     assert CRF(model_filename=str(tmp_path / "model")).score(X, Y) == 1
     check_is_fitted(crf)
@@ -57,12 +52,12 @@ def test_pickles_clones_and_files(tmp_path: Path) -> None:
     assert not os.path.exists(name)
 
 
-def test_parameters_reach_the_trainer(capsys: pytest.CaptureFixture[str]) -> None:
+def test_parameters_reach_the_trainer(capsys):
     made = []
 
     class Kept(Trainer):
-        def __init__(self, *args: object, **kwargs: object) -> None:
-            super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
             made.append(self)
 
     CRF("lbfgs", min_freq=1, all_possible_states=True, c1=0.5, trainer_cls=Kept).fit(X, Y)
@@ -72,7 +67,6 @@ def test_parameters_reach_the_trainer(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(ValueError, match="c1"):
         CRF("l2sgd", c1=1).fit(X, Y)
     crf = CRF(verbose=True, max_iterations=3).fit(X, Y, X, Y)
-    assert crf.training_log_ is not None
     assert len(crf.training_log_.iterations) == 3
     assert "Iter 3 " in capsys.readouterr().out
     for data in ((X, Y, X), (X, Y[:-1])):
@@ -80,7 +74,7 @@ def test_parameters_reach_the_trainer(capsys: pytest.CaptureFixture[str]) -> Non
             CRF().fit(*data)
 
 
-def test_scorers_work_in_a_grid() -> None:
+def test_scorers_work_in_a_grid():
     search = GridSearchCV(CRF(), {"c2": [0.1, 1000.0]}, scoring=scorers.sequence_accuracy, cv=2).fit(X, Y)
     assert search.best_params_ == {"c2": 0.1}
     y, found = [["a", "b"], ["b"]], [["a", "a"], ["b"]]

@@ -128,9 +128,6 @@ def test_an_object_store_that_is_too_small_is_reported(pool_of):
         train_shards(pool_of(large, 1), TEMPLATES, Options())
 
 
-# ---------------------------------------------------------------- the command line
-
-
 @pytest.fixture
 def files(tmp_path):
     """Templates, and data of some hundred sentences in two files of a folder."""

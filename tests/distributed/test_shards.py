@@ -14,7 +14,7 @@ from mtlstruct.distributed.index import build_index, merged_outline
 from mtlstruct.distributed.pool import Pool, tree_reduce
 from mtlstruct.distributed.shard import Shard
 from mtlstruct.distributed.train import sharded_oracle, split, train_local_shards
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.duplicate_columns import merged_by
 from mtlstruct.features.index import encode_training
 from mtlstruct.objective.oracle import Oracle
@@ -49,9 +49,6 @@ def oracles(data, count):
 
 def cost_of(data):
     return 1 - np.eye(len(data.labels), dtype=np.float32)
-
-
-# ---------------------------------------------------------------- pieces and their index
 
 
 def test_pieces_have_all_sentences_in_order_and_none_is_empty():
@@ -103,9 +100,6 @@ def test_the_index_of_shards_is_that_of_all_data(count, min_count, shared):
         assert bare.layout.block_ptr.tolist() == design.layout.block_ptr.tolist()
         assert bare.layout.templates.tolist() == design.layout.templates.tolist()
     assert np.concatenate([one.gold for one in mine]).tolist() == data.outputs.tolist()
-
-
-# ---------------------------------------------------------------- the oracle
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
@@ -187,9 +181,6 @@ def test_sums_are_taken_in_a_tree():
     seen = []
     assert tree_reduce(lambda a, b: seen.append(a + b) or a + b, "abcde") == "abcde"
     assert seen == ["ab", "cd", "abcd", "abcde"]
-
-
-# ---------------------------------------------------------------- learning
 
 
 @pytest.mark.parametrize("count", [2, 4])
@@ -280,8 +271,6 @@ def test_a_callback_that_reads_the_weights_changes_nothing():
     assert bits(looked.fit) == bits(train_local_shards(data, TEMPLATES, Options(shards=2)).fit)
 
 
-# ---------------------------------------------------------------- checkpoints and lost workers
-
 RUNS = {
     "cutting planes": (CuttingPlane(Stop(gap=1e-3, max_passes=8), patience=3), BlockL1Squared(), 1.0, 3),
     "line search": (CuttingPlane(Stop(gap=1e-3, max_passes=6), line_search=True), PBlock(1.5), 1.0, 2),
@@ -357,17 +346,3 @@ def test_more_shards_than_sentences():
     data = corpus([[("a",)], [("b",)]], [["A"], ["B"]])
     fit = train_local_shards(data, TemplateSet.parse("U0:%x[0,0]\n"), Options(shards=9)).fit
     assert fit.converged
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"method": "mira"}, "mira updates its weights after each sentence"),
-        ({"solver": "coordinate"}, "expected --solver cutting-plane, got coordinate"),
-        ({"context": True}, "does not support --context"),
-        ({"shards": 0}, "--shards must be a whole number from 1 to 1,000, got 0"),
-    ],
-)
-def test_options_that_shards_do_not_support_are_rejected(options, problem):
-    with pytest.raises((MtlError, IncompatibleError), match=problem):
-        Options(**{"shards": 2} | options).checked()

@@ -1,7 +1,5 @@
 """Scores of classes against scikit-learn."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +10,7 @@ from mtlstruct.evaluation.scores import class_scores, label_scores
 
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1, max_size=30))
-def test_class_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) -> None:
+def test_class_scores_are_those_of_scikit_learn(pairs):
     from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
     gold, predicted = [g for g, _ in pairs], [p for _, p in pairs]
@@ -30,14 +28,14 @@ def test_class_scores_are_those_of_scikit_learn(pairs: list[tuple[str, str]]) ->
         assert counts_of["gold"] == each[3][n]
 
 
-def test_predictions_about_other_items_or_tokens_are_rejected() -> None:
+def test_predictions_about_other_items_or_tokens_are_rejected():
     with pytest.raises(FormatError, match=r"p\.txt: expected 2 items as in gold, got 1"):
         class_scores(["a", "b"], ["a"], source="p.txt")
     with pytest.raises(FormatError, match=r"p\.txt: sentence 1: expected 2 tokens as in gold, got 1"):
         label_scores([["N", "V"]], [["N"]], source="p.txt")
 
 
-def test_label_scores_are_class_scores_of_all_tokens_and_count_whole_sentences() -> None:
+def test_label_scores_are_class_scores_of_all_tokens_and_count_whole_sentences():
     gold, predicted = [["N", "V"], ["N"], ["D", "N"]], [["N", "V"], ["V"], ["D", "N"]]
     found = label_scores(gold, predicted)
     flat = class_scores([*"NVNDN"], [*"NVVDN"])

@@ -1,10 +1,7 @@
 """A model on labelled data: counts by hand, and the same figures as the scores elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from support.trees import ARC_TEMPLATES, LABELLED_TREES
 from mtlstruct import cli, load
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats import conll, segmented
-from mtlstruct.model.model import Model
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
@@ -27,25 +23,24 @@ def assessed(model: Model, corpus: Corpus) -> dict[str, Any]:
     return task_of(model.task).assess(model, corpus, "test")
 
 
-def trained(corpus: Corpus, templates: TemplateSet, **options: object) -> Model:
-    return train(corpus, templates, Options(**options)).model  # type: ignore[arg-type]
+def trained(corpus, templates, **options):
+    return train(corpus, templates, Options(**options)).model
 
 
 @pytest.fixture(scope="module")
-def sequences() -> tuple[Model, Corpus]:
+def sequences():
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
     return trained(data, TEMPLATES), random_corpus(np.random.default_rng(4), 30, 6, 9)
 
 
-def table(found: dict[str, Any]) -> Counter[tuple[str, str]]:
+def table(found):
     names = found["names"]
     return Counter({(names[r], names[c]): n for r, c, n in found["cells"]})
 
 
-def test_confusions_are_pairs_of_labels_counted(sequences: tuple[Model, Corpus]) -> None:
+def test_confusions_are_pairs_of_labels_counted(sequences):
     model, test = sequences
     found = assessed(model, test)
-    assert test.outputs is not None
     right = [test.labels[y] for y in test.outputs.tolist()]
     chosen = [model.labels[y] for y in model.predict(test).tolist()]
     assert table(found["confusions"][0]) == Counter(zip(right, chosen, strict=True))
@@ -59,9 +54,8 @@ def test_confusions_are_pairs_of_labels_counted(sequences: tuple[Model, Corpus])
     assert json.loads(json.dumps(found)) == found
 
 
-def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences: tuple[Model, Corpus]) -> None:
+def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences):
     model, test = sequences
-    assert test.outputs is not None
     outputs = test.outputs.copy()
     outputs[0] = len(test.labels)
     strange = Corpus(test.columns, test.ptr, outputs, (*test.labels, "NEW"))
@@ -69,7 +63,7 @@ def test_a_label_that_the_model_does_not_know_is_an_error_of_its_own(sequences: 
     assert sum(n for (right, _), n in table(found["confusions"][0]).items() if right == "NEW") == 1
 
 
-def test_words_are_sorted_by_length(tmp_path) -> None:
+def test_words_are_sorted_by_length(tmp_path):
     (tmp_path / "train.txt").write_text("ab c def\nab c\nc c ab\nabcdefg c\n")
     corpus = segmented.read(tmp_path / "train.txt")
     model = trained(corpus, TEMPLATES, task="segmentation", c=10.0)
@@ -79,7 +73,7 @@ def test_words_are_sorted_by_length(tmp_path) -> None:
     assert counts == {"1": 5, "2": 3, "3": 1, "5+": 1}
 
 
-def test_trees_are_sorted_by_tag_and_by_distance() -> None:
+def test_trees_are_sorted_by_tag_and_by_distance():
     sentences = [
         [("a", "N1", "_", 2), ("B", "V", "_", 0), ("7", "N2", "_", 2)],
         [("B", "V", "_", 0), ("a", "N1", "_", 1), ("a", "N1", "_", 1), ("a", "N1", "_", 1)],
@@ -99,7 +93,7 @@ def test_trees_are_sorted_by_tag_and_by_distance() -> None:
     assert hits == sum(row["correct"] for row in tags["rows"])
 
 
-def test_relations_are_counted_where_there_are_any(tmp_path) -> None:
+def test_relations_are_counted_where_there_are_any(tmp_path):
     (tmp_path / "train.conll").write_text(LABELLED_TREES)
     (tmp_path / "a.tpl").write_text(ARC_TEMPLATES)
     files = [str(tmp_path / name) for name in ("a.tpl", "train.conll", "m.mtl")]

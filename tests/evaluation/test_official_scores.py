@@ -1,7 +1,5 @@
 """Scores against answers worked out by hand from the official scripts' rules, and against naive twins."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 
@@ -10,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError
-from mtlstruct.evaluation.chunks import ChunkScores, chunk_scores, scheme_of
+from mtlstruct.evaluation.chunks import chunk_scores, scheme_of
 from mtlstruct.evaluation.counts import Counts
 from mtlstruct.evaluation.words import word_scores
 
 
-def labels(*sentences: str) -> list[list[str]]:
+def labels(*sentences):
     return [sentence.split() for sentence in sentences]
 
 
-def counts(gold: str, predicted: str) -> tuple[int, int, int]:
+def counts(gold, predicted):
     """Chunks of one sentence: in gold, predicted, correct."""
     found = chunk_scores(labels(gold), labels(predicted)).chunks
     return found.gold, found.predicted, found.correct
 
 
-def worked_example() -> ChunkScores:
+def worked_example():
     """Gold chunks: PER 0-1, LOC 3, ORG 4-5 | PER 0, LOC 2-3. Predicted: PER 0-1, LOC 3-4 | LOC 0, LOC 2-3.
 
     Overall 5 gold, 4 predicted, 2 correct (PER 0-1 and LOC 2-3): P = 2/4, R = 2/5, F = 2·50·40/90 = 44.44.
@@ -36,7 +34,7 @@ def worked_example() -> ChunkScores:
     return chunk_scores(gold, labels("B-PER I-PER O B-LOC I-LOC O", "B-LOC O B-LOC I-LOC"))
 
 
-def test_scores_by_hand_under_their_names() -> None:
+def test_scores_by_hand_under_their_names():
     found = worked_example()
     assert found.chunks == Counts(gold=5, predicted=4, correct=2)
     types = {"LOC": Counts(2, 3, 1), "ORG": Counts(1, 0, 0), "PER": Counts(2, 1, 1)}
@@ -83,7 +81,7 @@ def test_scores_by_hand_under_their_names() -> None:
         ("", "io"),
     ],
 )
-def test_schemes_by_their_labels(gold: str, scheme: str) -> None:
+def test_schemes_by_their_labels(gold, scheme):
     assert scheme_of(labels(gold)) == scheme
 
 
@@ -97,9 +95,7 @@ def test_schemes_by_their_labels(gold: str, scheme: str) -> None:
         ("grobid", "I-<a> <a> I-<a> <other>", "I-<a> <a> <a> <other>", (2, 1, 0)),
     ],
 )
-def test_chunks_of_schemes_that_the_script_does_not_know(
-    scheme: str, gold: str, predicted: str, expected: tuple[int, int, int]
-) -> None:
+def test_chunks_of_schemes_that_the_script_does_not_know(scheme, gold, predicted, expected):
     assert scheme_of(labels(gold), predicted.split()) == scheme
     found = chunk_scores(labels(gold), labels(predicted), scheme=scheme)
     assert found.chunks == Counts(*expected)
@@ -107,7 +103,7 @@ def test_chunks_of_schemes_that_the_script_does_not_know(
     assert (found.correct_tokens, found.scheme) == (sum(same), scheme)
 
 
-def test_table_as_the_script_prints_it() -> None:
+def test_table_as_the_script_prints_it():
     assert worked_example().table() == (
         "processed 10 tokens with 5 phrases; found: 4 phrases; correct: 2.\n"
         "accuracy:  70.00%; precision:  50.00%; recall:  40.00%; FB1:  44.44\n"
@@ -152,7 +148,7 @@ def test_table_as_the_script_prints_it() -> None:
         ("B-0 I-0", 1),
     ],
 )
-def test_number_of_chunks(tags: str, number: int) -> None:
+def test_number_of_chunks(tags, number):
     assert counts(tags, tags) == (number, number, number)
 
 
@@ -173,7 +169,7 @@ def test_number_of_chunks(tags: str, number: int) -> None:
         ("B-A O", "O O", (1, 0, 0)),
     ],
 )
-def test_correct_chunks(gold: str, predicted: str, expected: tuple[int, int, int]) -> None:
+def test_correct_chunks(gold, predicted, expected):
     assert counts(gold, predicted) == expected
 
 
@@ -192,13 +188,11 @@ def test_correct_chunks(gold: str, predicted: str, expected: tuple[int, int, int
         (["B-0 O"], ["B O"], {"": Counts(1, 1, 1)}),  # "0" is false to the script: B-0 and B are one label
     ],
 )
-def test_counts_of_conlleval_in_unusual_cases(
-    gold: list[str], predicted: list[str], types: dict[str, Counts]
-) -> None:
+def test_counts_of_conlleval_in_unusual_cases(gold, predicted, types):
     assert chunk_scores(labels(*gold), labels(*predicted)).types == types
 
 
-def test_scores_of_nothing_are_0() -> None:
+def test_scores_of_nothing_are_0():
     assert chunk_scores(labels("B-0 O"), labels("B O")).accuracy == 100.0
     scores = chunk_scores(labels("O O"), labels("O O"))
     assert (scores.accuracy, *scores.chunks.as_dict().values()) == (100.0, 0.0, 0.0, 0.0)
@@ -208,13 +202,10 @@ def test_scores_of_nothing_are_0() -> None:
 
 
 # The twin: for well-formed BIO a chunk is a span, and the right ones are those in both sets.
-Span = tuple[int, int, int, str]
-
-
 @st.composite
-def spans(draw: st.DrawFn, lengths: list[int]) -> set[Span]:
+def spans(draw, lengths):
     """Chunks that do not overlap, as (sentence, start, stop, type)."""
-    found: set[Span] = set()
+    found = set()
     for sentence, length in enumerate(lengths):
         start = 0
         while start < length:
@@ -225,7 +216,7 @@ def spans(draw: st.DrawFn, lengths: list[int]) -> set[Span]:
     return found
 
 
-def bio(found: set[Span], lengths: list[int]) -> list[list[str]]:
+def bio(found, lengths):
     tags = [["O"] * length for length in lengths]
     for sentence, start, stop, kind in found:
         tags[sentence][start:stop] = ["B-" + kind] + ["I-" + kind] * (stop - start - 1)
@@ -233,7 +224,7 @@ def bio(found: set[Span], lengths: list[int]) -> list[list[str]]:
 
 
 @given(st.data(), st.lists(st.integers(0, 6), max_size=4))
-def test_equals_the_naive_twin(data: st.DataObject, lengths: list[int]) -> None:
+def test_equals_the_naive_twin(data, lengths):
     gold, predicted = data.draw(spans(lengths)), data.draw(spans(lengths))
     scores = chunk_scores(bio(gold, lengths), bio(predicted, lengths))
     assert scores.chunks == Counts(len(gold), len(predicted), len(gold & predicted))
@@ -244,13 +235,13 @@ def test_equals_the_naive_twin(data: st.DataObject, lengths: list[int]) -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "E-A", "S-A", "B", "I"]), max_size=6)))
-def test_gold_against_itself_is_perfect(gold: list[list[str]]) -> None:
+def test_gold_against_itself_is_perfect(gold):
     scores = chunk_scores(gold, gold)
     assert scores.chunks.gold == scores.chunks.predicted == scores.chunks.correct
     assert scores.correct_tokens == scores.tokens
 
 
-def test_other_sentences_are_rejected() -> None:
+def test_other_sentences_are_rejected():
     with pytest.raises(FormatError, match=r"out\.txt: sentence 2: expected 1 tokens as in gold, got 2"):
         chunk_scores(labels("O O", "O"), labels("O O", "O O"), source="out.txt")
     with pytest.raises(FormatError, match="prediction: expected 2 sentences as in gold, got 1"):
@@ -268,7 +259,7 @@ Vocabulary 我 喜欢 语言 好: of these 4 gold words 喜欢 is missed, R_iv =
 VOCABULARY = {"我", "喜欢", "语言", "好", "unused"}
 
 
-def test_words_by_hand() -> None:
+def test_words_by_hand():
     scores = word_scores(GOLD, GUESS, VOCABULARY)
     assert scores.words == Counts(gold=6, predicted=8, correct=4)
     found = scores.as_dict()
@@ -281,7 +272,7 @@ def test_words_by_hand() -> None:
     assert (bare.oov_rate, bare.as_dict()) == (None, found)
 
 
-def test_word_table_as_the_script_prints_it() -> None:
+def test_word_table_as_the_script_prints_it():
     head = (
         "=== TOTAL TRUE WORD COUNT:\t6\n"
         "=== TOTAL TEST WORD COUNT:\t8\n"
@@ -294,7 +285,7 @@ def test_word_table_as_the_script_prints_it() -> None:
     assert word_scores(GOLD, GUESS, VOCABULARY).table() == head + known
 
 
-def test_recall_of_no_words_is_none() -> None:
+def test_recall_of_no_words_is_none():
     everything = {word for line in GOLD for word in line}
     scores = word_scores(GOLD, GUESS, everything)
     assert (scores.as_dict()["r_oov"], scores.oov_rate) == (None, 0.0)
@@ -303,14 +294,14 @@ def test_recall_of_no_words_is_none() -> None:
     assert "=== IV Recall Rate:\t--\n" in word_scores(GOLD, GUESS, set()).table()
 
 
-def test_empty_lines_are_no_sentences() -> None:
+def test_empty_lines_are_no_sentences():
     scores = word_scores([["a"], [], ["b"]], [["a"], [], ["b"], []])
     assert (scores.sentences, scores.words) == (2, Counts(2, 2, 2))
     assert word_scores([], []).as_dict()["f1"] == 0.0
     assert "F MEASURE:\t0.000" in word_scores([["ab"]], [["a", "b"]]).table()
 
 
-def test_words_are_aligned_as_diff_does() -> None:
+def test_words_are_aligned_as_diff_does():
     """diff of the lines ab, a, b and a, b, ab keeps a and b: the script counts them although they have moved."""
     assert word_scores([["ab", "a", "b"]], [["a", "b", "ab"]]).words == Counts(3, 3, 2)
 
@@ -324,7 +315,7 @@ def test_words_are_aligned_as_diff_does() -> None:
         ([["我们"], ["喜欢"], ["好"]], 3, "expected the text of gold, '' around character 1, got '好'"),
     ],
 )
-def test_another_text_is_rejected(predicted: list[list[str]], line: int, problem: str) -> None:
+def test_another_text_is_rejected(predicted, line, problem):
     with pytest.raises(FormatError) as caught:
         word_scores([["我", "们"], ["喜欢"]], predicted, source="out.txt")
     assert (caught.value.path, caught.value.line) == ("out.txt", line)
@@ -332,7 +323,7 @@ def test_another_text_is_rejected(predicted: list[list[str]], line: int, problem
 
 
 @given(st.text("ab", min_size=1, max_size=12), st.data())
-def test_words_equal_a_naive_twin(text: str, data: st.DataObject) -> None:
+def test_words_equal_a_naive_twin(text, data):
     """Right words are a longest common subsequence, here by the table that everybody knows."""
     inner = st.sets(st.integers(1, len(text)))
     both = [sorted({0, len(text), *data.draw(inner)}) for _ in range(2)]

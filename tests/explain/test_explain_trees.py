@@ -6,7 +6,6 @@ from support.arcs import corpus_of
 from support.naive import all_trees, tree_score
 
 from mtlstruct.explain.decomposition import explain
-from mtlstruct.model.model import Model
 from mtlstruct.templates import preset
 from mtlstruct.training.train import Options, train
 
@@ -51,10 +50,3 @@ def test_templates_and_elsewhere_sum_to_the_margin_over_the_best_other_tree(mode
             assert found.margin[t] == pytest.approx(best - max(others), abs=1e-4)
             assert found.values[t].sum() + found.elsewhere[t] == pytest.approx(found.margin[t])
             assert found.rivals[t] != found.chosen[t]
-
-
-def test_a_loaded_model_of_trees_has_the_same_predictions(model, tmp_path):
-    model.save(tmp_path / "m.mtl")
-    back = Model.load(tmp_path / "m.mtl")
-    corpus = treebank(2)
-    assert np.array_equal(back.predict(corpus), model.predict(corpus))

@@ -5,7 +5,7 @@ import pytest
 from support.naive import random_corpus
 
 from mtlstruct.errors import MtlError, TemplateError
-from mtlstruct.explain.selection import above, heaviest, selected_lines, top
+from mtlstruct.explain.selection import above, selected_lines
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -17,15 +17,6 @@ TEMPLATES = TemplateSet.parse(SOURCE)
 def model(request):
     data = random_corpus(np.random.default_rng(3), 40, 6, 9)
     return train(data, TEMPLATES, Options(method=request.param)).model
-
-
-def test_the_heaviest_come_first_and_keep_their_order(model):
-    ranked = [weight.index for weight in heaviest(model)]
-    assert set(ranked) == set(model.live)
-    for count in range(1, len(TEMPLATES) + 3):
-        assert top(model, count) == sorted(ranked[:count])
-    with pytest.raises(MtlError, match="at least 1"):
-        top(model, 0)
 
 
 def test_above_is_a_threshold_on_the_weight(model):

@@ -1,7 +1,5 @@
 """The features of largest weight, as text: against all features spelled by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings

@@ -1,7 +1,5 @@
 """Arcs of known trees as items: cells are those of the naive definition; labels are learned and saved."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -30,8 +28,6 @@ def test_templates_of_words_between_are_rejected(line):
     with pytest.raises(TemplateError, match="labels of arcs"):
         ArcItems(TemplateSet.parse(line))
 
-
-# ---------------------------------------------------------------- learning
 
 WORDS = [
     [("a", "N1", "_", 2), ("B", "V", "_", 0), ("abc", "N2", "_", 2)],
@@ -74,10 +70,8 @@ def test_labels_depend_on_the_head(parser):
     assert [model.relations.labels[k] for k in model.relate(corpus, heads)] != RELATIONS
 
 
-def test_labels_need_two_relations(parser):
+def test_labels_need_a_second_stage(parser):
     corpus, model = parser
-    with pytest.raises(IncompatibleError, match="one relation only"):
-        train_labels(corpus, column(["_"] * 5), preset("dependency-labels"), Options(task="dependency"))
     with pytest.raises(IncompatibleError, match="trained without them"):
         replace(model, relations=None).relate(corpus, corpus.outputs)
 

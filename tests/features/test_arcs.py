@@ -1,7 +1,5 @@
 """Features of arcs against strings in dicts: what fires where, what is counted, what is left out."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

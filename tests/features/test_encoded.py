@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive import random_corpus
 
-from mtlstruct.corpus import entries
 from mtlstruct.features.encoded import subset
 from mtlstruct.features.index import encode_training
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
@@ -65,12 +64,6 @@ def test_sentences_of_a_corpus():
     bare = replace(corpus, outputs=None, lines=None).take(np.array([0]))
     assert bare.outputs is None
     assert bare.lines is None
-
-
-def test_entries_of_rows():
-    found, starts = entries(np.array([0, 2, 2, 5]), np.array([2, 1, 0]))
-    assert found.tolist() == [2, 3, 4, 0, 1]
-    assert starts.tolist() == [0, 3, 3, 5]
 
 
 @pytest.mark.parametrize("real", [False, True])

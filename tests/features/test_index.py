@@ -1,13 +1,11 @@
 """Encoding counts and shares exactly what the expanded lines of the template file say."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.duals import on_threads
 from support.naive import corpus, expansions, random_corpus
 
-from mtlstruct.errors import TemplateError
 from mtlstruct.features.index import encode_training
 from mtlstruct.features.plan import make_plan
 from mtlstruct.structures import SequenceStructure
@@ -108,20 +106,6 @@ def test_the_bare_transition_is_one_row():
     encoded, _ = encode(data, WORDS)
     assert encoded.designs[1].rows == 1
     assert set(encoded.rows[1].tolist()) <= {0}
-
-
-def test_a_cell_that_spells_a_boundary_is_that_boundary():
-    templates = TemplateSet.parse("U0:%x[-1,0]")
-    data = corpus([[("_B-1", "x"), ("b", "x")]], [["A", "B"]])
-    encoded, index = encode(data, templates)
-    assert index.sizes[0] == 1
-    assert len(set(node_templates(encoded)[0].tolist())) == 1
-
-
-def test_a_missing_column_is_rejected_with_its_line():
-    data = corpus([[("a",)]], [["A"]])
-    with pytest.raises(TemplateError, match="line 2"):
-        encode(data, TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,3]"))
 
 
 def test_normalisation_is_for_looking_up_only():

@@ -5,8 +5,6 @@ does. Features are compared as text: those of a site in training, without those 
 model. In training they are also those of the naive definition of a template.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from dataclasses import dataclass, replace
@@ -355,9 +353,6 @@ def test_labels_of_arcs_are_learned_from_features_as_templates_define_them(norma
         return found[0].partition(":")[2]
 
     assert_defined(material.index, material.encoded, expected)
-
-
-# ---------------------------------------------------------------- columns
 
 
 def test_a_column_with_a_string_twice_is_rejected():

@@ -13,7 +13,6 @@ from support.oracles import make_oracle
 from test_crfpp import crfpp_best
 from test_solvers import NORMS, SOLVERS
 
-from mtlstruct.explain.selection import selected_lines
 from mtlstruct.features.index import encode_training
 from mtlstruct.interop import crfpp, wapiti
 from mtlstruct.interop.feature_text import cells_of
@@ -165,8 +164,3 @@ def test_cells_of_an_attribute_come_from_any_line():
     data = corpus([[("a", "x"), ("b", "y")]], [["A", "B"]])
     _, index, _ = encode(data, shared("U:%x[-1,0]\nU:%x[1,0]"))
     assert sorted(cells_of(index, 0)) == [("_B+1",), ("_B-1",), ("a",), ("b",)]
-
-
-def test_all_lines_of_a_template_are_kept_together():
-    text = "# bag\nU:%x[-1,0]\nU0:%x[0,0]\nU:%x[1,0]\nB\n"
-    assert selected_lines(shared(text), [0, 2]) == "# bag\nU:%x[-1,0]\nU:%x[1,0]\nB\n"

@@ -196,9 +196,6 @@ def test_quoted_names_are_met_to_the_letter():
         TemplateSet.parse('U:%x[0,"form2"]').resolved(("form",))
 
 
-# ---------------------------------------------------------------- learning
-
-
 @pytest.mark.jitless
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("structure", [SequenceStructure, MulticlassStructure])
@@ -237,9 +234,6 @@ def test_slots_that_mix_attributes_are_not_compared_slot_by_slot():
     assert not both.ragged
     assert both.slots_aligned  # sorted, they are apart after all
     assert not design([0, 1, 1, 2], ["a", "b", "c"]).slots_aligned
-
-
-# ---------------------------------------------------------------- scaling
 
 
 def trained(X, y, **options):

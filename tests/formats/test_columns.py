@@ -1,19 +1,16 @@
 """Column files: what is a cell, what is a sentence, what is rejected and where."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlstruct.corpus import UNKNOWN, Corpus
+from mtlstruct.corpus import UNKNOWN
 from mtlstruct.errors import FormatError, IncompatibleError, ResourceError
 from mtlstruct.formats import columns, interning, text
 
@@ -24,46 +21,31 @@ CELLS = st.text(LETTERS, min_size=1, max_size=4).map(lambda cell: "x" + cell)
 
 
 @st.composite
-def sentences(draw: st.DrawFn, width: int = 3) -> list[list[list[str]]]:
+def sentences(draw, width=3):
     row = st.lists(CELLS, min_size=width, max_size=width)
     return draw(st.lists(st.lists(row, min_size=1, max_size=4), min_size=1, max_size=5))
 
 
-def put(folder: Path, raw: bytes | str) -> Path:
+def put(folder, raw):
     path = folder / "data.txt"
     path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     return path
 
 
-def rejects(path: Path, line: int | None, problem: str, **options: object) -> None:
+def rejects(path, line, problem, **options):
     with pytest.raises(FormatError) as caught:
-        columns.read(path, **options)  # type: ignore[arg-type]
+        columns.read(path, **options)
     assert (caught.value.path, caught.value.line) == (str(path), line)
     assert str(path) in str(caught.value)
     assert problem in str(caught.value)
 
 
-def table(corpus: Corpus) -> list[list[list[str]]]:
+def table(corpus):
     """A labelled corpus as sentences of rows of cells."""
-    assert corpus.outputs is not None
     observed = [column.cells() for column in corpus.columns]
     cells = [*observed, [corpus.labels[i] for i in corpus.outputs]]
     rows = [list(row) for row in zip(*cells, strict=True)]
     return [rows[span] for span in corpus.sentences()]
-
-
-# Reading ---------------------------------------------------------------------------------------------------
-
-
-def test_reads_cells_sentences_and_labels(tmp_path: Path) -> None:
-    corpus = columns.read(put(tmp_path, "the DT B\ncat NN I\n\nsat VB O\nthe DT B\n\n"))
-    words, tags = corpus.columns
-    assert (words.cells(), tags.cells()) == (["the", "cat", "sat", "the"], ["DT", "NN", "VB", "DT"])
-    assert corpus.labels == ("B", "I", "O")
-    assert corpus.outputs is not None
-    assert words.ids.tolist() == corpus.outputs.tolist() == [0, 1, 2, 0]
-    assert corpus.ptr.tolist() == [0, 2, 4]
-    assert (words.ids.dtype, corpus.outputs.dtype, corpus.ptr.dtype) == (np.int32, np.int32, np.int64)
 
 
 @pytest.mark.parametrize(
@@ -79,13 +61,18 @@ def test_reads_cells_sentences_and_labels(tmp_path: Path) -> None:
         "\n\n a b X\nc d Y\n\n\n\t\n\ne f X\n\n\n",  # runs of blank lines, at the ends too
     ],
 )
-def test_equivalent_spellings_give_the_same_corpus(tmp_path: Path, raw: str) -> None:
+def test_equivalent_spellings_give_the_same_corpus(tmp_path, raw):
     corpus = columns.read(put(tmp_path, raw))
     assert table(corpus) == [[["a", "b", "X"], ["c", "d", "Y"]], [["e", "f", "X"]]]
     assert columns.rows(corpus) == ["a\tb\tX", "c\td\tY", "e\tf\tX"]
+    assert (corpus.columns[0].ids.dtype, corpus.outputs.dtype, corpus.ptr.dtype) == (
+        np.int32,
+        np.int32,
+        np.int64,
+    )
 
 
-def test_without_labels_all_columns_are_observed(tmp_path: Path) -> None:
+def test_without_labels_all_columns_are_observed(tmp_path):
     corpus = columns.read(put(tmp_path, "a b\nc d\n"), labelled=False, names=["word", "tag"])
     assert corpus.outputs is None
     assert corpus.labels == ()
@@ -94,13 +81,11 @@ def test_without_labels_all_columns_are_observed(tmp_path: Path) -> None:
     assert columns.read(put(tmp_path, "a\nb\n"), labelled=False).tokens == 2
 
 
-def test_labels_may_be_numbers_and_encodings_other(tmp_path: Path) -> None:
+def test_labels_may_be_numbers_and_encodings_other(tmp_path):
     assert columns.read(put(tmp_path, "a 10\nb 9\n")).labels == ("10", "9")
     corpus = columns.read(put(tmp_path, "é O\n".encode("latin-1")), encoding="latin-1")
     assert corpus.columns[0].strings == ["é"]
 
-
-# Rejecting -------------------------------------------------------------------------------------------------
 
 EMPTY = "no sentences: expected rows of columns, got none"
 BAD_BYTE = "expected utf-8 text, got byte 0xe9 at offset 1"
@@ -119,11 +104,11 @@ BAD_BYTE = "expected utf-8 text, got byte 0xe9 at offset 1"
         (b"a X\n\nb\0 Y\n", 3, "expected text, got a NUL byte"),
     ],
 )  # fmt: skip
-def test_rejects_with_the_line(tmp_path: Path, raw: bytes | str, line: int | None, problem: str) -> None:
+def test_rejects_with_the_line(tmp_path, raw, line, problem):
     rejects(put(tmp_path, raw), line, problem)
 
 
-def test_rejects_names_that_do_not_fit_files_and_encodings(tmp_path: Path) -> None:
+def test_rejects_names_that_do_not_fit_files_and_encodings(tmp_path):
     path = put(tmp_path, "a b X\n")
     rejects(path, 1, "expected 2 columns, got 3", names=["word"])
     rejects(path, 1, "expected 1 column, got 3", names=["word"], labelled=False)
@@ -135,25 +120,20 @@ def test_rejects_names_that_do_not_fit_files_and_encodings(tmp_path: Path) -> No
         rejects(path, None, f"expected an encoding with one-byte line ends, got '{wide}'", encoding=wide)
 
 
-# Streaming -------------------------------------------------------------------------------------------------
-
-
-def batches(raw: str | bytes, width: int = 2, batch_tokens: int = 20000, **options: object) -> list[Corpus]:
+def batches(raw, width=2, batch_tokens=20000, **options):
     source = io.BytesIO(raw if isinstance(raw, bytes) else raw.encode())
-    found = columns.stream(source, columns=width, source="<stdin>", batch_tokens=batch_tokens, **options)  # type: ignore[arg-type]
+    found = columns.stream(source, columns=width, source="<stdin>", batch_tokens=batch_tokens, **options)
     return list(found)
 
 
 @given(sentences(), st.integers(1, 4), st.sampled_from(["\n", "\r\n"]), st.booleans())
-def test_stream_gives_every_sentence_once(
-    found: list[list[list[str]]], batch_tokens: int, end: str, finished: bool
-) -> None:
+def test_stream_gives_every_sentence_once(found, batch_tokens, end, finished):
     raw = (end * 2).join(end.join(" ".join(row) for row in rows) for rows in found) + end * finished
     got = [sentence for batch in batches(raw, 2, batch_tokens) for sentence in table(batch)]
     assert got == found
 
 
-def test_stream_without_labels_or_a_last_blank_line() -> None:
+def test_stream_without_labels_or_a_last_blank_line():
     (plain,) = batches("a b\n\nc d\n\n")
     assert plain.outputs is None
     assert len(plain) == 2
@@ -172,14 +152,14 @@ def test_stream_without_labels_or_a_last_blank_line() -> None:
         (b"x " * 500_000 + b"x", 1, "got 500001"),
     ],
 )
-def test_stream_rejects_with_the_line(raw: bytes, line: int, problem: str, batch_tokens: int) -> None:
+def test_stream_rejects_with_the_line(raw, line, problem, batch_tokens):
     with pytest.raises(FormatError) as caught:
         batches(raw, 2, batch_tokens)
     assert (caught.value.path, caught.value.line) == ("<stdin>", line)
     assert problem in str(caught.value)
 
 
-def test_a_sentence_comes_as_soon_as_its_blank_line() -> None:
+def test_a_sentence_comes_as_soon_as_its_blank_line():
     reader, writer = os.pipe()
     with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
         stream = columns.stream(source, columns=1, source="<stdin>")
@@ -191,16 +171,13 @@ def test_a_sentence_comes_as_soon_as_its_blank_line() -> None:
 
 
 @pytest.mark.parametrize("batch_tokens", [100, 20000])
-def test_one_very_long_sentence(batch_tokens: int) -> None:
+def test_one_very_long_sentence(batch_tokens):
     (batch,) = batches("word TAG\n" * 100_000, 2, batch_tokens)
     assert batch.tokens == 100_000
     assert len(batch) == 1
 
 
-# Writing ---------------------------------------------------------------------------------------------------
-
-
-def written(corpus: Corpus, labels: list[str] | None, predictions: list[int]) -> str:
+def written(corpus, labels, predictions):
     names, outputs = corpus.labels if labels is None else labels, np.array(predictions, np.int32)
     found = columns.format_text(corpus, outputs, names)
     assert found == "".join(columns.format_sentences(corpus, text.named(outputs, names)))
@@ -208,7 +185,7 @@ def written(corpus: Corpus, labels: list[str] | None, predictions: list[int]) ->
 
 
 @given(st.lists(CELLS | st.text(LETTERS), max_size=30))
-def test_columns_of_bytes_and_characters_equal_those_of_strings(cells: list[str]) -> None:
+def test_columns_of_bytes_and_characters_equal_those_of_strings(cells):
     blob = np.frombuffer("".join(cells).encode(), np.uint8)
     ends = np.cumsum([0, *(len(cell.encode()) for cell in cells)])
     pairs = (
@@ -220,12 +197,12 @@ def test_columns_of_bytes_and_characters_equal_those_of_strings(cells: list[str]
         assert (found.ids.tolist(), found.strings) == (expected.ids.tolist(), expected.strings)
 
 
-def test_writes_cells_tabs_and_the_prediction() -> None:
+def test_writes_cells_tabs_and_the_prediction():
     (corpus,) = batches("a  b X\nc d\tY\n\n\n\ne f X\n\n")
     assert written(corpus, ["P", "Q"], [0, 1, 1]) == "a\tb\tX\tP\nc\td\tY\tQ\n\ne\tf\tX\tQ\n\n"
 
 
-def test_rejects_ids_without_a_label() -> None:
+def test_rejects_ids_without_a_label():
     (corpus,) = batches("a b\nc d\n")
     for last, got in ((UNKNOWN, "-1 to 0"), (1, "0 to 1")):
         with pytest.raises(IncompatibleError, match=f"expected label ids from 0 to 0, got {got}"):
@@ -233,21 +210,19 @@ def test_rejects_ids_without_a_label() -> None:
 
 
 @given(sentences(), st.integers(1, 4), st.integers(1, 3), st.booleans())
-def test_sentences_know_their_lines(
-    found: list[list[list[str]]], batch_tokens: int, gap: int, leading: bool
-) -> None:
+def test_sentences_know_their_lines(found, batch_tokens, gap, leading):
     raw = "\n" * leading + ("\n" * (gap + 1)).join("\n".join(" ".join(row) for row in rows) for rows in found)
     lines = ["", *raw.split("\n")]
     expected = [number for number, line in enumerate(lines) if line and not lines[number - 1]]
-    assert [n for batch in batches(raw, 2, batch_tokens) for n in batch.lines.tolist()] == expected  # type: ignore[union-attr]
+    assert [n for batch in batches(raw, 2, batch_tokens) for n in batch.lines.tolist()] == expected
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 20000])
-def test_stream_of_partly_labelled_rows(batch_tokens: int) -> None:
-    def partly(raw: str) -> list[Corpus]:
+def test_stream_of_partly_labelled_rows(batch_tokens):
+    def partly(raw):
         return batches(raw, 1, batch_tokens, known={"X", "_"})
 
-    labels = [batch.labels[i] for batch in partly("a X\nb _\n\nc X\n") for i in batch.outputs.tolist()]  # type: ignore[union-attr]
+    labels = [batch.labels[i] for batch in partly("a X\nb _\n\nc X\n") for i in batch.outputs.tolist()]
     assert labels == ["X", "_", "X"]
     for raw, problem in (
         ("a X\nb _\n\nc Y\n", "<stdin>, line 4: expected a label in the last column (X, _), got 'Y'"),
@@ -269,19 +244,14 @@ SEGMENTED = "segmented text, one sentence per line, is for --task segmentation"
         ("a N\nb N\n\nc N\nd\ne N\n", ""),  # a column file with one bad row
     ],
 )
-def test_says_what_lines_that_are_no_rows_may_be(tmp_path: Path, raw: str, hint: str) -> None:
+def test_says_what_lines_that_are_no_rows_may_be(tmp_path, raw, hint):
     with pytest.raises(FormatError) as caught:
         columns.read(put(tmp_path, raw))
     assert caught.value.problem.partition("; ")[2] == hint
 
 
-# Separators, ragged rows, gzip -----------------------------------------------------------------------------
-
-
 @given(st.data(), st.sampled_from("\t,|x"))
-def test_cells_between_separators_may_be_empty_or_have_spaces(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, separator: str
-) -> None:
+def test_cells_between_separators_may_be_empty_or_have_spaces(tmp_path_factory, data, separator):
     cell = st.text(st.sampled_from("ab é "), max_size=3)
     row = st.tuples(cell, cell, st.just("L")).map(list)
     given_rows = data.draw(st.lists(st.lists(row, min_size=1, max_size=4), min_size=1, max_size=4))
@@ -296,12 +266,12 @@ def test_cells_between_separators_may_be_empty_or_have_spaces(
     assert [sentence for batch in batches for sentence in table(batch)] == given_rows
 
 
-def test_rejects_a_tab_in_a_cell_between_other_separators(tmp_path: Path) -> None:
+def test_rejects_a_tab_in_a_cell_between_other_separators(tmp_path):
     path = put(tmp_path, "a,O\nb\tc,O\n")
     rejects(path, 2, "expected ',' between cells, got a tab in a cell", cells=columns.CellFormat(","))
 
 
-def test_ragged_rows_lack_cells_before_the_label(tmp_path: Path) -> None:
+def test_ragged_rows_lack_cells_before_the_label(tmp_path):
     ragged = columns.CellFormat(ragged=True)
     path = put(tmp_path, "a b c X\nd Y\n\ne f Z\n")
     rows = [[["a", "b", "c", "X"], ["d", "_", "_", "Y"]], [["e", "f", "_", "Z"]]]
@@ -314,9 +284,7 @@ def test_ragged_rows_lack_cells_before_the_label(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=400), st.integers(1, 50))
-def test_gzip_files_and_streams_are_decompressed(
-    tmp_path_factory: pytest.TempPathFactory, cut: bytes, size: int
-) -> None:
+def test_gzip_files_and_streams_are_decompressed(tmp_path_factory, cut, size):
     raw = "".join(f"é{i} O\n\n" for i in range(50)).encode()
     packed = gzip.compress(raw[:200]) + gzip.compress(raw[200:])  # a file may have several members
     path = put(tmp_path_factory.mktemp("gzip"), packed)
@@ -328,7 +296,7 @@ def test_gzip_files_and_streams_are_decompressed(
         text.load(put(path.parent, damaged))
 
 
-def test_rejects_damaged_gzip_files(tmp_path: Path) -> None:
+def test_rejects_damaged_gzip_files(tmp_path):
     packed = gzip.compress(b"a O\n" * 100)
     rejects(put(tmp_path, packed[:-9]), None, "expected a whole gzip file, got one that is cut short")
     rejects(put(tmp_path, packed[:12] + b"xyz" + packed[15:]), None, "got one that is damaged")

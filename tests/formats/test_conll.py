@@ -1,16 +1,12 @@
 """CoNLL-X and CoNLL-U: what is a token, what is kept untouched, what is rejected and where."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import conll
 
@@ -36,7 +32,7 @@ UNIVERSAL = """\
 
 
 @st.composite
-def heads(draw: st.DrawFn, size: int) -> list[int]:
+def heads(draw, size):
     """A tree: tokens in some order, each under one that came before, or under the root."""
     order = draw(st.permutations(range(1, size + 1)))
     found = [0] * size
@@ -46,10 +42,10 @@ def heads(draw: st.DrawFn, size: int) -> list[int]:
 
 
 @st.composite
-def files(draw: st.DrawFn) -> str:
+def files(draw):
     """Sentences with all that CoNLL-U allows between tokens."""
 
-    def row(*first: str, rest: int = 9) -> str:
+    def row(*first, rest=9):
         return "\t".join([*first, *draw(st.lists(CELLS, min_size=rest, max_size=rest))])
 
     lines = []
@@ -63,18 +59,18 @@ def files(draw: st.DrawFn) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def put(folder: Path, text: str) -> Path:
+def put(folder, text):
     path = folder / "trees.conll"
     path.write_bytes(text.encode())
     return path
 
 
-def written(corpus: Corpus, predictions: object = None, **options: object) -> str:
+def written(corpus, predictions=None, **options):
     predicted = corpus.outputs if predictions is None else np.array(predictions, np.int32)
-    return conll.format_trees(corpus, predicted, **options)  # type: ignore[arg-type]
+    return conll.format_trees(corpus, predicted, **options)
 
 
-def rows(*changes: tuple[int, int, str], tokens: int = 3) -> str:
+def rows(*changes, tokens=3):
     """A chain of tokens, with some cells changed: (token, field, text)."""
     table = [[str(t), "w", "_", "N", "NN", "_", str(t - 1), "r", "_", "_"] for t in range(1, tokens + 1)]
     for token, field, cell in changes:
@@ -82,34 +78,30 @@ def rows(*changes: tuple[int, int, str], tokens: int = 3) -> str:
     return "".join("\t".join(row) + "\n" for row in table) + "\n"
 
 
-def rejects(path: Path, line: int | None, problem: str, **options: bool) -> None:
+def rejects(path, line, problem, **options):
     with pytest.raises(FormatError) as caught:
-        conll.read(path, **options)  # type: ignore[arg-type]
+        conll.read(path, **options)
     assert str(path) in str(caught.value)
     assert caught.value.line == line
     assert problem in str(caught.value)
 
 
-def stream(text: str, size: int = 1 << 20) -> list[Corpus]:
+def stream(text, size=1 << 20):
     """Read what comes in pieces of `size` bytes."""
 
     class Slow(io.BytesIO):
-        def read1(self, _size: int | None = -1) -> bytes:
+        def read1(self, _size=-1):
             return self.read(size)
 
     return list(conll.stream(Slow(text.encode()), source="pipe"))
 
 
-# Reading and writing ---------------------------------------------------------------------------------------
-
-
-def test_reads_tokens_by_name_and_leaves_the_rest(tmp_path: Path) -> None:
+def test_reads_tokens_by_name_and_leaves_the_rest(tmp_path):
     corpus = conll.read(put(tmp_path, UNIVERSAL))
     assert corpus.names == ("FORM", "LEMMA", "CPOSTAG", "POSTAG", "FEATS")
     assert corpus.columns[0].cells() == ["vamos", "nos", "a", "el", "mar", "Sí"]
     assert corpus.columns[2].cells() == ["VERB", "PRON", "ADP", "DET", "NOUN", "INTJ"]
     assert corpus.ptr.tolist() == [0, 5, 6]
-    assert corpus.outputs is not None
     assert corpus.outputs.tolist() == [0, 1, 5, 5, 1, 0]
     assert corpus.outputs.dtype == np.int32
     assert conll.relations(corpus).cells() == ["root", "obj", "case", "det", "obl", "root"]
@@ -118,14 +110,12 @@ def test_reads_tokens_by_name_and_leaves_the_rest(tmp_path: Path) -> None:
 
 @settings(max_examples=25)
 @given(files())
-def test_what_is_read_is_written_back_and_only_heads_and_relations_change(
-    tmp_path_factory: pytest.TempPathFactory, text: str
-) -> None:
+def test_what_is_read_is_written_back_and_only_heads_and_relations_change(tmp_path_factory, text):
     corpus = conll.read(put(tmp_path_factory.mktemp("conll"), text))
     assert written(corpus) == text
     wrong = written(corpus, np.zeros(corpus.tokens, np.int32), relations=["R"] * corpus.tokens)
     after = conll.read(put(tmp_path_factory.mktemp("conll"), wrong))
-    assert not after.outputs.any()  # type: ignore[union-attr]
+    assert not after.outputs.any()
     assert set(conll.relations(after).strings) == {"R"}
     for a, b in zip(corpus.columns, after.columns, strict=True):
         assert a.cells() == b.cells()
@@ -134,20 +124,20 @@ def test_what_is_read_is_written_back_and_only_heads_and_relations_change(
 
 @settings(max_examples=25)
 @given(files(), st.integers(1, 300))
-def test_streams_give_the_same_lines_however_they_come(text: str, size: int) -> None:
+def test_streams_give_the_same_lines_however_they_come(text, size):
     batches = stream(text, size)
     heads = [[int(cell) for cell in batch.extra.cells(6)] for batch in batches]
     assert "".join(written(*pair) for pair in zip(batches, heads, strict=True)) == text
     assert all(batch.outputs is None for batch in batches)
 
 
-def test_a_missing_last_line_end_is_supplied(tmp_path: Path) -> None:
+def test_a_missing_last_line_end_is_supplied(tmp_path):
     text = rows().rstrip("\n")
     assert written(conll.read(put(tmp_path, text))) == text + "\n\n"
     assert written(conll.read(put(tmp_path, text.replace("\n", "\r\n")))) == text + "\n\n"
 
 
-def test_text_to_be_parsed_needs_six_columns(tmp_path: Path) -> None:
+def test_text_to_be_parsed_needs_six_columns(tmp_path):
     blind = "1\tGo\tgo\tV\tVB\t_\n2\thome\thome\tN\tNN\t_\n\n"
     (batch,) = stream(blind)
     assert written(batch, [0, 1]) == "1\tGo\tgo\tV\tVB\t_\t0\t_\n2\thome\thome\tN\tNN\t_\t1\t_\n\n"
@@ -157,13 +147,10 @@ def test_text_to_be_parsed_needs_six_columns(tmp_path: Path) -> None:
     assert batch.tokens == 3
 
 
-def test_comments_alone_are_kept() -> None:
+def test_comments_alone_are_kept():
     batches = stream("# nothing here\n\n# nor here\n")
     assert [batch.tokens for batch in batches] == [0, 0]
     assert "".join(written(batch, []) for batch in batches) == "# nothing here\n\n# nor here\n\n"
-
-
-# Rejections ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -184,31 +171,29 @@ def test_comments_alone_are_kept() -> None:
         ((1, 9, "_\t_"), 1, "expected 8 to 10 columns separated by tabs, got 11"),
     ],
 )
-def test_rejections_name_the_line(
-    tmp_path: Path, change: tuple[int, int, str], line: int, problem: str
-) -> None:
+def test_rejections_name_the_line(tmp_path, change, line, problem):
     """Put an untouched sentence before it, unless the first line is the wrong one."""
     before = rows() if line > 1 else ""
     rejects(put(tmp_path, before + rows(change)), before.count("\n") + line, problem)
 
 
-def test_files_without_tokens_are_rejected(tmp_path: Path) -> None:
+def test_files_without_tokens_are_rejected(tmp_path):
     for text in ("", "\n\n", "# a comment\n"):
         rejects(put(tmp_path, text), None, "no sentences")
     rejects(put(tmp_path, "1 Go _ V\n"), 1, "expected 8 to 10 columns separated by tabs, got 1")
 
 
-def test_several_roots_are_rejected_with_single_root(tmp_path: Path) -> None:
+def test_several_roots_are_rejected_with_single_root(tmp_path):
     path = put(tmp_path, rows((3, 6, "0")))
-    assert conll.read(path).outputs.tolist() == [0, 1, 0]  # type: ignore[union-attr]
+    assert conll.read(path).outputs.tolist() == [0, 1, 0]
     rejects(path, 3, "expected one token with head 0, got 2 (1, 3)", single_root=True)
 
 
-def test_heads_are_not_checked_without_trees(tmp_path: Path) -> None:
+def test_heads_are_not_checked_without_trees(tmp_path):
     corpus = conll.read(put(tmp_path, rows((1, 6, "3"), (2, 6, "9"))), trees=False)
-    assert corpus.outputs.tolist() == [3, 9, 2]  # type: ignore[union-attr]
+    assert corpus.outputs.tolist() == [3, 9, 2]
 
 
-def test_lines_are_counted_over_batches() -> None:
+def test_lines_are_counted_over_batches():
     with pytest.raises(FormatError, match="line 11: expected token 3"):
         stream(rows() + rows() + rows((3, 0, "9")), 20)

@@ -1,17 +1,13 @@
 """Segmented text: words to labels and back, lines kept, blanks of every sort."""
 
-from __future__ import annotations
-
 import io
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import segmented, text
 
@@ -20,22 +16,20 @@ WORDS = st.text(st.sampled_from("a語é𠀀\u00a0\u2028\x0b\x85"), min_size=1, m
 LINES = st.lists(st.lists(WORDS, max_size=5), min_size=1, max_size=5)
 
 
-def put(folder: Path, raw: bytes | str) -> Path:
+def put(folder, raw):
     path = folder / "data.txt"
     path.write_bytes(raw if isinstance(raw, bytes) else raw.encode())
     return path
 
 
-def spell(corpus: Corpus) -> list[str]:
+def spell(corpus):
     """Each sentence's labels as one string."""
-    assert corpus.outputs is not None
     labels = [corpus.labels[i] for i in corpus.outputs]
     return ["".join(labels[span]) for span in corpus.sentences()]
 
 
-def written(corpus: Corpus, predictions: list[int] | None = None, labels: list[str] | None = None) -> str:
+def written(corpus, predictions=None, labels=None):
     ids = corpus.outputs if predictions is None else np.array(predictions, np.int32)
-    assert ids is not None
     names = corpus.labels if labels is None else labels
     found = segmented.format_text(corpus, ids, names)
     words = segmented.words_of(corpus, text.named(ids, names))
@@ -43,20 +37,17 @@ def written(corpus: Corpus, predictions: list[int] | None = None, labels: list[s
     return found
 
 
-def streamed(raw: str | bytes, *, spaced: bool = False, batch_tokens: int = 20000) -> list[Corpus]:
+def streamed(raw, *, spaced=False, batch_tokens=20000):
     source = io.BytesIO(raw if isinstance(raw, bytes) else raw.encode())
     return list(segmented.stream(source, raw=spaced, source="<stdin>", batch_tokens=batch_tokens))
 
 
-def predicted(raw: str, label: str, **options: int) -> str:
+def predicted(raw, label, **options):
     """Write what comes of a stream whose characters all get one label."""
-    return "".join(written(batch, [0] * batch.tokens, [label]) for batch in streamed(raw, **options))  # type: ignore[arg-type]
+    return "".join(written(batch, [0] * batch.tokens, [label]) for batch in streamed(raw, **options))
 
 
-# Reading ---------------------------------------------------------------------------------------------------
-
-
-def test_reads_characters_and_labels(tmp_path: Path) -> None:
+def test_reads_characters_and_labels(tmp_path):
     path = put(tmp_path, "我  喜欢  计算机\n好 是的\n")
     corpus, four = segmented.read(path), segmented.read(path, tags="bmes")
     assert "".join(corpus.columns[0].cells()) == "我喜欢计算机好是的"
@@ -76,24 +67,21 @@ def test_reads_characters_and_labels(tmp_path: Path) -> None:
         "\nab\u3000 \tc\n \u3000\n\nd\n\n",
     ],
 )
-def test_equivalent_spellings_give_the_same_corpus(tmp_path: Path, raw: str) -> None:
+def test_equivalent_spellings_give_the_same_corpus(tmp_path, raw):
     corpus = segmented.read(put(tmp_path, raw))
     assert corpus.columns[0].cells() == ["a", "b", "c", "d"]
     assert spell(corpus) == ["BEB", "B"]
 
 
-def test_words_keep_their_line_and_make_a_vocabulary(tmp_path: Path) -> None:
+def test_words_keep_their_line_and_make_a_vocabulary(tmp_path):
     path = put(tmp_path, "\ufeffab  c\r\n\r\n \u3000\r\nd\u3000e\r\n")
     assert list(segmented.words(path)) == [["ab", "c"], [], [], ["d", "e"]]
     for raw in ("ab\nc\nab\n", "ab  c  ab\n"):  # a list, and a text
         assert segmented.vocabulary(put(tmp_path, raw)) == {"ab", "c"}
 
 
-# Rejecting -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("raw", ["", "\n", " \n\u3000\r\n"])
-def test_rejects_a_file_without_words(tmp_path: Path, raw: str) -> None:
+def test_rejects_a_file_without_words(tmp_path, raw):
     path = put(tmp_path, raw)
     for reader in (segmented.read, segmented.vocabulary, lambda path: list(segmented.words(path))):
         with pytest.raises(FormatError, match="no sentences: expected words, got only blank lines") as caught:
@@ -101,7 +89,7 @@ def test_rejects_a_file_without_words(tmp_path: Path, raw: str) -> None:
         assert caught.value.path == str(path)
 
 
-def rows(labels: str, columns: str = "") -> str:
+def rows(labels, columns=""):
     """A column file with these labels, three rows a sentence."""
     lines = [f"w{n}{columns} {label}" for n, label in enumerate(labels.split())]
     return "\n\n".join("\n".join(lines[n : n + 3]) for n in range(0, len(lines), 3)) + "\n"
@@ -130,7 +118,7 @@ SEGMENTED_TEXTS = {
 
 
 @pytest.mark.parametrize("raw", COLUMN_FILES.values(), ids=COLUMN_FILES)
-def test_rejects_column_files(tmp_path: Path, raw: str) -> None:
+def test_rejects_column_files(tmp_path, raw):
     path = put(tmp_path, raw)
     for reader in (segmented.read, lambda path: list(segmented.words(path))):
         with pytest.raises(FormatError, match=r"expected segmented text .* got a column file") as caught:
@@ -143,14 +131,14 @@ def test_rejects_column_files(tmp_path: Path, raw: str) -> None:
 
 
 @pytest.mark.parametrize("raw", SEGMENTED_TEXTS.values(), ids=SEGMENTED_TEXTS)
-def test_segmented_text_is_no_column_file(tmp_path: Path, raw: str) -> None:
+def test_segmented_text_is_no_column_file(tmp_path, raw):
     assert segmented.read(put(tmp_path, raw)).tokens
     assert list(segmented.words(put(tmp_path, raw)))
     for batch_tokens in (1, 20000):
         assert streamed(raw, batch_tokens=batch_tokens)
 
 
-def test_on_blanks_is_called_once() -> None:
+def test_on_blanks_is_called_once():
     for spaced, expected in ((False, [2]), (True, [])):
         seen: list[int] = []
         source = io.BytesIO("今天\n天 气\n很 好\n".encode())
@@ -158,7 +146,7 @@ def test_on_blanks_is_called_once() -> None:
         assert seen == expected
 
 
-def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path: Path) -> None:
+def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path):
     for raw, line, problem in (
         (b"a b\n\nc \xff\n", 3, "expected utf-8 text, got byte 0xff at offset 2"),
         (b"a b\nc\0\n", 2, "expected text, got a NUL byte"),
@@ -169,9 +157,6 @@ def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path: Path) -> None:
             streamed(raw, spaced=True, batch_tokens=1)
     with pytest.raises(IncompatibleError, match="expected tags bie, bmes, six, got 'bio'"):
         segmented.read(put(tmp_path, "a b\n"), tags="bio")
-
-
-# Words and labels ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -188,22 +173,17 @@ def test_rejects_bad_bytes_nul_and_unknown_tags(tmp_path: Path) -> None:
         ("SISIB", "a b c d e"),
     ],
 )
-def test_words_of_labels(labels: str, words: str) -> None:
+def test_words_of_labels(labels, words):
     assert segmented.cut("abcde", list(labels)) == words.split()
 
 
 @given(st.lists(WORDS), st.sampled_from(["bie", "bmes"]))
-def test_cut_inverts_labels_of(words: list[str], tags: str) -> None:
+def test_cut_inverts_labels_of(words, tags):
     assert segmented.cut("".join(words), segmented.labels_of(map(len, words), tags)) == words
 
 
-# Streaming and writing -------------------------------------------------------------------------------------
-
-
 @given(LINES, st.sampled_from([" ", "  ", "\u3000", "\t "]), st.integers(1, 8), st.booleans())
-def test_one_output_line_per_input_line(
-    lines: list[list[str]], gap: str, batch_tokens: int, spaced: bool
-) -> None:
+def test_one_output_line_per_input_line(lines, gap, batch_tokens, spaced):
     """If every character is predicted B, then words are characters; empty lines stay."""
     raw = "".join(gap.join(words) + "\n" for words in lines)
     got = predicted(raw, "B", spaced=spaced, batch_tokens=batch_tokens)
@@ -211,7 +191,7 @@ def test_one_output_line_per_input_line(
 
 
 @given(LINES)
-def test_raw_keeps_blanks_as_boundaries(lines: list[list[str]]) -> None:
+def test_raw_keeps_blanks_as_boundaries(lines):
     """Nothing but I predicted: the blanks of the input are the only boundaries, or there are none."""
     raw = "".join(" ".join(words) + "\n" for words in lines)
     assert predicted(raw, "I", spaced=True) == "".join("  ".join(words) + "\n" for words in lines)
@@ -219,13 +199,13 @@ def test_raw_keeps_blanks_as_boundaries(lines: list[list[str]]) -> None:
 
 
 @given(LINES.filter(any))
-def test_writes_what_was_read(tmp_path_factory: pytest.TempPathFactory, lines: list[list[str]]) -> None:
+def test_writes_what_was_read(tmp_path_factory, lines):
     raw = "".join("  ".join(words) + "\n" for words in lines)
     corpus = segmented.read(put(tmp_path_factory.getbasetemp(), raw))
     assert written(corpus) == raw
 
 
-def test_a_batch_of_empty_lines_is_still_written() -> None:
+def test_a_batch_of_empty_lines_is_still_written():
     (batch,) = streamed("\n \n")
     assert len(batch) == 0
     assert batch.tokens == 0
@@ -233,7 +213,7 @@ def test_a_batch_of_empty_lines_is_still_written() -> None:
     assert streamed("") == []
 
 
-def test_a_line_comes_as_soon_as_it_is_typed() -> None:
+def test_a_line_comes_as_soon_as_it_is_typed():
     reader, writer = os.pipe()
     with open(reader, "rb") as source, open(writer, "wb", buffering=0) as typist:
         stream = segmented.stream(source, raw=True, source="<stdin>")
@@ -242,12 +222,9 @@ def test_a_line_comes_as_soon_as_it_is_typed() -> None:
             assert next(stream).columns[0].cells() == list(line)
 
 
-# Words by their places -------------------------------------------------------------------------------------
-
-
-def test_lines_runs_and_label_stops() -> None:
+def test_lines_runs_and_label_stops():
     first, second = streamed("ab c\n\n", spaced=True), streamed("\nab  c\n\nd\n", spaced=True)
-    assert [batch.lines.tolist() for batch in (*first, *second)] == [[1], [2, 4]]  # type: ignore[union-attr]
+    assert [batch.lines.tolist() for batch in (*first, *second)] == [[1], [2, 4]]
     (batch,) = second
     assert segmented.run_starts(batch).tolist() == [0, 2, 3]
     labels = ["B", "B", "B", "S"]

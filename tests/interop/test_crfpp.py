@@ -61,7 +61,7 @@ def handmade(tmp_path):
     return path
 
 
-def crfpp_best(text: crfpp.TextModel, data):
+def crfpp_best(text, data):
     """What CRF++ would predict, by its own rules: a feature is its text, and every labeling is tried."""
     templates = TemplateSet.parse("".join(line + "\n" for line in text.templates))
     lines, L, out = expansions(data, templates), len(text.labels), []

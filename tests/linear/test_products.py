@@ -108,8 +108,6 @@ def test_some_rows_score_as_they_do_among_all(ragged, real):
         assert some.rows == len(rows)
 
 
-# ---------------------------------------------------------------- some rows
-
 SOME = np.array([7, 3, 20])
 
 

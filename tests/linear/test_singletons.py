@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from support.naive import random_corpus
 
 from mtlstruct.linear import products as linear
-from mtlstruct.linear.design import Design, find_singletons, padded_ids, share_singletons
+from mtlstruct.linear.design import Design, padded_ids, share_singletons
 from mtlstruct.linear.weight_layout import WeightLayout
-from mtlstruct.objective.regularizers import BlockL1Squared
-from mtlstruct.solvers import Stop
 from mtlstruct.solvers.coordinate_ascent.duals import with_shared_singletons
-from mtlstruct.solvers.coordinate_ascent.solver import Coordinate
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import encode, oracle_of, train
@@ -69,15 +66,6 @@ def test_products_and_norms_are_those_of_one_row_per_attribute(design, width):
     assert small.layout.features(width) == design.layout.features(width)
 
 
-def test_weight_rows_of_singletons():
-    #     0 twice, 1 once in row 1, 2 never, 3 once in row 0, 4 is the null attribute
-    ids = np.array([0, 3, 0, 4, 1, 4], np.int32)
-    found = find_singletons(ids, 3, 2, 4)
-    assert found.n_own_rows == 1
-    assert found.row_of.tolist() == [0, 1 + 2, 4, 1 + 0, 4]
-    assert found.null_row == 4
-
-
 def test_training_gives_the_same_bits(monkeypatch):
     options = Options(c=1.0, max_iter=3)
     shared = train(CORPUS, TEMPLATES, options)
@@ -108,17 +96,6 @@ def test_singletons_are_not_shared_with_label_support(seen):
     material = encode(CORPUS, TEMPLATES, options)
     oracle = oracle_of(CORPUS, material.structure, material.encoded, options)
     assert (with_shared_singletons(oracle, overwrite=False) is oracle) == (seen == "seen")
-
-
-def test_the_solver_certifies_with_shared_rows():
-    options = Options(c=1.0)
-    material = encode(CORPUS, TEMPLATES, options)
-    oracle = with_shared_singletons(
-        oracle_of(CORPUS, material.structure, material.encoded, options), overwrite=False
-    )
-    fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0, None)
-    assert fit.converged
-    assert fit.gap <= 0.01
 
 
 def test_squared_norm_does_not_depend_on_order_or_empty_rows():

@@ -1,17 +1,13 @@
 """Models that learn another label scheme than that of the data."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from support.naive import random_corpus
 
 from mtlstruct import SequenceLabeler
-from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, ModelFileError
 from mtlstruct.explain.decomposition import explain
 from mtlstruct.explain.selection import removal_costs
@@ -34,7 +30,7 @@ CASES = [
 ]
 
 
-def random_lattice(given: str, learned: str, tokens: int = 4) -> Lattice:
+def random_lattice(given, learned, tokens=4):
     """Return random scores of one sentence, whose labels are of one type."""
     start = {"grobid": ["I-<a>", "<a>", "<other>"], "ioe2": ["I-a", "E-a", "O"]}.get(
         given, ["B-a", "I-a", "O"]
@@ -48,10 +44,9 @@ def random_lattice(given: str, learned: str, tokens: int = 4) -> Lattice:
 
 
 @pytest.mark.parametrize(("given", "learned"), CASES)
-def test_inference_equals_enumeration(given: str, learned: str) -> None:
+def test_inference_equals_enumeration(given, learned):
     lattice = random_lattice(given, learned)
     conversion, T = lattice.conversion, 4
-    assert conversion is not None
     valid, L = conversion.valid, len(conversion.learned_labels)
     found: dict[tuple[int, ...], float] = {}
     for path in itertools.product(range(L), repeat=T):
@@ -75,7 +70,7 @@ def test_inference_equals_enumeration(given: str, learned: str) -> None:
     assert marginals.log_partition[0] == pytest.approx(np.log(weights.sum()), abs=1e-5)
 
 
-def data(given: str = "bio", seed: int = 0, sentences: int = 40) -> Corpus:
+def data(given="bio", seed=0, sentences=40):
     corpus = random_corpus(np.random.default_rng(seed), sentences=sentences)
     names = ["B-X", "I-X", "O"]
     found = [[names[y % 3] for y in corpus.outputs[span].tolist()] for span in corpus.sentences()]
@@ -90,9 +85,7 @@ def data(given: str = "bio", seed: int = 0, sentences: int = 40) -> Corpus:
 @pytest.mark.parametrize(
     ("given", "learned"), [("bio", "bioes"), ("bio", "bio"), ("bilou", "io"), ("iob1", "bioes")]
 )
-def test_a_model_predicts_valid_labels_of_the_data(
-    given: str, learned: str, context: bool, tmp_path: Path
-) -> None:
+def test_a_model_predicts_valid_labels_of_the_data(given, learned, context, tmp_path):
     corpus, held_out = data(given), data(given, 1)
     options = Options(scheme=learned, context=context)
     model = train(corpus, TEMPLATES, options).model
@@ -106,7 +99,6 @@ def test_a_model_predicts_valid_labels_of_the_data(
     assert model.marginals(held_out).node.sum(axis=1) == pytest.approx(1)
     for found in explain(model, held_out):
         names = [model.learned_labels[y] for y in found.chosen]
-        assert conversion is not None
         assert np.all(found.margin > -1e-6)
         assert all(label in model.learned_labels for label in names)
         if learned != "io":
@@ -116,7 +108,7 @@ def test_a_model_predicts_valid_labels_of_the_data(
     assert whole.score == pytest.approx(float((outputs == held_out.outputs).mean()))
 
 
-def test_constraints_are_on_labels_of_the_data() -> None:
+def test_constraints_are_on_labels_of_the_data():
     corpus = data()
     model = train(corpus, TEMPLATES, Options(scheme="bioes")).model
     given = np.where(np.arange(corpus.tokens) % 2, corpus.outputs, -1).astype(np.int32)
@@ -129,7 +121,7 @@ def test_constraints_are_on_labels_of_the_data() -> None:
         train(corpus, TEMPLATES, Options(scheme="io")).model.predict(corpus, none)
 
 
-def test_classes_have_no_scheme_and_a_damaged_file_is_rejected(tmp_path: Path) -> None:
+def test_classes_have_no_scheme_and_a_damaged_file_is_rejected(tmp_path):
     corpus = data()
     with pytest.raises(IncompatibleError, match="scheme bioes is for labels of chunks, got X, Y, Z"):
         train(replace(corpus, labels=("X", "Y", "Z")), TEMPLATES, Options(scheme="bioes"))
@@ -141,7 +133,7 @@ def test_classes_have_no_scheme_and_a_damaged_file_is_rejected(tmp_path: Path) -
         Model.load(tmp_path / "m.mtl")
 
 
-def test_the_estimator_has_the_labels_of_the_data() -> None:
+def test_the_estimator_has_the_labels_of_the_data():
     X = [[{"word": w} for w in text.split()] for text in ("Ann Lee saw Bo", "Bo saw Ann Lee", "we saw Bo")]
     y = [["I-P", "I-P", "O", "I-P"], ["I-P", "O", "I-P", "I-P"], ["O", "O", "I-P"]]
     model = SequenceLabeler(scheme="bioes").fit(X, y)
@@ -149,7 +141,7 @@ def test_the_estimator_has_the_labels_of_the_data() -> None:
     assert model.predict_marginals(X)[0][0]["I-P"] > 0.5
 
 
-def test_one_sentence_has_the_labels_that_it_has_in_a_corpus() -> None:
+def test_one_sentence_has_the_labels_that_it_has_in_a_corpus():
     corpus = data()
     model = train(corpus, TEMPLATES, Options(scheme="bioes")).model
     whole = model.predict(corpus)

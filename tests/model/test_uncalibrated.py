@@ -93,32 +93,20 @@ def place(request, tmp_path, monkeypatch, folder):
     return tmp_path
 
 
-@pytest.fixture
-def run(run):
-    """Run a command that must succeed."""
-
-    def call(*arguments):
-        found = run(*arguments)
-        assert found.code == 0, found.err
-        return found
-
-    return call
-
-
 def test_predict_warns_once_of_uncalibrated_probabilities(place, run):
     options = [["--scores"]]
     if load("m.mtl").task != "dependency":
         options += [["--nbest", 2], ["--nbest", 2, "--scores"]]
         options += [["--scores", "all"]] if load("m.mtl").task != "segmentation" else []
     for wanted in options:
-        assert len(SAID.findall(run("predict", "m.mtl", "data", *wanted).err)) == 1
-        assert not SAID.search(run("predict", "calibrated.mtl", "data", *wanted).err)
-    assert not SAID.search(run("predict", "m.mtl", "data").err)
+        assert len(SAID.findall(run("predict m.mtl data", *wanted).ok().err)) == 1
+        assert not SAID.search(run("predict calibrated.mtl data", *wanted).ok().err)
+    assert not SAID.search(run("predict m.mtl data").ok().err)
 
 
 def test_evaluate_warns_of_uncalibrated_probabilities(place, run):
     for name, state in (("m.mtl", False), ("calibrated.mtl", True)):
-        text, as_json = run("evaluate", name, "data"), run("evaluate", name, "data", "--json")
+        text, as_json = run("evaluate", name, "data").ok(), run("evaluate", name, "data", "--json").ok()
         said = "" if state else "not calibrated, "
         assert f"probabilities: {said}calibration error " in text.out
         assert as_json.json["calibrated"] is state
@@ -128,10 +116,10 @@ def test_evaluate_warns_of_uncalibrated_probabilities(place, run):
 
 def test_report_warns_of_uncalibrated_probabilities(place, run):
     for name, state in (("m.mtl", "false"), ("calibrated.mtl", "true")):
-        err = run("report", name, f"{name}.html", "--data", "data").err
+        err = run("report", name, f"{name}.html", "--data", "data").ok().err
         assert len(SAID.findall(err)) == (state == "false")
         assert f'"calibrated":{state}' in (place / f"{name}.html").read_text().replace(": ", ":")
-    assert not SAID.search(run("report", "m.mtl", "n.html").err)  # no data, no probabilities
+    assert not SAID.search(run("report m.mtl n.html").ok().err)  # no data, no probabilities
 
 
 def test_serve_warns_of_uncalibrated_probabilities(place, capsys, monkeypatch):

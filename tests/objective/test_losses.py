@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.naive import corpus, objective, random_corpus, random_items
+from support.oracles import make_oracle
 
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.features.index import encode_training
 from mtlstruct.objective.losses import Hamming, WeightedHamming, parse_weights, tabulate
-from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
@@ -57,13 +56,6 @@ def test_bad_weights_are_refused_with_a_sentence(text, problem):
         parse_weights(text)
 
 
-def test_a_weight_for_an_unknown_label_is_refused_before_the_work():
-    data = random_corpus(np.random.default_rng(0))
-    options = Options(loss="hinge", loss_weights=(("X", 2.0),))
-    with pytest.raises(IncompatibleError, match="unknown label 'X': expected one of L0, L1, L2"):
-        train(data, TemplateSet.parse("U0:%x[0,0]"), options, lambda r: False, on_encoded=pytest.fail)
-
-
 @pytest.mark.parametrize(
     ("table", "problem"),
     [
@@ -100,10 +92,8 @@ class Skewed:
 def test_asymmetric_losses_are_certified_by_enumeration(structure, c, loss, regularizer):
     rng = np.random.default_rng(1)
     data = random_corpus(rng, 12, 4, 5) if structure is SequenceStructure else random_items(rng, 30)
-    made = structure(len(data.labels))
     lines = "U0:%x[0,0]\nU1:%x[0,1]" + ("\nB\nB1:%x[0,1]" if structure is SequenceStructure else "")
-    encoded, _ = encode_training(data, TemplateSet.parse(lines), made.sites(data.ptr))
-    oracle = Oracle(made, encoded, data.outputs, tabulate(loss, data.labels))
+    oracle = make_oracle(data, lines, structure, loss)
     fits = [
         solver.fit(oracle, regularizer, c, lambda record: False)
         for solver in (Coordinate(Stop(gap=2e-3)), CuttingPlane(Stop(gap=2e-3), line_search=True))

@@ -120,9 +120,3 @@ def test_one_slack_and_n_slack_have_one_optimum(name, c, loss, regularizer):
         assert fit.converged
         assert fit.dual <= n_slack * (1 + 1e-5)
         assert n_slack <= fit.objective * (1 + 1e-5)
-
-
-def test_the_cases_are_small_but_not_trivial():
-    for name in CASES:
-        each = constraints(oracle_of(name, Hamming()))
-        assert 50 < np.prod([len(rows) for rows in each]) < 3000

@@ -6,12 +6,11 @@ import sys
 
 import pytest
 
-from benchmarks import ablation, growth, measure, predict, tables_scale
+from benchmarks import growth, measure, tables_scale
 from benchmarks.book import Ask, Book
 from benchmarks.peers.cases import laid_out
 from benchmarks.peers.parsers import with_heads
 from benchmarks.places import Missing, head
-from benchmarks.programs import ablation as switches
 from benchmarks.programs import attribute_file, columns, peer_score
 
 
@@ -170,25 +169,6 @@ def test_growth_is_that_of_the_data_without_the_program_itself():
     ]
     exponents = {(axis, figure): b for axis, _, figure, b, _ in growth.fits(rows)}
     assert exponents == pytest.approx({("sentences", "memory"): 1.0, ("sentences", "learning"): 2.0})
-
-
-def test_ours_beside_other_taggers():
-    rows = [
-        {"program": "mtlstruct", "without": 10.0, "with": 6.0},
-        {"program": "python-crfsuite, averaged perceptron", "without": 2.0, "with": 1.0},
-        {"program": predict.COMMAND, "tokens_per_second": 100.0},
-        {"program": "Wapiti", "tokens_per_second": 25.0},
-        {"program": "CRF++", "missing": "not run"},
-    ]
-    assert predict.beside(rows) == {
-        "python-crfsuite without": 5.0,
-        "python-crfsuite with": 6.0,
-        "Wapiti": 4.0,
-    }
-
-
-def test_every_mechanism_has_a_switch():
-    assert tuple(switches.OFF) == ablation.MECHANISMS
 
 
 def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():

@@ -1,7 +1,5 @@
 """The examples of the documentation run: Python blocks, and commands with the output that a page shows."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex
@@ -61,7 +59,7 @@ def folder(tmp_path, monkeypatch):
         table.update(rows)
 
 
-def _treebank(sentences) -> str:
+def _treebank(sentences):
     blocks = []
     for sentence in sentences:
         rows = enumerate(sentence, 1)
@@ -118,8 +116,6 @@ def _assert_close(shown, printed):
             assert got == pytest.approx(expected, rel=0.1, abs=0.5)
 
 
-# Extending -------------------------------------------------------------------------------------------------
-
 EXTENDING = "docs/howto/extend.md"
 EXAMPLE = re.compile(r"^## (.+?)\n|^```python\n(.+?)^```\n+(?:```\w*\n(.+?)^```)?", re.S | re.M)
 
@@ -152,8 +148,6 @@ def test_every_extension_point_has_an_example():
         "a-template-function",
     }
 
-
-# Names -----------------------------------------------------------------------------------------------------
 
 DOTTED = re.compile(r"`(?:mtlstruct\.)?((?:[a-z_]+\.)+[A-Za-z_]+)(?:\(.*?\))?`")
 PACKAGES = {path.name for path in (ROOT / "src" / "mtlstruct").iterdir() if path.is_dir()}

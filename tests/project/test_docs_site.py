@@ -1,7 +1,5 @@
 """The documentation: every page is in the menu, links lead somewhere, API pages name modules that exist."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess
@@ -18,22 +16,20 @@ PAGES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "d
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_page_is_in_the_menu(page: str) -> None:
+def test_every_page_is_in_the_menu(page):
     assert f": {page}\n" in MENU, f"{page} is missing in the nav of mkdocs.yml"
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if page.startswith("reference/api/") and not page.endswith("index.md")]
 )
-def test_api_pages_name_what_exists(page: str) -> None:
+def test_api_pages_name_what_exists(page):
     names = re.findall(r"^::: (\S+)$", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M)
     assert names
     for name in names:
         module, _, attribute = name.rpartition(".")
         assert hasattr(import_module(module), attribute) or import_module(name)
 
-
-# Links -----------------------------------------------------------------------------------------------------
 
 TEXTS = [
     *(f"docs/{page}" for page in PAGES),
@@ -52,12 +48,12 @@ BROKEN = {
 """Links that lead nowhere, and how mkdocs names what is missing."""
 
 
-def prose(path: Path) -> str:
+def prose(path):
     """A Markdown file without its code."""
     return CODE.sub("", path.read_text(encoding="utf-8"))
 
 
-def anchors(path: Path) -> set[str]:
+def anchors(path):
     """The anchors of the headings of a Markdown file."""
     titles = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.M)
     words = [re.sub(r"[^\w\s-]", "", title).strip().lower() for title in titles]
@@ -65,7 +61,7 @@ def anchors(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_links_within_the_repository_lead_somewhere(name: str) -> None:
+def test_links_within_the_repository_lead_somewhere(name):
     for target in LINK.findall(prose(ROOT / name)):
         file, _, anchor = target.partition("#")
         if file.startswith(("https://", "http://")):
@@ -77,7 +73,7 @@ def test_links_within_the_repository_lead_somewhere(name: str) -> None:
             assert anchor in anchors(path), f"{name}: {target} has no such heading"
 
 
-def test_pages_that_the_code_names_exist() -> None:
+def test_pages_that_the_code_names_exist():
     for folder in ("src", "tests", "benchmarks", "reproduction", "examples", "qa", "scripts"):
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and path.suffix in ("", ".py"):
@@ -88,14 +84,14 @@ def test_pages_that_the_code_names_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_are_not_written_as_markup(page: str) -> None:
+def test_links_are_not_written_as_markup(page):
     """Mkdocs checks the links that are written in Markdown, and no others."""
     assert not MARKUP_LINK.search(prose(ROOT / "docs" / page))
 
 
 @pytest.mark.skipif(find_spec("mkdocs") is None, reason="needs mtlstruct[docs]")
 @pytest.mark.slow
-def test_broken_links_fail_the_build(tmp_path: Path) -> None:
+def test_broken_links_fail_the_build(tmp_path):
     for folder in ("docs", "scripts", "src"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.copy(ROOT / "mkdocs.yml", tmp_path)

@@ -6,10 +6,8 @@ import io
 import re
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
 
 import mtlstruct
 import mtlstruct.estimators
@@ -37,27 +35,27 @@ FILES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT.r
 TREES = {name: ast.parse(text) for name, text in FILES.items()}
 
 
-def is_checked(name: str, rule: str) -> bool:
+def is_checked(name, rule):
     return not name.startswith(tuple(IN_PROGRESS[rule]))
 
 
-def definitions(rule: str, *kinds: type) -> Iterator[tuple[str, ast.AST]]:
+def definitions(rule, *kinds):
     for name, tree in TREES.items():
         for node in ast.walk(tree) if is_checked(name, rule) else ():
             if isinstance(node, kinds):
                 yield name, node
 
 
-def test_docstrings_are_self_contained() -> None:
+def test_docstrings_are_self_contained():
     found = [
         f"{name}:{getattr(node, 'lineno', 1)}: {text.splitlines()[0]}"
         for name, node in definitions("self-contained", ast.Module, ast.ClassDef, ast.FunctionDef)
-        if (text := ast.get_docstring(node)) and RELATIVE.match(text)  # type: ignore[arg-type]
+        if (text := ast.get_docstring(node)) and RELATIVE.match(text)
     ]
     assert not found, "\n".join(found)
 
 
-def long_lines(text: str) -> Iterator[int]:
+def long_lines(text):
     """Yield the numbers of the lines of docstrings and comments that are too long."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
@@ -68,7 +66,7 @@ def long_lines(text: str) -> Iterator[int]:
             yield from (token.start[0] + k for k, line in enumerate(lines) if len(line) > MAX_LINE)
 
 
-def test_lines_of_docstrings_and_comments_are_short() -> None:
+def test_lines_of_docstrings_and_comments_are_short():
     found = [
         f"{name}:{number}"
         for name, text in FILES.items()
@@ -78,7 +76,7 @@ def test_lines_of_docstrings_and_comments_are_short() -> None:
     assert not found, f"{len(found)} lines over {MAX_LINE} characters:\n" + "\n".join(found)
 
 
-def test_class_names_are_unique() -> None:
+def test_class_names_are_unique():
     places = defaultdict(list)
     for name, node in definitions("unique classes", ast.ClassDef):
         assert isinstance(node, ast.ClassDef)
@@ -86,7 +84,7 @@ def test_class_names_are_unique() -> None:
     assert not {name: where for name, where in places.items() if len(where) > 1}
 
 
-def test_constants_are_named_by_nouns() -> None:
+def test_constants_are_named_by_nouns():
     found = [
         f"{name}:{node.lineno}: {target.id}"
         for name, tree in TREES.items()
@@ -100,7 +98,7 @@ def test_constants_are_named_by_nouns() -> None:
     assert not found, "\n".join(found)
 
 
-def test_only_kernels_lack_annotations() -> None:
+def test_only_kernels_lack_annotations():
     """mypy allows functions without annotations in packages with kernels, since numba infers types."""
     found = [
         f"{name}:{function.lineno}"
@@ -113,7 +111,7 @@ def test_only_kernels_lack_annotations() -> None:
     assert not found, "\n".join(found)
 
 
-def public_functions() -> Iterator[tuple[str, Any]]:
+def public_functions():
     """Yield the public functions and classes, and the public methods of these classes."""
     for name in [*mtlstruct.__all__, "estimators.Progress"]:
         found = attrgetter(name)(mtlstruct)
@@ -125,7 +123,7 @@ def public_functions() -> Iterator[tuple[str, Any]]:
                 yield f"{name}.{key}", member
 
 
-def missing_parts(function: Any) -> list[str]:
+def missing_parts(function):
     """Return the parameters and sections that a numpydoc docstring leaves out."""
     text = inspect.getdoc(function) or ""
     sections = set(re.findall(r"^(\w+)\n-+$", text, re.MULTILINE))
@@ -142,7 +140,7 @@ def missing_parts(function: Any) -> list[str]:
     return missing
 
 
-def test_public_functions_document_parameters_and_results() -> None:
+def test_public_functions_document_parameters_and_results():
     found = [
         f"{name} leaves out {', '.join(missing)}"
         for name, function in public_functions()

@@ -1,7 +1,5 @@
 """Hostile input: every input that once did harm, and mutations of valid ones. scripts/fuzz runs more."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 
@@ -18,17 +16,17 @@ HEAVY = ("archive", "model", "server")
 
 
 @pytest.mark.parametrize("path", CRASHERS, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_what_once_did_harm_is_rejected_or_read(path: Path) -> None:
+def test_what_once_did_harm_is_rejected_or_read(path):
     refused(TARGETS[path.parent.name].run, path.read_bytes())
 
 
 @cache
-def seeds(name: str) -> list[bytes]:
+def seeds(name):
     return TARGETS[name].seeds()
 
 
 @st.composite
-def mutated(draw: st.DrawFn, name: str) -> bytes:
+def mutated(draw, name):
     """A valid input with a few edits: bytes changed, pieces put in, cut out or repeated, the end cut off."""
     data = bytearray(draw(st.sampled_from(seeds(name))))
     tokens = [token.encode() for token in TOKENS.get(name, ("\n",))]
@@ -51,10 +49,10 @@ def mutated(draw: st.DrawFn, name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_mutations_are_rejected_or_read(name: str) -> None:
+def test_mutations_are_rejected_or_read(name):
     @settings(max_examples=60 if name in HEAVY else 150, derandomize=True, database=None)
     @given(mutated(name))
-    def run(data: bytes) -> None:
+    def run(data):
         refused(TARGETS[name].run, data)
 
     run()

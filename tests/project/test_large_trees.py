@@ -1,7 +1,5 @@
 """Trees that are long or many: sentences of 1,000 tokens, limits of memory."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -55,9 +53,6 @@ def test_a_sentence_of_1000_tokens_is_learned_from():
     corpus = corpus_of([words(1000), words(5)])
     training = train(corpus, ARCS, Options(task="dependency", max_iter=2))
     assert training.fit.objective >= training.fit.dual > 0
-
-
-# ---------------------------------------------------------------- memory
 
 
 def test_a_limit_of_memory():

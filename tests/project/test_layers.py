@@ -3,7 +3,6 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -33,7 +32,7 @@ LAYERS = [
 LAYER = {name: k for k, names in enumerate(LAYERS) for name in names}
 
 
-def imported(path: Path) -> Iterator[str]:
+def imported(path):
     """Yield the top-level parts of the package that a file imports, wherever the import stands."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
@@ -45,7 +44,7 @@ def imported(path: Path) -> Iterator[str]:
             yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("mtlstruct."))
 
 
-def upward_imports() -> Iterator[str]:
+def upward_imports():
     """Yield the imports that do not point to a lower layer or into the same package."""
     for path in sorted(ROOT.rglob("*.py")):
         part = path.relative_to(ROOT).parts[0].removesuffix(".py")
@@ -56,7 +55,7 @@ def upward_imports() -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)} imports {other}"
 
 
-def test_every_part_of_the_package_has_a_layer() -> None:
+def test_every_part_of_the_package_has_a_layer():
     parts = {path.name.removesuffix(".py") for path in ROOT.iterdir() if path.name != "__pycache__"}
     assert parts - {"__init__", "py.typed"} == set(LAYER)
 
@@ -64,7 +63,7 @@ def test_every_part_of_the_package_has_a_layer() -> None:
 ALLOWED = ["model/model.py imports report"]  # Model.report loads it when it is called
 
 
-def test_imports_point_to_lower_layers() -> None:
+def test_imports_point_to_lower_layers():
     assert list(upward_imports()) == ALLOWED
 
 
@@ -72,7 +71,7 @@ def test_imports_point_to_lower_layers() -> None:
     "module",
     ["mtlstruct", "mtlstruct.model.model", "mtlstruct.cli.commands.predict", "mtlstruct.compat.pycrfsuite"],
 )
-def test_prediction_loads_no_training_code(module: str) -> None:
+def test_prediction_loads_no_training_code(module):
     training = (
         "mtlstruct.solvers",
         "mtlstruct.objective",

@@ -1,18 +1,14 @@
 """Nothing but `serve` opens a socket: training, prediction and reports work where sockets are forbidden."""
 
-from __future__ import annotations
-
 import socket
-from pathlib import Path
-from typing import Any
 
 import pytest
-from support.commands import TRAIN, Run
+from support.commands import TRAIN
 
 
 @pytest.fixture
-def _forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: Any, **options: Any) -> Any:
+def _forbidden(monkeypatch):
+    def refuse(*arguments, **options):
         raise AssertionError(f"a socket was asked for: {arguments} {options}")
 
     names = ("socket", "create_connection", "create_server", "getaddrinfo", "gethostbyname", "socketpair")
@@ -21,7 +17,7 @@ def _forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_forbidden")
-def test_nothing_opens_a_socket(run: Run, tmp_path: Path) -> None:
+def test_nothing_opens_a_socket(run, tmp_path):
     data, templates, model = tmp_path / "a.txt", tmp_path / "a.tpl", tmp_path / "a.mtl"
     data.write_text(TRAIN)
     templates.write_text("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\nB\n")

@@ -6,19 +6,16 @@ import io
 import numpy as np
 import pytest
 
-from mtlstruct.corpus import Column, Corpus, joined
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.generate import PRESETS, preset
 from mtlstruct.tuning.study import Finding
 from reproduction.claims import verdicts
-from reproduction.datasets import Folder, Found, Missing, dataset, datasets, identify
+from reproduction.datasets import Folder, Found, Missing, dataset
 from reproduction.pages import write
 from reproduction.plan import Case, cases_of, heaviest, only, plan, selecting, settings_of
 from reproduction.results import Outcome, Results
 from reproduction.specs import ALL, MTL, experiment, scale
 from reproduction.tables import Entry, signed, tables, to_csv
-
-# ---------------------------------------------------------------- corpora
 
 
 def lay(root, *names):
@@ -62,15 +59,6 @@ def test_missing_files_are_named(tmp_path):
         Folder(tmp_path / "nowhere")
 
 
-def test_a_file_is_named_by_its_checksum(tmp_path):
-    path = tmp_path / "some"
-    path.write_text("x\n")
-    assert identify(path).startswith("sum 73cb3858a687")
-
-
-# ---------------------------------------------------------------- the library
-
-
 def test_every_experiment_is_whole():
     for name in ALL:
         one = experiment(name)
@@ -104,12 +92,6 @@ def test_the_papers_numbers_are_percents_and_f1_is_the_mean_of_its_parts_but_for
     assert off == [("ner", "IRW-CRF", "esp", "ner-134", 1), ("cws", "CRF (l1)", "pku", "cws-tp2", 0)]
 
 
-def test_unknown_experiments_are_refused():
-    with pytest.raises(MtlError, match="unknown experiment 'tables'"):
-        only(["tables"])
-    assert [one.name for one in only(["all"])] == list(ALL)
-
-
 def test_a_grid_that_is_like_another_shares_its_cells():
     planned = plan(only(["ner", "sensitivity", "weights"]))
     case = Case("esp", "ner-134")
@@ -129,9 +111,6 @@ def test_c_means_the_same_for_every_p():
     blocks = np.ones(134)
     ratio = [(blocks**p).sum() ** (2 / p) / 134**2 for p in (1, 4 / 3, 2, 4)]
     assert [scale(p, 134) for p in (1, 4 / 3, 2, 4)] == pytest.approx(ratio)
-
-
-# ---------------------------------------------------------------- results
 
 
 def training(options, score, *, mu=(1.0,), cpu=1.0, also=None):
@@ -225,17 +204,3 @@ def test_a_page_has_every_table_figure_and_claim(tmp_path):
         assert needle in text
     for name in ("ner.csv", "ner.tex", "sensitivity.png", "weights.svg", "time.png"):
         assert (tmp_path / "out" / name).stat().st_size > 100
-
-
-def test_corpora_one_after_the_other():
-    def corpus(words, labels):
-        column = Column(np.arange(len(words), dtype=np.int32), words)
-        known = tuple(sorted(set(labels)))
-        outputs = np.array([known.index(label) for label in labels], np.int32)
-        return Corpus((column,), np.array([0, len(words)]), outputs, known)
-
-    both = joined([corpus(["a", "b"], ["X", "Y"]), corpus(["b", "c"], ["Z", "Y"])])
-    assert both.columns[0].cells() == ["a", "b", "b", "c"]
-    assert [both.labels[i] for i in both.outputs] == ["X", "Y", "Z", "Y"]
-    assert both.ptr.tolist() == [0, 2, 4]
-    assert datasets()

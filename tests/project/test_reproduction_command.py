@@ -1,10 +1,7 @@
 """`python -m reproduction`: runs once, goes on after an interruption, says what is not there."""
 
-from __future__ import annotations
-
 import json
 import sys
-from pathlib import Path
 
 import pytest
 from support.trees import SENTENCES, conll
@@ -15,7 +12,7 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+def run(tmp_path_factory):
     """The command that makes the table of parsing, and its folder, after a run of no time at all."""
     root = tmp_path_factory.mktemp("reproduce")
     (root / "data").mkdir()
@@ -28,7 +25,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
 
 
 @pytest.mark.slow
-def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills_it(run) -> None:
+def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills_it(run):
     arguments, out = run
     before = (out / "reproduction.md").read_text()
     assert "| MTL | – (32.61) | – (87.08) | – (88.80) | – |" in before
@@ -49,19 +46,19 @@ def test_without_time_there_is_a_page_without_numbers_and_the_same_command_fills
     ("names", "said"),
     [(["tables"], "unknown experiment 'tables'"), (["ner", "nre"], "unknown experiment 'nre'")],
 )
-def test_unknown_names_are_refused(names, said, tmp_path, capsys) -> None:
+def test_unknown_names_are_refused(names, said, tmp_path, capsys):
     assert reproduction.run([*names, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys) -> None:
+def test_without_matplotlib_nothing_is_begun(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert reproduction.run(["parsing", "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
     assert "pictures need matplotlib" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_official_files_of_2002_are_latin_1(tmp_path) -> None:
+def test_official_files_of_2002_are_latin_1(tmp_path):
     (tmp_path / "esp.train").write_bytes("España NC B-LOC\nvive VMI O\n".encode("latin-1"))
     assert reproduction._read(tmp_path / "esp.train", "sequence").columns[0].cells() == ["España", "vive"]

@@ -7,13 +7,12 @@ import pytest
 from support.corpora import danish, found, head, ner, pku
 
 from mtlstruct._system import threads
-from mtlstruct.corpus import Column, Corpus, label_outputs
+from mtlstruct.corpus import Corpus, label_outputs
 from mtlstruct.evaluation import chunks, words
 from mtlstruct.evaluation.scores import class_scores, headline
 from mtlstruct.features.arcs import encode_trees
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import conll, segmented
-from mtlstruct.model.lattice import Lattice
 from mtlstruct.model.model import Model
 from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.oracle import Oracle
@@ -21,12 +20,10 @@ from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures import SequenceStructure
-from mtlstruct.tasks import TASKS, task_of
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet, generate, preset
 from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
-from mtlstruct.tuning import study as studies
-from mtlstruct.tuning.runner import Runner
 
 pytestmark = pytest.mark.realdata
 
@@ -148,16 +145,6 @@ def test_spanish_models_are_byte_identical_on_1_2_and_4_threads(tmp_path):
         train(corpus, preset("ner-134"), Options()).model.save(tmp_path / f"{n}.mtl")
     threads.set_threads(None)
     assert len({(tmp_path / f"{n}.mtl").read_bytes() for n in (1, 2, 4)}) == 1
-
-
-def test_a_sentence_of_100_000_tokens_trains_and_tags():
-    corpus = ner("esp", "train")
-    stop = 100_000
-    cells = tuple(Column(c.ids[:stop], c.strings) for c in corpus.columns)
-    one = Corpus(cells, np.array([0, stop], np.int64), corpus.outputs[:stop], corpus.labels)
-    training = train(one, preset("ner-134"), Options())
-    assert training.fit.converged
-    assert np.mean(training.model.predict(one) == one.outputs) > 0.99
 
 
 def test_features_of_gold_arcs_are_counted_exactly():

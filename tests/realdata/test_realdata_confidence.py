@@ -1,6 +1,5 @@
 """Probabilities, N best and constraints on the real corpora, and beside CRF++ where it is installed."""
 
-import itertools
 import re
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ from support.corpora import DATA, head, ner, pku
 
 from mtlstruct import cli
 from mtlstruct.model.calibration import calibration_report, fit_temperature
-from mtlstruct.structures.constraints import Constraints
 from mtlstruct.templates import generate, preset
 from mtlstruct.training.train import Options, train
 
@@ -51,25 +49,6 @@ def test_characters_have_a_temperature_too():
     print(f"\npku: temperature {temperature:.3f}, -ln p {raw.nll:.2f} -> {mended.nll:.2f} a sentence")
     assert 0.1 < temperature < 0.5
     assert mended.nll < raw.nll / 3
-
-
-def test_n_best_and_constraints_on_spanish(spanish):
-    test = ner("esp", "test")
-    lattice = spanish.lattice(test)
-    ranked = lattice.nbest(10)
-    np.testing.assert_array_equal(ranked.outputs[0], lattice.best())
-    assert np.all(ranked.values[:, :-1] >= ranked.values[:, 1:])
-    for k in (0, 9):
-        there = np.isfinite(ranked.values[:, k])
-        np.testing.assert_allclose(lattice.evaluate(ranked.outputs[k])[there], ranked.values[there, k])
-    limits = Constraints.valid_chunks(spanish.labels)
-    free, kept = lattice.best(), lattice.restricted(limits).best()
-    assert not all(_keeps(free[s], limits.pairs) for s in test.sentences())
-    assert all(_keeps(kept[s], limits.pairs) for s in test.sentences())
-
-
-def _keeps(path, pairs):
-    return all(pairs[a, b] for a, b in itertools.pairwise([-1, *path, -1]))
 
 
 def test_scores_are_those_of_crf_test(spanish, tmp_path, capsys):

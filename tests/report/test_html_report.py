@@ -1,18 +1,12 @@
 """The report: what is in it for each task and method, and how it behaves in a browser."""
 
-from __future__ import annotations
-
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from support.browser import Browser
 from support.classes import CLASS_TEMPLATES, CLASS_TRAIN
-from support.commands import Run
 from support.trees import ARC_TEMPLATES, LABELLED_TREES, SENTENCES, conll
 
 from mtlstruct import cli, load
@@ -54,15 +48,14 @@ CASES = {
     "online-mkl": (TEMPLATES, SEQUENCES, ["--method", "online-mkl"]),
     "long": (LONG_TEMPLATES, LONG, []),
 }
-Train = Callable[[str], Path]
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
+def trained(tmp_path_factory):
     """The folder of a case with its model, trained when first asked for."""
     made: dict[str, Path] = {}
 
-    def train(name: str) -> Path:
+    def train(name):
         if name not in made:
             folder = made[name] = tmp_path_factory.mktemp(name)
             templates, data, options = CASES[name]
@@ -82,20 +75,20 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Train:
     return train
 
 
-def embedded(path: Path) -> dict[str, Any]:
+def embedded(path):
     """The data of a page."""
     (found,) = re.findall(r'<script id="data"[^>]*>(.*?)</script>', path.read_text(encoding="utf-8"), re.S)
     return dict(json.loads(found))
 
 
-def write(folder: Path, *options: str) -> Path:
+def write(folder, *options):
     out = folder / "report.html"
     assert cli.run(["report", str(folder / "m.mtl"), str(out), *options]) == 0
     return out
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_task_and_method_has_a_report(trained: Train, name: str) -> None:
+def test_every_task_and_method_has_a_report(trained, name):
     folder = trained(name)
     data = embedded(write(folder, "--data", str(folder / "train.txt")))
     model = load(folder / "m.mtl")
@@ -113,9 +106,7 @@ def test_every_task_and_method_has_a_report(trained: Train, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["sequence", "segmentation", "labels", "multiclass", "svm"])
-def test_a_model_card_has_the_figures_of_the_report(
-    trained: Train, name: str, tmp_path: Path, run: Run
-) -> None:
+def test_a_model_card_has_the_figures_of_the_report(trained, name, tmp_path, run):
     folder, out = trained(name), tmp_path / "card.md"
     for _ in range(2):  # an earlier card may be replaced
         run("report --format markdown", folder / "m.mtl", out, "--data", folder / "train.txt").ok()
@@ -133,16 +124,14 @@ def test_a_model_card_has_the_figures_of_the_report(
     assert "Not measured" in out.read_text("utf-8")
 
 
-def test_scores_come_from_the_log_where_no_data_are_given(trained: Train) -> None:
+def test_scores_come_from_the_log_where_no_data_are_given(trained):
     folder = trained("sequence")
     stored = embedded(write(folder))["assessment"]
     fresh = embedded(write(folder, "--data", str(folder / "train.txt")))["assessment"]
     assert stored == fresh
 
 
-def test_a_missing_log_and_the_log_of_another_training_are_reported(
-    trained: Train, tmp_path: Path, run: Run
-) -> None:
+def test_a_missing_log_and_the_log_of_another_training_are_reported(trained, tmp_path, run):
     (tmp_path / "m.mtl").write_bytes((trained("svm") / "m.mtl").read_bytes())
     log = trained("sequence") / "m.mtl.log.jsonl"
     command = ("report", tmp_path / "m.mtl", tmp_path / "report.html")
@@ -160,9 +149,7 @@ def test_a_missing_log_and_the_log_of_another_training_are_reported(
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\n", "[1]\n", '{"event": "run"}\n'])
-def test_a_file_that_is_no_log_is_rejected_by_name(
-    trained: Train, tmp_path: Path, content: str, run: Run
-) -> None:
+def test_a_file_that_is_no_log_is_rejected_by_name(trained, tmp_path, content, run):
     bad = tmp_path / "bad.jsonl"
     bad.write_text(content)
     got = run("report", trained("sequence") / "m.mtl", tmp_path / "r.html", "--log", bad)
@@ -171,17 +158,7 @@ def test_a_file_that_is_no_log_is_rejected_by_name(
     assert not (tmp_path / "r.html").exists()
 
 
-@pytest.mark.parametrize("name", ["m.mtl", "m.mtl.log.jsonl"])
-def test_the_page_never_overwrites_its_sources(trained: Train, run: Run, name: str) -> None:
-    folder = trained("sequence")
-    before = (folder / name).read_bytes()
-    got = run("report", folder / "m.mtl", folder / name)
-    assert got.code == 2
-    assert "cannot write there" in got.err
-    assert (folder / name).read_bytes() == before
-
-
-def test_models_make_their_report_from_python(trained: Train, tmp_path: Path) -> None:
+def test_models_make_their_report_from_python(trained, tmp_path):
     folder = trained("sequence")
     gold = columns.read(folder / "train.txt")
     page = load(folder / "m.mtl").report(name="m", log=folder / "m.mtl.log.jsonl", data=gold, source="gold")
@@ -193,7 +170,7 @@ def test_models_make_their_report_from_python(trained: Train, tmp_path: Path) ->
     assert "<script" not in shown
 
 
-def test_pages_are_reproducible_and_no_text_of_the_user_becomes_markup(trained: Train) -> None:
+def test_pages_are_reproducible_and_no_text_of_the_user_becomes_markup(trained):
     page = write(trained("sequence")).read_text(encoding="utf-8")
     assert write(trained("sequence")).read_text(encoding="utf-8") == page
     assert "alert(1)" in page
@@ -202,27 +179,24 @@ def test_pages_are_reproducible_and_no_text_of_the_user_becomes_markup(trained: 
     assert "<b>PER" not in page
 
 
-# In a browser -------------------------------------------------------------------------------------
-
-
-def show(browser: Browser, path: Path, width: int = 1200, scheme: str = "light") -> None:
+def show(browser, path, width=1200, scheme="light"):
     browser.resize(width)
     browser.scheme(scheme)
     browser.open(path.as_uri())
 
 
-def count(browser: Browser, selector: str) -> int:
+def count(browser, selector):
     return int(browser.run("return document.querySelectorAll(arguments[0]).length", selector))
 
 
-def cells(browser: Browser, column: int) -> list[str]:
+def cells(browser, column):
     """Return a column of the table of templates, as it is shown."""
     rows = "[...document.querySelectorAll('#templates tbody tr')]"
     return list(browser.value(f"{rows}.map(row => row.cells[{column}].textContent)"))
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pages_are_drawn_without_errors_or_requests(browser: Browser, trained: Train, name: str) -> None:
+def test_pages_are_drawn_without_errors_or_requests(browser, trained, name):
     path = write(trained(name))
     show(browser, path)
     sections = browser.value("[...document.querySelectorAll('section')].map(s => s.id)")
@@ -243,7 +217,7 @@ def test_pages_are_drawn_without_errors_or_requests(browser: Browser, trained: T
 
 
 @pytest.mark.parametrize("name", ["sequence", "labels", "multiclass", "long"])
-def test_explanations_are_never_wider_than_the_window(browser: Browser, trained: Train, name: str) -> None:
+def test_explanations_are_never_wider_than_the_window(browser, trained, name):
     folder = trained(name)
     files = [str(folder / file) for file in ("m.mtl", "train.txt", "explanations.html")]
     assert cli.run(["explain", *files[:2], "--html", files[2]]) == 0
@@ -256,7 +230,7 @@ def test_explanations_are_never_wider_than_the_window(browser: Browser, trained:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_pages_fit_the_window_and_every_box_has_a_title(browser: Browser, trained: Train, name: str) -> None:
+def test_pages_fit_the_window_and_every_box_has_a_title(browser, trained, name):
     show(browser, write(trained(name)), 400)
     browser.check_widths()
     for row in range(count(browser, "#templates tr.opens")):
@@ -276,7 +250,7 @@ def test_pages_fit_the_window_and_every_box_has_a_title(browser: Browser, traine
     assert count(browser, ".pairs .features > div") > 1 or name != "long"
 
 
-def test_cells_of_the_confusion_matrix_are_not_broken(browser: Browser, trained: Train) -> None:
+def test_cells_of_the_confusion_matrix_are_not_broken(browser, trained):
     cells = [[right, chosen, 123456] for right in range(7) for chosen in range(7)]
     folder = trained("long")
     page = write(folder).read_text(encoding="utf-8")
@@ -299,9 +273,7 @@ def test_cells_of_the_confusion_matrix_are_not_broken(browser: Browser, trained:
         assert browser.run(script) == [True] * 49, width
 
 
-def test_scores_have_the_digits_that_evaluate_prints(
-    browser: Browser, trained: Train, tmp_path: Path
-) -> None:
+def test_scores_have_the_digits_that_evaluate_prints(browser, trained, tmp_path):
     """Figures are rounded once, and exact halves to the even digit, as conlleval does it."""
     correct = [(101, 101, 50), (101, 101, 51), (103, 103, 63), (117, 117, 50)]
     tricky = [*correct, (32, 32, 1), (32, 32, 3), (32, 96, 7)]
@@ -327,7 +299,7 @@ def test_scores_have_the_digits_that_evaluate_prints(
     assert shown == re.findall(r"\d+(?:\.\d+)?", calibration.line())
 
 
-def test_the_table_is_sorted_searched_and_opened(browser: Browser, trained: Train) -> None:
+def test_the_table_is_sorted_searched_and_opened(browser, trained):
     path = write(trained("sequence"))
     show(browser, path)
     stage = embedded(path)["stages"][0]
@@ -349,7 +321,7 @@ def test_the_table_is_sorted_searched_and_opened(browser: Browser, trained: Trai
     assert browser.complaints() == []
 
 
-def test_labels_are_shown_as_text_and_features_can_be_chosen(browser: Browser, trained: Train) -> None:
+def test_labels_are_shown_as_text_and_features_can_be_chosen(browser, trained):
     show(browser, write(trained("sequence")))
     assert "B-<b>PER</b>" in browser.value("document.body.innerText")
     assert count(browser, "td b b, h3 b, i i") == 0
@@ -368,8 +340,8 @@ def test_labels_are_shown_as_text_and_features_can_be_chosen(browser: Browser, t
     assert browser.complaints() == []
 
 
-def test_light_dark_and_paper(browser: Browser, trained: Train) -> None:
-    def background() -> str:
+def test_light_dark_and_paper(browser, trained):
+    def background():
         return str(browser.value("getComputedStyle(document.body).backgroundColor"))
 
     path = write(trained("sequence"))

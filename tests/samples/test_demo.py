@@ -1,26 +1,22 @@
 """The bundled corpus, and the demo on it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
-from support.commands import Run
 
 from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
 
 
-def test_brackets_are_spans() -> None:
+def test_brackets_are_spans():
     line = demo.parse("[QTY 1 1/2] [UNIT cups] of [NAME flour] , [PREP sifted]")
     assert line.tokens == ("1", "1/2", "cups", "of", "flour", ",", "sifted")
     assert line.labels == ("B-QTY", "I-QTY", "B-UNIT", "O", "B-NAME", "O", "B-PREP")
 
 
-def test_the_corpus_has_all_labels_and_no_brackets_outside_spans() -> None:
+def test_the_corpus_has_all_labels_and_no_brackets_outside_spans():
     labels = Counter(label for line in demo.bundled() for label in line.labels)
     assert len(demo.bundled()) > 500
     assert not {"[", "]"} & {sign for line in demo.bundled() for token in line.tokens for sign in token}
@@ -31,7 +27,7 @@ def test_the_corpus_has_all_labels_and_no_brackets_outside_spans() -> None:
     assert 2.9 < len(train) / len(test) < 3.1
 
 
-def test_columns_of_a_line(tmp_path: Path) -> None:
+def test_columns_of_a_line(tmp_path):
     lines = [demo.parse("[QTY 14-ounce] [NAME McCoy Sauce] ( [COMMENT the best] )")]
     path = tmp_path / "line.txt"
     path.write_text(demo.column_file(lines, seed=1))
@@ -48,9 +44,7 @@ def test_columns_of_a_line(tmp_path: Path) -> None:
     assert demo.column_file(lines, seed=1) == path.read_text() != demo.column_file(lines, seed=2)
 
 
-def test_the_demo_writes_its_files_and_drops_templates_of_noise(
-    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_writes_its_files_and_drops_templates_of_noise(tmp_path, run, monkeypatch):
     monkeypatch.chdir(tmp_path)
     got = run("demo")
     assert got.code == 0
@@ -69,20 +63,8 @@ def test_the_demo_writes_its_files_and_drops_templates_of_noise(
     assert run("demo").code == 0, "a second time, in the same place"
 
 
-def test_a_folder_with_other_files_is_not_changed(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "train.txt").write_text("mine")
-    for out, problem in (
-        (tmp_path, "expected a new folder or that of an earlier demo"),
-        (tmp_path / "train.txt", "cannot make the folder"),
-    ):
-        got = run("demo", "--out", out)
-        assert got.code == 2
-        assert problem in got.err
-    assert (tmp_path / "train.txt").read_text() == "mine"
-
-
 @pytest.mark.process
-def test_without_matplotlib_only_the_picture_is_missing(tmp_path: Path) -> None:
+def test_without_matplotlib_only_the_picture_is_missing(tmp_path):
     code = "import sys; sys.modules['matplotlib'] = None; from mtlstruct.cli import main; main()"
     line = [sys.executable, "-c", code, "demo", "--out", str(tmp_path / "d")]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=True)

@@ -1,7 +1,5 @@
 """The server: requests and responses, access rules and limits, the process and its signals, the page."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -12,17 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from support.browser import Browser
 from support.classes import CLASS_TEMPLATES, CLASS_TRAIN
 from support.commands import sigint_ignored
 from support.trees import ARC_TEMPLATES, LABELLED_TREES, SENTENCES, conll
@@ -30,7 +24,6 @@ from support.trees import ARC_TEMPLATES, LABELLED_TREES, SENTENCES, conll
 from mtlstruct import cli, load
 from mtlstruct.errors import MtlError
 from mtlstruct.formats import columns
-from mtlstruct.model.model import Model
 from mtlstruct.serve import server as server_module
 from mtlstruct.serve.app import make_app, respond
 from mtlstruct.serve.requests import Limits, RequestReader
@@ -46,7 +39,7 @@ SENTENCES_OF_WORDS = [
 ]
 
 
-def column_text(row: str) -> str:
+def column_text(row):
     """The labelled sentences with a row of cells for each token."""
     rows = ([row.format(w=w, last=w[-1], y=y) for w, y in sentence] for sentence in SENTENCES_OF_WORDS)
     return "\n\n".join(map("\n".join, rows)) + "\n"
@@ -68,7 +61,7 @@ POST = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A folder with a model of every task."""
     place = tmp_path_factory.mktemp("serve")
     for name, (task, templates, data, *options) in MODELS.items():
@@ -93,13 +86,11 @@ class Response:
     headers: dict[str, str]
     text: str
 
-    def json(self) -> Any:
+    def json(self):
         return json.loads(self.text)
 
 
-def request(
-    port: int, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
-) -> Response:
+def request(port, method, path, body=None, headers=None):
     """Send one request; a body that is not bytes is sent as JSON."""
     if body is not None and not isinstance(body, bytes):
         body, headers = json.dumps(body).encode(), JSON | (headers or {})
@@ -110,7 +101,7 @@ def request(
         return Response(got.status, found, got.read().decode())
 
 
-def exchange(port: int, sent: bytes) -> bytes:
+def exchange(port, sent):
     """Send bytes and no more; return all that the server sends until it closes the connection."""
     with socket.create_connection(("localhost", port), timeout=30) as connection:
         connection.sendall(sent)
@@ -120,34 +111,31 @@ def exchange(port: int, sent: bytes) -> bytes:
 class Local:
     """A server in this process, on its own thread and port, and a client of it."""
 
-    def __init__(self, app: Any) -> None:
+    def __init__(self, app):
         self.socket = bound("127.0.0.1", 0)
         self.port = self.socket.getsockname()[1]
         self.server = make_server(app)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
         self.thread.start()
 
-    def close(self) -> None:
+    def close(self):
         self.server.should_exit = True
         self.thread.join()
         self.socket.close()
 
-    def get(self, path: str, headers: dict[str, str] | None = None) -> Response:
+    def get(self, path, headers=None):
         return request(self.port, "GET", path, headers=headers)
 
-    def post(self, body: Any, headers: dict[str, str] | None = None) -> Response:
+    def post(self, body, headers=None):
         return request(self.port, "POST", "/v1/tag", body, headers)
 
 
-Client = Callable[..., Local]
-
-
 @pytest.fixture(scope="module")
-def client(folder: Path) -> Iterator[Client]:
+def client(folder):
     """A server for a model and options, started when first asked for."""
     running: dict[str, Local] = {}
 
-    def connect(name: str, **options: Any) -> Local:
+    def connect(name, **options):
         key = f"{name} {options}"
         if key not in running:
             running[key] = Local(make_app(load(folder / f"{name}.mtl"), name=name, **options))
@@ -158,22 +146,22 @@ def client(folder: Path) -> Iterator[Client]:
         one.close()
 
 
-def tag(one: Local, status: int = 200, **asked: Any) -> dict[str, Any]:
+def tag(one, status=200, **asked):
     response = one.post(asked)
     assert response.status == status, response.text
     return dict(response.json())
 
 
-def each(answer: dict[str, Any], key: str) -> list[list[Any]]:
+def each(answer, key):
     """Return one entry of each token of each sentence."""
     return [[token[key] for token in sentence["tokens"]] for sentence in answer["sentences"]]
 
 
-def labels(answer: dict[str, Any]) -> list[list[str]]:
+def labels(answer):
     return each(answer, "label")
 
 
-def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
+def test_text_is_cut_into_tokens_and_labelled(client):
     found = tag(client("text"), text="Ann lives in Oslo.\n\nBo Smith sees Rome")
     words = [[["Ann"], ["lives"], ["in"], ["Oslo"], ["."]], [["Bo"], ["Smith"], ["sees"], ["Rome"]]]
     assert each(found, "cells") == words
@@ -183,14 +171,12 @@ def test_text_is_cut_into_tokens_and_labelled(client: Client) -> None:
 @pytest.mark.parametrize(
     "text", ["don't stop", "3.14 e.g. x-y", "a,b;c", "中文 字", "🙂 ok", "\u00a0a\u3000b"]
 )
-def test_tokens_hold_all_letters_of_the_text(client: Client, text: str) -> None:
+def test_tokens_hold_all_letters_of_the_text(client, text):
     words = [cells[0] for sentence in each(tag(client("text"), text=text), "cells") for cells in sentence]
     assert "".join(words) == "".join(text.split())
 
 
-def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_needs(
-    client: Client, folder: Path
-) -> None:
+def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_needs(client, folder):
     one = client("columns")
     rows = [[row.split() for row in part.splitlines()] for part in MODELS["columns"][2].split("\n\n")]
     needed = [[[row[0], row[2]] for row in sentence] for sentence in rows]
@@ -203,7 +189,7 @@ def test_rows_have_all_columns_with_or_without_label_or_those_that_the_model_nee
         assert labels(tag(one, columns=text)) == expected
 
 
-def test_n_best_gold_and_feature_dicts(client: Client, folder: Path) -> None:
+def test_n_best_gold_and_feature_dicts(client, folder):
     """Labellings are those of `predict --nbest`, labels of rows come back as gold, dicts as in `Model.predict`."""
     found = client("text").post({"text": "Ann sees Oslo", "nbest": 3}).json()["sentences"][0]
     assert [row["label"] for row in found["tokens"]] == found["nbest"][0]["labels"]
@@ -227,7 +213,7 @@ def test_n_best_gold_and_feature_dicts(client: Client, folder: Path) -> None:
         assert problem in local.post({"dicts": wrong}).json()["error"]
 
 
-def test_the_model_is_described_for_the_page(client: Client) -> None:
+def test_the_model_is_described_for_the_page(client):
     facts = client("columns").get("/v1/model").json()
     assert (facts["text"], facts["width"]) == (False, 3)
     assert [column["number"] for column in facts["columns"]] == [0, 2]
@@ -235,7 +221,7 @@ def test_the_model_is_described_for_the_page(client: Client) -> None:
     assert [c["name"] for c in client("trees").get("/v1/model").json()["columns"]] == ["FORM", "POSTAG"]
 
 
-def test_segmentation_returns_words_and_items_have_a_class_each(client: Client) -> None:
+def test_segmentation_returns_words_and_items_have_a_class_each(client):
     found = tag(client("words"), text="abc ab\ncdef")
     assert [sentence["words"] for sentence in found["sentences"]] == [["ab", "c", "ab"], ["c", "def"]]
     assert [len(sentence["tokens"]) for sentence in found["sentences"]] == [5, 4]
@@ -244,7 +230,7 @@ def test_segmentation_returns_words_and_items_have_a_class_each(client: Client) 
     assert all(0 < s["tokens"][0]["probability"] <= 1 for s in found["sentences"])
 
 
-def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None:
+def test_trees_from_conll_lines_and_from_words_with_tags(client):
     one = client("trees")
     whole = tag(one, columns=conll(SENTENCES[:2], heads=False))
     short = tag(one, columns="the D\ncat N\nsleeps V\n. .\n\na D\ndog N\nsees V\nthe D\ncat N\n. .")
@@ -253,7 +239,7 @@ def test_trees_from_conll_lines_and_from_words_with_tags(client: Client) -> None
     assert short["sentences"][0]["tokens"][0]["head_word"] == "cat"
 
 
-def test_trees_have_relations_probabilities_and_drawings(client: Client) -> None:
+def test_trees_have_relations_probabilities_and_drawings(client):
     rows = "the D\ncat N\nsleeps V\n. ."
     plain = tag(client("trees"), columns=rows)["sentences"][0]
     assert "drawing" not in plain
@@ -267,7 +253,7 @@ def test_trees_have_relations_probabilities_and_drawings(client: Client) -> None
 
 
 @pytest.mark.parametrize("name", ["text", "classes", "words", "trees"])
-def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
+def test_explanations_sum_to_the_margin(client, name):
     given = {"columns": "the D\ncat N\nsleeps V"} if name == "trees" else {"text": "Ann sees Oslo"}
     found = tag(client(name), explain=2, **given)
     for said in (said for sentence in each(found, "explanation") for said in sentence):
@@ -302,13 +288,13 @@ def test_explanations_sum_to_the_margin(client: Client, name: str) -> None:
         ([1], "JSON object"),
     ],
 )
-def test_bad_requests_are_rejected_with_one_sentence(client: Client, request_: Any, problem: str) -> None:
+def test_bad_requests_are_rejected_with_one_sentence(client, request_, problem):
     response = client("text").post(request_)
     assert response.status == 400
     assert problem in response.json()["error"]
 
 
-def test_text_for_a_model_of_columns_is_rejected_with_their_names(client: Client) -> None:
+def test_text_for_a_model_of_columns_is_rejected_with_their_names(client):
     assert "column 0, column 2" in tag(client("columns"), 400, text="Ann")["error"]
     assert "FORM, POSTAG" in tag(client("trees"), 400, text="the cat")["error"]
     assert "expected text" in tag(client("words"), 400, columns="a")["error"]
@@ -321,13 +307,13 @@ def test_text_for_a_model_of_columns_is_rejected_with_their_names(client: Client
         *((b'{"text": "a"}', kind, 415) for kind in ("text/plain", "multipart/form-data", "")),
     ],
 )
-def test_bodies_that_are_not_json_are_rejected(client: Client, body: bytes, kind: str, status: int) -> None:
+def test_bodies_that_are_not_json_are_rejected(client, body, kind, status):
     response = client("text").post(body, {"Content-Type": kind})
     assert response.status == status
     assert "expected " in response.json()["error"]
 
 
-def test_limits_are_enforced_and_named(client: Client) -> None:
+def test_limits_are_enforced_and_named(client):
     one = client("text", limits=Limits(bytes=200, tokens=8, sentence=5, explained=3))
     assert "200 bytes" in tag(one, 413, text="a" * 300)["error"]
     assert "a request may have 8 tokens, got 9" in tag(one, 413, text="a b c\na b c\na b c")["error"]
@@ -337,7 +323,7 @@ def test_limits_are_enforced_and_named(client: Client) -> None:
     assert one.get("/v1/model").json()["limits"]["bytes"] == 200
 
 
-def test_pages_of_other_sites_are_rejected(client: Client) -> None:
+def test_pages_of_other_sites_are_rejected(client):
     one = client("text")
     for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://localhost"):
         assert one.post({"text": "a"}, {"Origin": origin}).status == 403
@@ -353,14 +339,12 @@ def test_pages_of_other_sites_are_rejected(client: Client) -> None:
         (200, ["localhost:8377", "127.0.0.1", "[::1]:80", "LOCALHOST"]),
     ],
 )
-def test_on_loopback_the_host_must_be_a_name_of_this_machine(
-    client: Client, status: int, hosts: list[str]
-) -> None:
+def test_on_loopback_the_host_must_be_a_name_of_this_machine(client, status, hosts):
     found = [client("text").get("/v1/model", {"Host": host}).status for host in hosts]
     assert found == [status] * len(hosts)
 
 
-def test_a_token_is_asked_for_and_compared(client: Client) -> None:
+def test_a_token_is_asked_for_and_compared(client):
     one = client("text", token=TOKEN, loopback=False)
     for given in (None, "Bearer", f"Bearer {TOKEN[:-1]}X", f"Basic {TOKEN}", "Bearer \xff"):
         for path in ("/v1/model", "/v1/tag", "/nothing"):
@@ -370,7 +354,7 @@ def test_a_token_is_asked_for_and_compared(client: Client) -> None:
     assert "B-LOC" not in one.get("/").text, "the public page says nothing of the model"
 
 
-def test_tokens_are_made_where_the_network_can_reach_the_server() -> None:
+def test_tokens_are_made_where_the_network_can_reach_the_server():
     assert checked_token(None, "127.0.0.1") is None
     made = {checked_token(None, "0.0.0.0") for _ in range(3)}
     assert len(made) == 3
@@ -382,7 +366,7 @@ def test_tokens_are_made_where_the_network_can_reach_the_server() -> None:
     assert not any(map(is_loopback, ("0.0.0.0", "::", "example.org")))
 
 
-def test_other_methods_and_paths(client: Client) -> None:
+def test_other_methods_and_paths(client):
     one = client("text")
     for method, path, status in (("GET", "/v1/tag", 405), ("POST", "/v1/model", 405), ("GET", "/x", 404)):
         response = request(one.port, method, path)
@@ -394,9 +378,7 @@ def test_other_methods_and_paths(client: Client) -> None:
     assert headers["cache-control"] == "no-store"
 
 
-def test_an_internal_error_is_reported_without_details(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_internal_error_is_reported_without_details(client, monkeypatch):
     one = client("text")
     monkeypatch.setattr("mtlstruct.serve.app.respond", lambda model, question: 1 / 0)
     assert "internal error" in tag(one, 500, text="a")["error"]
@@ -407,9 +389,7 @@ def test_an_internal_error_is_reported_without_details(
 @pytest.mark.parametrize(
     "said", [b"", b"POST /v1/tag HT", b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGE"]
 )
-def test_a_connection_without_a_whole_head_is_closed_in_time(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
+def test_a_connection_without_a_whole_head_is_closed_in_time(folder, monkeypatch, said):
     monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.2)
     with closing(Local(make_app(load(folder / "text.mtl")))) as one:
         assert exchange(one.port, said).startswith(b"HTTP/1.1 204") == said.startswith(b"GET")
@@ -423,9 +403,7 @@ def test_a_connection_without_a_whole_head_is_closed_in_time(
         POST.encode(),
     ],
 )
-def test_protocol_errors_of_clients_are_not_logged(
-    client: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
+def test_protocol_errors_of_clients_are_not_logged(client, caplog, monkeypatch, said):
     one = client("text")
     monkeypatch.setattr(logging.getLogger("uvicorn"), "propagate", True)
     with socket.create_connection(("localhost", one.port), timeout=30) as connection:
@@ -436,11 +414,11 @@ def test_protocol_errors_of_clients_are_not_logged(
     assert not caplog.records
 
 
-def test_too_many_requests_are_rejected_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_requests_are_rejected_at_once(client, monkeypatch):
     one = client("text", limits=Limits(waiting=1))
     started, go = threading.Event(), threading.Event()
 
-    def slow(model: Model, question: Any) -> Any:
+    def slow(model, question):
         started.set()
         assert go.wait(30)
         return respond(model, question)
@@ -454,7 +432,7 @@ def test_too_many_requests_are_rejected_at_once(client: Client, monkeypatch: pyt
         assert first.result()["sentences"]
 
 
-def test_slow_answers_and_slow_bodies_are_given_up(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_answers_and_slow_bodies_are_given_up(client, monkeypatch):
     one = client("text", limits=Limits(seconds=0.2))
     assert exchange(one.port, POST.encode()).startswith(b"HTTP/1.1 408")
     monkeypatch.setattr("mtlstruct.serve.app.respond", lambda model, question: time.sleep(0.5))
@@ -462,17 +440,16 @@ def test_slow_answers_and_slow_bodies_are_given_up(client: Client, monkeypatch: 
 
 
 @pytest.fixture
-def server(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], int]]]:
+def server(folder):
     """Starts `mtlstruct serve` on a free port; returns the process and the port."""
     running: list[subprocess.Popen[str]] = []
 
-    def start(name: str, *options: str, **environment: str) -> tuple[subprocess.Popen[str], int]:
+    def start(name, *options, **environment):
         command = [sys.executable, "-m", "mtlstruct", "serve", str(folder / f"{name}.mtl"), "--port", "0"]
         process = subprocess.Popen(
             [*command, *options], stderr=subprocess.PIPE, text=True, env=os.environ | environment
         )
         running.append(process)
-        assert process.stderr is not None
         said = process.stderr.readline()
         found = re.search(r"http://[^ ]*?:(\d+)/", said)
         assert found, said + process.stderr.read()
@@ -483,15 +460,12 @@ def server(folder: Path) -> Iterator[Callable[..., tuple[subprocess.Popen[str], 
         if process.poll() is None:
             process.kill()
         process.wait()
-        assert process.stderr is not None
         process.stderr.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.process
-def test_a_signal_ends_the_process_with_exit_code_0(
-    server: Callable[..., Any], tmp_path: Path, number: signal.Signals
-) -> None:
+def test_a_signal_ends_the_process_with_exit_code_0(server, tmp_path, number):
     """Check also that the token comes from a file or from the environment."""
     (tmp_path / "token").write_text(TOKEN + "\n")
     if number == signal.SIGINT:
@@ -508,7 +482,7 @@ def test_a_signal_ends_the_process_with_exit_code_0(
     assert process.stderr.read() == "stopped\n"
 
 
-def test_a_signal_that_is_ignored_at_the_start_stays_ignored(folder: Path) -> None:
+def test_a_signal_that_is_ignored_at_the_start_stays_ignored(folder):
     with sigint_ignored():
         server = make_server(make_app(load(folder / "text.mtl")))
         with server.capture_signals():
@@ -519,7 +493,7 @@ def test_a_signal_that_is_ignored_at_the_start_stays_ignored(folder: Path) -> No
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
 
 
-def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
+def test_under_load_every_answer_is_right(client, folder):
     """Compare the answers to twelve clients at once, each with its own connection, with those of the model."""
     port = client("text").port
     model = load(folder / "text.mtl")
@@ -527,7 +501,7 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
     texts = [f"Ann {n} lives in Oslo " * (1 + n % 7) for n in range(24)]
     expected = [respond(model, reader.read({"text": text})) for text in texts]
 
-    def ask(number: int) -> int:
+    def ask(number):
         right = 0
         with closing(HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
             for step in range(20):
@@ -541,9 +515,7 @@ def test_under_load_every_answer_is_right(client: Client, folder: Path) -> None:
         assert sum(pool.map(ask, range(12))) == 240
 
 
-def test_a_port_that_is_taken_and_a_missing_library(
-    client: Client, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_port_that_is_taken_and_a_missing_library(client, folder, capsys, monkeypatch):
     port = client("text").port
     assert cli.run(["serve", str(folder / "text.mtl"), "--port", str(port)]) == 2
     assert f"cannot listen on 127.0.0.1, port {port}" in capsys.readouterr().err
@@ -552,10 +524,7 @@ def test_a_port_that_is_taken_and_a_missing_library(
     assert 'pip install "mtlstruct[serve]"' in capsys.readouterr().err
 
 
-# In a browser -------------------------------------------------------------------------------------
-
-
-def write(browser: Browser, text: str) -> None:
+def write(browser, text):
     script = """
         const box = document.querySelector('textarea');
         box.value = arguments[0];
@@ -564,14 +533,14 @@ def write(browser: Browser, text: str) -> None:
     browser.run(script, text)
 
 
-def point_at(browser: Browser, selector: str) -> str:
+def point_at(browser, selector):
     """Move the pointer to an element; return the explanation that is shown."""
     browser.wait(f"document.querySelector('{selector}')")
     browser.run("document.querySelector(arguments[0]).dispatchEvent(new Event('pointerenter'))", selector)
     return browser.texts(".why")[0]
 
 
-def test_the_page_labels_what_is_typed_and_explains_it(browser: Browser, client: Client) -> None:
+def test_the_page_labels_what_is_typed_and_explains_it(browser, client):
     port = client("text").port
     browser.resize(1200)
     browser.open(f"http://127.0.0.1:{port}/")
@@ -602,9 +571,7 @@ def test_the_page_labels_what_is_typed_and_explains_it(browser: Browser, client:
         ("labels", conll(["the/D/2 cat/N/3 sleeps/V/0"]), "CoNLL lines are taken too"),
     ],
 )
-def test_every_task_has_its_page(
-    browser: Browser, client: Client, name: str, text: str, expected: str
-) -> None:
+def test_every_task_has_its_page(browser, client, name, text, expected):
     browser.resize(400)
     browser.open(f"http://localhost:{client(name).port}/")
     browser.wait("document.querySelector('textarea')")
@@ -621,7 +588,7 @@ def test_every_task_has_its_page(
     assert [c for c in browser.complaints() if noise not in c] == []
 
 
-def test_the_page_asks_for_the_token(browser: Browser, client: Client) -> None:
+def test_the_page_asks_for_the_token(browser, client):
     port = client("text", token=TOKEN).port
     browser.open(f"http://127.0.0.1:{port}/")
     browser.wait("document.querySelector('input[type=password]')")

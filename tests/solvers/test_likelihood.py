@@ -14,7 +14,7 @@ from support.naive import (
     sentence_scores,
     tree_oracle,
 )
-from support.oracles import TEMPLATES, blocks_of, make_oracle, random_oracle
+from support.oracles import blocks_of, make_oracle, random_oracle
 
 from mtlstruct._system import threads
 from mtlstruct.errors import IncompatibleError
@@ -136,18 +136,6 @@ def test_lbfgs_reaches_the_optimum_of_a_general_solver(regularizer, c):
     assert fit.objective == pytest.approx(true, rel=1e-5)
     assert fit.epsilon == pytest.approx((fit.objective - fit.dual) / (c * oracle.sentences))
     assert np.array_equal(fit.mu == 0, fit.scale == 0)
-
-
-@pytest.mark.parametrize(
-    ("templates", "one", "other"),
-    [(TEMPLATES, PBlock(2.0), L2()), ("U0:%x[0,0]", BlockL1Squared(), L2())],
-    ids=["p = 2", "one template"],
-)
-def test_norms_that_coincide_have_one_optimum(templates, one, other):
-    oracle = random_oracle(3, 20, 5, 6, templates=templates)
-    solver = LBFGS(Stop(gap=1e-4))
-    found = solver.fit(oracle, one, 1.0).objective
-    assert found == pytest.approx(solver.fit(oracle, other, 1.0).objective, rel=2e-4)
 
 
 def item_oracle():

@@ -1,9 +1,6 @@
 """Masters: the certificate is the value on features, and every gap closes, on degenerate bundles too."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlstruct.errors import IncompatibleError, SolverError
-from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock, Regularizer
-from mtlstruct.solvers.cutting_plane import Dual, certify, master_for, qcqp
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.solvers.cutting_plane import certify, master_for, qcqp
 from mtlstruct.solvers.cutting_plane.master import MAX_GAP, Array
 from mtlstruct.solvers.cutting_plane.qcqp import LEAST_GAP
 
@@ -33,17 +30,17 @@ class Bundle:
     blocks: tuple[slice, ...]
 
     @property
-    def gram(self) -> Array:
+    def gram(self):
         return np.array([self.p[:, block] @ self.p[:, block].T for block in self.blocks])
 
-    def take(self, cuts: Any) -> Bundle:
+    def take(self, cuts):
         return Bundle(self.p[cuts], self.q[cuts], self.blocks)
 
-    def solve(self, C: float, regularizer: Regularizer, **options: Any) -> Dual:
+    def solve(self, C, regularizer, **options):
         """Solve by the master that the table names."""
         return master_for(regularizer)(self.gram, self.q, C, regularizer, **options)
 
-    def check(self, dual: Dual, C: float, regularizer: Regularizer, tol: float = TOL) -> None:
+    def check(self, dual, C, regularizer, tol=TOL):
         """Check that a solution is feasible, within tol, and that the certificate confirms it."""
         assert dual.alpha.min(initial=0.0) >= 0.0
         assert dual.alpha.sum() <= C * (1 + 1e-12)
@@ -57,7 +54,7 @@ class Bundle:
         assert again.objective == pytest.approx(dual.objective, rel=1e-8, abs=1e-300)
 
 
-def bundle(m: int, s: int, seed: int = 0, tokens: int = 60) -> Bundle:
+def bundle(m, s, seed=0, tokens=60):
     """Cuts as a solver meets them: differences of sparse counts, blocks of 2 to 400 features, falling q."""
     rng = np.random.default_rng(seed)
     sizes = np.exp(rng.uniform(np.log(2), np.log(400), m)).astype(int)
@@ -68,18 +65,15 @@ def bundle(m: int, s: int, seed: int = 0, tokens: int = 60) -> Bundle:
     return Bundle(np.hstack(parts), q, slices)
 
 
-def counts(rng: np.random.Generator, q: Array, size: int, tokens: int) -> Array:
+def counts(rng, q, size, tokens):
     """Wrong minus right features of one template: a lasting tendency of each feature, and noise."""
     lean = rng.uniform(0.0, 0.8) * rng.standard_normal(size)
     rate = tokens * q[:, None] / np.arange(1, size + 1) / size**0.5
     return np.asarray((rng.poisson(rate * np.exp(lean)) - rng.poisson(rate * np.exp(-lean))) / tokens, float)
 
 
-# ── the certificate ──
-
-
 @every_regularizer
-def test_the_certificate_is_the_value_on_features(regularizer: Regularizer) -> None:
+def test_the_certificate_is_the_value_on_features(regularizer):
     cuts, rng, C = bundle(6, 5), np.random.default_rng(3), 7.0
     alpha, mu = rng.dirichlet(np.ones(6))[:5] * C, rng.dirichlet(np.ones(6))
     v = [alpha @ cuts.p[:, block] for block in cuts.blocks]
@@ -94,7 +88,7 @@ def test_the_certificate_is_the_value_on_features(regularizer: Regularizer) -> N
 
 @every_regularizer
 @given(seed=st.integers(0, 2**32 - 1), C=st.floats(1e-3, 1e4))
-def test_any_pair_gives_bounds_on_the_optimum(regularizer: Regularizer, seed: int, C: float) -> None:
+def test_any_pair_gives_bounds_on_the_optimum(regularizer, seed, C):
     rng = np.random.default_rng(seed)
     cuts = bundle(4, 6, seed % 5)
     best = cuts.solve(C, regularizer)
@@ -104,25 +98,22 @@ def test_any_pair_gives_bounds_on_the_optimum(regularizer: Regularizer, seed: in
     assert best.objective <= any_pair.primal * (1 + 1e-9)
 
 
-# ── the optimum ──
-
-
 @pytest.mark.parametrize(("regularizer", "C"), AT_EVERY_C)
 @pytest.mark.parametrize(("m", "s"), [(1, 1), (1, 12), (9, 1), (5, 2), (40, 30), (134, 60)])
-def test_the_gap_closes(m: int, s: int, C: float, regularizer: Regularizer) -> None:
+def test_the_gap_closes(m, s, C, regularizer):
     cuts = bundle(m, s, seed=m + s)
     cuts.check(cuts.solve(C, regularizer), C, regularizer)
 
 
 @pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
-def test_nearly_the_maximum_norm_is_solved_within_the_limit(C: float) -> None:
+def test_nearly_the_maximum_norm_is_solved_within_the_limit(C):
     """p = 100 is all but not smooth; a solver's own certificate counts what its master leaves open."""
     cuts = bundle(40, 30, seed=3)
     cuts.check(cuts.solve(C, PBlock(100.0)), C, PBlock(100.0), tol=MAX_GAP)
 
 
 @pytest.mark.parametrize("C", [1.0, 50.0])
-def test_one_template_is_l2(C: float) -> None:
+def test_one_template_is_l2(C):
     cuts = bundle(20, 15)
     block = Bundle(cuts.p, cuts.q, (slice(None),)).solve(C, BLOCK)
     plain = cuts.solve(C, L2())
@@ -132,7 +123,7 @@ def test_one_template_is_l2(C: float) -> None:
 
 
 @every_regularizer
-def test_a_warm_start_changes_nothing_but_the_work(regularizer: Regularizer) -> None:
+def test_a_warm_start_changes_nothing_but_the_work(regularizer):
     cuts, C = bundle(40, 30, seed=8), 50.0
     cold = cuts.solve(C, regularizer)
     earlier = cuts.take(slice(29)).solve(C, regularizer)
@@ -144,12 +135,9 @@ def test_a_warm_start_changes_nothing_but_the_work(regularizer: Regularizer) -> 
         assert warm.objective == pytest.approx(cold.objective, rel=2 * TOL)
 
 
-# ── degenerate bundles ──
-
-
 @every_regularizer
 @pytest.mark.parametrize("q", [[0.0, 0.0, 0.0], [-1.0, 0.0, -2.0], []])
-def test_nothing_to_gain_means_zero(q: list[float], regularizer: Regularizer) -> None:
+def test_nothing_to_gain_means_zero(q, regularizer):
     cuts = bundle(7, 3)
     dual = Bundle(cuts.p[: len(q)], np.array(q), cuts.blocks).solve(10.0, regularizer)
     assert dual.alpha.tolist() == [0.0] * len(q)
@@ -158,7 +146,7 @@ def test_nothing_to_gain_means_zero(q: list[float], regularizer: Regularizer) ->
         assert dual.mu.sum() == pytest.approx(1.0 if regularizer.sparse else 7.0)
 
 
-def degenerate() -> dict[str, Bundle]:
+def degenerate():
     cuts, rng = bundle(20, 24, seed=11), np.random.default_rng(1)
     p, q, blocks, rows, features = cuts.p, cuts.q, cuts.blocks, np.arange(24), np.arange(cuts.p.shape[1])
     twice, widths = np.repeat(np.arange(12), 2), [block.stop - block.start for block in blocks]
@@ -186,14 +174,14 @@ DEGENERATE = degenerate()
 
 @pytest.mark.parametrize(("regularizer", "C"), AT_EVERY_C)
 @pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_bundles(name: str, C: float, regularizer: Regularizer) -> None:
+def test_degenerate_bundles(name, C, regularizer):
     cuts = DEGENERATE[name]
     cuts.check(cuts.solve(C, regularizer), C, regularizer, tol=1e-6)
 
 
 @pytest.mark.parametrize("regularizer", [r for r in EVERY if r.degree == 2])
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3, 1e8])
-def test_units_do_not_matter(scale: float, regularizer: Regularizer) -> None:
+def test_units_do_not_matter(scale, regularizer):
     """p in other units, with C to match, is the same program up to its value."""
     cuts, C = bundle(20, 24, seed=12), 10.0
     plain = cuts.solve(C, regularizer)
@@ -205,11 +193,8 @@ def test_units_do_not_matter(scale: float, regularizer: Regularizer) -> None:
         other.check(other.solve(far, regularizer), far, regularizer)
 
 
-# ── when Newton fails ──
-
-
 @pytest.mark.parametrize(("constant", "value"), [("MAX_STEPS", 0), ("RIDGES", ())])
-def test_a_gap_too_wide_is_an_error(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gap_too_wide_is_an_error(constant, value, monkeypatch):
     cuts = bundle(20, 15, seed=14)
     monkeypatch.setattr(qcqp, constant, value)
     with pytest.raises(SolverError, match="expected a gap of at most 1e-03, got") as caught:
@@ -217,16 +202,13 @@ def test_a_gap_too_wide_is_an_error(constant: str, value: Any, monkeypatch: pyte
     assert caught.value.gap > MAX_GAP
 
 
-def test_nan_is_an_error() -> None:
+def test_nan_is_an_error():
     cuts = bundle(5, 6)
     with pytest.raises(SolverError):
         Bundle(cuts.p * np.nan, cuts.q, cuts.blocks).solve(1.0, BLOCK)
 
 
-# ── the table ──
-
-
-def test_a_regularizer_without_a_master_is_named() -> None:
+def test_a_regularizer_without_a_master_is_named():
     class Odd(L2):
         pass
 

@@ -89,16 +89,6 @@ def test_active_spans_cover_what_has_left_gold():
         assert oracle.encoded.ptr[i] <= a < b <= oracle.encoded.ptr[i + 1]
 
 
-def test_visiting_active_spans_raises_the_dual_too():
-    oracle, N, state = setting(5, OBSERVED)
-    mu = np.full(oracle.templates, 1 / oracle.templates)
-    loss = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 2.0, 2, 1e-4)[1]
-    before = 2.0 * loss - 0.5 * float(mu @ N)
-    loss += state.update(state.active(), mu, 2.0, 5, 1e-6)[1]
-    assert 2.0 * loss - 0.5 * float(mu @ N) >= before - 1e-4
-    check_flow(state, oracle.encoded.ptr)
-
-
 def test_long_sentences_are_visited_in_pieces(monkeypatch):
     monkeypatch.setattr(sequence_dual, "MAX_SPAN", 7)
     oracle, N, state = setting(6, OBSERVED, sentences=3, longest=60, words=9)

@@ -125,16 +125,12 @@ def test_softmax_margin_of_small_temperature_is_the_hinge():
     assert soft.objective == pytest.approx(hinge.objective, rel=0.02)
 
 
-def test_mtl_with_one_template_is_crf_l2():
-    oracle = smooth(sequences(10, "U0:%x[0,0]"))
-    check_same_optimum(
-        [Coordinate(Stop(gap=1e-3)).fit(oracle, norm, 1.0) for norm in (L2(), BlockL1Squared())]
-    )
-
-
-def test_pmtl_with_p_2_is_crf_l2():
-    oracle = smooth(sequences(11))
-    check_same_optimum([Coordinate(Stop(gap=1e-3)).fit(oracle, norm, 1.0) for norm in (L2(), PBlock(2.0))])
+@pytest.mark.parametrize(
+    ("templates", "norm"), [("U0:%x[0,0]", BlockL1Squared()), (OBSERVED, PBlock(2.0))], ids=["mtl", "p = 2"]
+)
+def test_mtl_with_one_template_and_pmtl_with_p_2_are_crf_l2(templates, norm):
+    oracle = smooth(sequences(10, templates))
+    check_same_optimum([Coordinate(Stop(gap=1e-3)).fit(oracle, some, 1.0) for some in (L2(), norm)])
 
 
 def test_costs_of_labels_enter_the_softmax_margin():

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.duals import (
-    check_certificate,
-    check_same_optimum,
-    make_oracle,
-    silent,
-)
+from support.duals import check_certificate, check_same_optimum, make_oracle, silent
 from support.naive import random_items
 
 from mtlstruct.objective.losses import WeightedHamming

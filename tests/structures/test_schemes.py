@@ -1,7 +1,5 @@
 """Label schemes: round trips, invalid sequences as conlleval reads them, valid transitions."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -21,14 +19,11 @@ from mtlstruct.structures.schemes import (
     recognised,
 )
 
-Chunk = tuple[str, int]
-"""The type of a chunk, "" outside, and its number of tokens."""
-
 KINDS = ("<a>", "<b-c>")
 chunks = st.lists(st.tuples(st.sampled_from(["", *KINDS]), st.integers(1, 4)), min_size=1, max_size=6)
 
 
-def labelled(sentence: list[Chunk], scheme: str) -> list[str]:
+def labelled(sentence, scheme):
     """Label chunks by the definition of the scheme."""
     found, before = [], ""
     for n, (kind, length) in enumerate(sentence):
@@ -53,9 +48,7 @@ def labelled(sentence: list[Chunk], scheme: str) -> list[str]:
 
 @settings(max_examples=60)
 @given(st.lists(chunks, min_size=1, max_size=3), st.sampled_from([*SCHEMES]), st.sampled_from([*SCHEMES]))
-def test_conversion_of_valid_labels_is_exact_both_ways(
-    sentences: list[list[Chunk]], source: str, target: str
-) -> None:
+def test_conversion_of_valid_labels_is_exact_both_ways(sentences, source, target):
     ours, theirs = ([labelled(s, scheme) for s in sentences] for scheme in (source, target))
     if source == "io":  # touching chunks of a type are one
         assert converted(theirs, target, "io") == ours
@@ -65,7 +58,7 @@ def test_conversion_of_valid_labels_is_exact_both_ways(
 
 @settings(max_examples=60)
 @given(st.lists(chunks, min_size=1, max_size=3), st.sampled_from([name for name in SCHEMES if name != "io"]))
-def test_spans_are_those_of_the_chunks(sentences: list[list[Chunk]], scheme: str) -> None:
+def test_spans_are_those_of_the_chunks(sentences, scheme):
     every = [labelled([(kind, n) for kind in KINDS for n in (1, 2, 3)], scheme)] * 2  # all labels occur
     labels, outputs, ptr = numbered([*every, *(labelled(s, scheme) for s in sentences)])
     expected = []
@@ -74,14 +67,13 @@ def test_spans_are_those_of_the_chunks(sentences: list[list[Chunk]], scheme: str
         spans = zip(sentence, ends, strict=True)
         expected.append([(end - n, end, kind) for (kind, n), end in spans if kind])
     found = chunk_spans(labels, outputs, ptr)
-    assert found is not None
     assert found[2:] == expected
     assert chunk_spans(["NN", "VB"], np.zeros(1, np.int32), np.array([0, 1])) is None
 
 
 @settings(max_examples=60)
 @given(st.sampled_from(["BI", "IE"]), st.data())
-def test_invalid_sequences_are_read_as_conlleval_reads_them(places: str, data: st.DataObject) -> None:
+def test_invalid_sequences_are_read_as_conlleval_reads_them(places, data):
     label = st.sampled_from([OUTSIDE, *(f"{place}-{kind}" for place in places for kind in "XY")])
     sentences = data.draw(st.lists(st.lists(label, min_size=1, max_size=8), min_size=1, max_size=3))
     scheme = {"BI": "bio", "IE": "ioe2"}[places]
@@ -91,7 +83,7 @@ def test_invalid_sequences_are_read_as_conlleval_reads_them(places: str, data: s
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pairs_are_valid_if_they_occur_in_valid_sequences(scheme: str) -> None:
+def test_pairs_are_valid_if_they_occur_in_valid_sequences(scheme):
     kinds = ["", "<a>", "<b>"] if scheme == "grobid" else ["", "a", "b"]
     sentences = [
         labelled(list(zip(types, lengths, strict=True)), scheme)
@@ -111,7 +103,7 @@ def test_pairs_are_valid_if_they_occur_in_valid_sequences(scheme: str) -> None:
     np.testing.assert_array_equal(own(outputs, ptr), outputs)
 
 
-def test_other_labels_and_grobids_unmarked_other() -> None:
+def test_other_labels_and_grobids_unmarked_other():
     with pytest.raises(IncompatibleError, match="expected labels of the scheme BIOES, got 'NOUN'"):
         converted([["NOUN"]], "bioes", "bio")
     sentence = [["I-<a>", "<a>", "<other>", "<other>", "I-<a>"]]

@@ -162,12 +162,10 @@ def test_ties_are_broken_the_same_way_every_time(name):
         assert outputs.tolist() == [0] * 6
 
 
-def test_arc_rows_and_number_of_trees():
+def test_arc_rows():
     ptr = np.array([0, 2, 3], np.int64)
     assert arc_starts(ptr).tolist() == [0, 6, 8]
     assert arc_rows(ptr).tolist() == [0, 3, 6]
-    assert [len(list(all_trees(n))) for n in range(1, 5)] == [1, 3, 16, 125]  # Cayley
-    assert [len(list(all_trees(n, True))) for n in range(1, 5)] == [1, 3, 12, 55]
 
 
 def test_the_oracle_answers_with_the_likelihood_of_trees():

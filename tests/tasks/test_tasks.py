@@ -7,14 +7,13 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from support.commands import TRAIN, WORDS, Run
+from support.commands import TRAIN, WORDS
 from support.trees import SENTENCES, conll
 
 import mtlstruct
-from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.errors import IncompatibleError
 from mtlstruct.structures import structures_of
-from mtlstruct.tasks import TASKS, FileOptions, OutputOptions, Source, Task, task_of
-from mtlstruct.training.options import Options
+from mtlstruct.tasks import TASKS, FileOptions, OutputOptions, Source, task_of
 from mtlstruct.training.options import Task as Name
 
 ROOT = Path(mtlstruct.__file__).parent
@@ -28,7 +27,7 @@ FILES = {
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
-def test_at_most_eight_tests_of_the_task_name_are_outside_tasks() -> None:
+def test_at_most_eight_tests_of_the_task_name_are_outside_tasks():
     found = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
         for path in (*ROOT.rglob("*.py"), *ROOT.rglob("*.js"))
@@ -39,13 +38,13 @@ def test_at_most_eight_tests_of_the_task_name_are_outside_tasks() -> None:
     assert len(found) <= 8, "\n".join(found)
 
 
-def test_every_task_of_the_command_line_has_an_object() -> None:
+def test_every_task_of_the_command_line_has_an_object():
     assert list(TASKS) == sorted(TASKS, key=get_args(Name).index)
     assert set(TASKS) == set(get_args(Name)) == set(FILES)
     assert all(task.name == name and structures_of(name) for name, task in TASKS.items())
 
 
-def test_a_structure_of_the_users_is_read_and_scored_as_a_sequence(tmp_path: Path) -> None:
+def test_a_structure_of_the_users_is_read_and_scored_as_a_sequence(tmp_path):
     path = tmp_path / "data"
     path.write_text(TRAIN)
     task = task_of("own")
@@ -57,7 +56,7 @@ def test_a_structure_of_the_users_is_read_and_scored_as_a_sequence(tmp_path: Pat
 
 
 @EVERY
-def test_a_file_scored_against_itself_is_perfect(task: Task, tmp_path: Path) -> None:
+def test_a_file_scored_against_itself_is_perfect(task, tmp_path):
     path = tmp_path / "data"
     path.write_text(FILES[task.name][1])
     corpus = task.read(path)
@@ -68,7 +67,7 @@ def test_a_file_scored_against_itself_is_perfect(task: Task, tmp_path: Path) -> 
 
 
 @EVERY
-def test_a_folder_is_one_corpus_except_for_trees(task: Task, tmp_path: Path) -> None:
+def test_a_folder_is_one_corpus_except_for_trees(task, tmp_path):
     text = FILES[task.name][1]
     for name in "ab":
         (tmp_path / name).write_text(text)
@@ -82,9 +81,7 @@ def test_a_folder_is_one_corpus_except_for_trees(task: Task, tmp_path: Path) -> 
 
 
 @EVERY
-def test_the_stream_of_a_labelled_file_is_written_back_with_its_labels(
-    task: Task, tmp_path: Path, run: Run
-) -> None:
+def test_the_stream_of_a_labelled_file_is_written_back_with_its_labels(task, tmp_path, run):
     """On its own training data a model of a large c writes the file again, in batches of a few tokens."""
     templates, text = FILES[task.name]
     (tmp_path / "t.tpl").write_text(templates)
@@ -108,21 +105,3 @@ def test_the_stream_of_a_labelled_file_is_written_back_with_its_labels(
     assert outputs[0] == outputs[1] == run("predict", model, tmp_path / "data").out
     found = task.score_model(loaded, gold := task.read(tmp_path / "data"), loaded.predict(gold))
     assert found.as_dict()[task.minimum] > 90
-
-
-def test_gold_and_prediction_must_have_the_same_words(tmp_path: Path) -> None:
-    gold, other = tmp_path / "gold", tmp_path / "other"
-    for name, change in (
-        ("sequence", (" ", "x ")),
-        ("multiclass", ("b y", "z y")),
-        ("dependency", ("cat", "cow")),
-    ):
-        text = FILES[name][1]
-        gold.write_text(text)
-        other.write_text(text.replace(*change))
-        with pytest.raises(FormatError, match=r"other, line \d+: expected "):
-            TASKS[name].score_files(gold, other, None, FileOptions())
-
-
-def test_options_know_the_structures_of_tasks() -> None:
-    assert [Options(task=name).structure for name in FILES] == ["sequence", "sequence", "multiclass", "tree"]

@@ -1,13 +1,11 @@
 """Templates made from what the columns hold."""
 
-from __future__ import annotations
-
 from mtlstruct.corpus import Corpus
 from mtlstruct.formats.text import column
 from mtlstruct.templates.generate import automatic, kind_of
 
 
-def corpus(*columns: list[str]) -> Corpus:
+def corpus(*columns):
     import numpy as np
 
     return Corpus(tuple(map(column, columns)), np.array([0, len(columns[0])], np.int64))
@@ -19,12 +17,12 @@ NUMBERS = [f"{n / 7:.3f}" for n in range(300)]
 CONSTANT = ["0"] * 300
 
 
-def test_the_kind_of_a_column_follows_from_its_values() -> None:
+def test_the_kind_of_a_column_follows_from_its_values():
     kinds = [kind_of(column(cells)) for cells in (WORDS, TAGS, NUMBERS, CONSTANT, ["1", "0"] * 150)]
     assert kinds == ["open", "tags", "numbers", "constant", "tags"]
 
 
-def test_templates_look_at_the_columns_that_tell_something() -> None:
+def test_templates_look_at_the_columns_that_tell_something():
     data = corpus(WORDS, CONSTANT, TAGS, NUMBERS, [w.upper() for w in WORDS], TAGS)
     for chunks in (True, False):
         found = automatic(data, "sequence", chunks=chunks)

@@ -1,9 +1,5 @@
 """Dialects: CRF++ exactly, Wapiti as its source has it, and conversion where the target can say the same."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,14 +10,11 @@ from mtlstruct.templates.convert import converted
 from mtlstruct.templates.terms import boundary, expand
 
 
-def wapiti(text: str) -> TemplateSet:
+def wapiti(text):
     return TemplateSet.parse(text, "my.tpl", dialect="wapiti")
 
 
-# --- CRF++
-
-
-def test_crfpp_reads_numbers_as_it_does() -> None:
+def test_crfpp_reads_numbers_as_it_does():
     for macro, term in (("%x[-8,0]", Term(-8, 0)), ("%x[,]", Term(0, 0)), ("%x[-,07]", Term(0, 7))):
         (template,) = TemplateSet.parse(f"U1:{macro}", dialect="crfpp")
         assert template.terms == (term,)
@@ -47,13 +40,13 @@ def test_crfpp_reads_numbers_as_it_does() -> None:
         ("wapiti", "u:%x[@0,0]", "column 3: expected a row from @1"),
     ],
 )
-def test_what_a_dialect_lacks_is_rejected(dialect: str, line: str, problem: str) -> None:
+def test_what_a_dialect_lacks_is_rejected(dialect, line, problem):
     with pytest.raises(TemplateError) as caught:
         TemplateSet.parse(f"B\n{line}", "my.tpl", dialect=dialect)
     assert str(caught.value).startswith(f"my.tpl, line 2, {problem}")
 
 
-def test_compat_drops_what_crfpp_drops_and_says_so() -> None:
+def test_compat_drops_what_crfpp_drops_and_says_so():
     source = "U1:%x[0,0]\n  \n X\nu2:%x[1,0]\n# c\nB"
     templates = TemplateSet.parse(source, "my.tpl", dialect="crfpp")
     assert templates.text() == "U1:%x[0,0]\nB\n"
@@ -63,12 +56,9 @@ def test_compat_drops_what_crfpp_drops_and_says_so() -> None:
     )
 
 
-def test_unknown_dialect() -> None:
+def test_unknown_dialect():
     with pytest.raises(MtlError, match="unknown dialect 'yamcha': expected one of mtlstruct, crfpp, wapiti"):
         TemplateSet.parse("B", dialect="yamcha")
-
-
-# --- Wapiti
 
 
 @pytest.mark.parametrize(
@@ -84,11 +74,11 @@ def test_unknown_dialect() -> None:
         ("b", "B"),
     ],
 )
-def test_wapiti_lines(line: str, text: str) -> None:
+def test_wapiti_lines(line, text):
     assert wapiti(line).text() == text + "\n"
 
 
-def test_a_star_makes_two_groups() -> None:
+def test_a_star_makes_two_groups():
     templates = wapiti("# all\n*:%x[0,0]\n   \n*\nu:a#b")
     assert templates.text() == "U:%x[0,0]\nB:%x[0,0]\nU\nB\nU:a\n"
     assert [t.line for t in templates] == [2, 2, 4, 4, 5]
@@ -98,7 +88,7 @@ def test_a_star_makes_two_groups() -> None:
 SENTENCE = ["Le", "ÉTÉ", "1998"]
 
 
-def at(position: int, row: int, absolute: bool) -> str:
+def at(position, row, absolute):
     """Wapiti's rule for a place, with our marks."""
     place = (row - 1 if row > 0 else row + len(SENTENCE)) if absolute else position + row
     if place < 0:
@@ -117,16 +107,13 @@ def at(position: int, row: int, absolute: bool) -> str:
         ("u%x[@-4,0]", ["U_B-1"] * 3),
     ],
 )
-def test_wapiti_values(line: str, expected: list[str]) -> None:
+def test_wapiti_values(line, expected):
     (template,) = wapiti(line)
     got = [expand(template, lambda r, _, a=False, t=t: at(t, r, a)) for t in range(len(SENTENCE))]
     assert got == expected
 
 
-# --- conversion
-
-
-def test_conversion_keeps_comments_blank_lines_and_order() -> None:
+def test_conversion_keeps_comments_blank_lines_and_order():
     source = "# words\nu1:%x[0,0]  # here\n\n*2:%X[-1,0]\n"
     ours = "# words\n# here\nU1:%x[0,0]\n\nU2:%lower[-1,0]\nB2:%lower[-1,0]\n"
     assert converted(wapiti(source), "mtlstruct") == ours
@@ -136,7 +123,7 @@ def test_conversion_keeps_comments_blank_lines_and_order() -> None:
 
 
 @pytest.mark.parametrize("name", ["cws-tp1", "cws-tp2", "ner-134"])
-def test_plain_sets_go_through_every_dialect(name: str) -> None:
+def test_plain_sets_go_through_every_dialect(name):
     templates = preset(name)
     for to in DIALECTS:
         assert TemplateSet.parse(converted(templates, to), dialect=to) == templates
@@ -154,7 +141,7 @@ def test_plain_sets_go_through_every_dialect(name: str) -> None:
         ("U#1:%x[0,0]", "wapiti", "Wapiti cannot express a '#' in a template"),
     ],
 )
-def test_what_cannot_be_expressed_names_the_line(line: str, to: str, problem: str) -> None:
+def test_what_cannot_be_expressed_names_the_line(line, to, problem):
     with pytest.raises(TemplateError) as caught:
         converted(TemplateSet.parse(f"B\n{line}", "my.tpl"), to)
     assert str(caught.value).startswith(f"my.tpl, line 2: {problem}")
@@ -170,22 +157,17 @@ expressible = st.one_of(
 
 
 @given(st.sampled_from("UB"), st.lists(st.tuples(expressible, pieces), max_size=4), pieces)
-def test_wapiti_round_trip(kind: str, body: list[tuple[Term, str]], head: str) -> None:
+def test_wapiti_round_trip(kind, body, head):
     line = kind + head + "".join(term.text() + piece for term, piece in body)
     templates = TemplateSet.parse(line)
     assert wapiti(converted(templates, "wapiti")) == templates
 
 
 @given(st.text('ub*UB%xtm[]@,"01-+ #\\', max_size=20))
-def test_any_text_is_read_or_refused_in_every_dialect(text: str) -> None:
+def test_any_text_is_read_or_refused_in_every_dialect(text):
     for dialect in DIALECTS:
         try:
             templates = TemplateSet.parse(text, dialect=dialect)
         except TemplateError:
             continue
         assert TemplateSet.parse(templates.text()) == templates
-
-
-def test_read_takes_a_dialect(tmp_path: Path) -> None:
-    (tmp_path / "w.tpl").write_text("*:%X[0,0] # c\n")
-    assert TemplateSet.read(tmp_path / "w.tpl", dialect="wapiti").text() == "U:%lower[0,0]\nB:%lower[0,0]\n"

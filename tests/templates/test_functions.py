@@ -1,7 +1,5 @@
 """Functions of a cell: what each gives, how the encoder uses them, and that models contain lists."""
 
-from __future__ import annotations
-
 import html
 import re
 from pathlib import Path
@@ -28,7 +26,7 @@ from mtlstruct.training.train import Options, train
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "templates.md"
 
 
-def value(macro: str, cell: str, **lists: tuple[str, ...]) -> str:
+def value(macro, cell, **lists):
     """What a macro, written without row and column, gives for a cell."""
     name, _, rest = macro.partition("(")
     arguments = f",{rest[:-1]}" if rest[:-1] else ""
@@ -68,24 +66,21 @@ VALUES = {
 
 
 @pytest.mark.parametrize("macro", VALUES)
-def test_values(macro: str) -> None:
+def test_values(macro):
     for pair in VALUES[macro].split(" "):
         cell, _, expected = pair.partition("→")
         assert value(macro, cell) == expected
 
 
-def test_lists_hold_whole_cells() -> None:
+def test_lists_hold_whole_cells():
     given = [value('in("towns")', cell, towns=("Oslo", "New York")) for cell in ("Oslo", "oslo", "York")]
     assert given == ["true", "false", "false"]
 
 
-def test_boundary_marks_are_not_passed_through() -> None:
+def test_boundary_marks_are_not_passed_through():
     for name, row in FUNCTIONS.items():
         arguments = tuple({NUMBER: "1", LIST: "l"}.get(kind, "B") for kind in row.arguments)
         assert bound(name, arguments, {"l": ()})("_B-12") == "_B-12"
-
-
-# --- regular expressions: Python's own are the slow twin
 
 
 atoms = st.sampled_from(["a", "b", ".", r"\d", "[ab1]", "[^a]", "[a-c]", r"\."])
@@ -94,7 +89,7 @@ cells = st.text("abc1.", max_size=8)
 
 
 @given(st.lists(ours, min_size=1, max_size=3), st.booleans(), st.booleans(), cells)
-def test_our_expressions_are_those_of_python(parts: list[str], start: bool, end: bool, cell: str) -> None:
+def test_our_expressions_are_those_of_python(parts, start, end, cell):
     text = "|".join("^" * start + part + "$" * end for part in parts)
     expected = re.search(text.replace("$", r"\Z"), cell)
     assert compiled(text).search(cell) == (expected and expected[0])
@@ -105,13 +100,13 @@ wapiti = st.lists(wapiti_atoms.map("".join), max_size=5).map("".join)
 
 
 @given(wapiti, st.booleans(), st.booleans(), cells)
-def test_wapiti_repeats_as_little_as_possible(body: str, start: bool, end: bool, cell: str) -> None:
+def test_wapiti_repeats_as_little_as_possible(body, start, end, cell):
     expected = re.search("^" * start + body.replace("*", "*?") + r"\Z" * end, cell)
     assert compiled("^" * start + body + "$" * end, wapiti=True).search(cell) == (expected and expected[0])
 
 
 @given(st.text(max_size=12) | st.text("ab^$*+?|[]()\\-.", max_size=8), cells, st.booleans())
-def test_any_text_is_an_expression_or_an_error(text: str, cell: str, wapiti: bool) -> None:
+def test_any_text_is_an_expression_or_an_error(text, cell, wapiti):
     try:
         found = compiled(text, wapiti=wapiti)
     except RegexError:
@@ -120,14 +115,14 @@ def test_any_text_is_an_expression_or_an_error(text: str, cell: str, wapiti: boo
     assert result is None or result in cell
 
 
-def test_steps_are_bounded_by_atoms_and_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_are_bounded_by_atoms_and_characters(monkeypatch):
     """What a backtracking engine would need ages for takes a step for each atom and place, and no more."""
     steps, step = 0, regex._next
 
-    def counted(*arguments: object) -> object:
+    def counted(*arguments):
         nonlocal steps
         steps += 1
-        return step(*arguments)  # type: ignore[arg-type]
+        return step(*arguments)
 
     monkeypatch.setattr(regex, "_next", counted)
     for text in ("a*" * 30 + "b", "a?" * 32 + "a" * 32, ".*.*.*.*=.*", "a+" * 16 + "$|" + "a*" * 20 + "c"):
@@ -136,7 +131,7 @@ def test_steps_are_bounded_by_atoms_and_characters(monkeypatch: pytest.MonkeyPat
         assert steps <= (MAX_CELL_LENGTH + 1) * sum(len(branch.atoms) for branch in found.branches)
 
 
-def test_long_cells_are_cut() -> None:
+def test_long_cells_are_cut():
     assert compiled("b").search("a" * (MAX_CELL_LENGTH - 1) + "b") == "b"
     assert compiled("b").search("a" * MAX_CELL_LENGTH + "b") is None
 
@@ -145,14 +140,11 @@ BAD = ["(a)", "a{2}", "a**", "*a", "[a", "[]", "[b-a]", "\\", "a^", "a)", "a" * 
 
 
 @pytest.mark.parametrize("text", [*BAD, "$|" * 501, "[" + "a" * 1000 + "]"])
-def test_rejected_expressions(text: str) -> None:
+def test_rejected_expressions(text):
     with pytest.raises(
         TemplateError, match="1,000 characters" if len(text) > 1000 else "regular expression|got"
     ):
         TemplateSet.parse(f'U:%match[0,0,"{text}"]')
-
-
-# --- in the language
 
 
 @pytest.mark.parametrize(
@@ -171,7 +163,7 @@ def test_rejected_expressions(text: str) -> None:
         ("%x[0,0,1]", "expected %x[row,column]"),
     ],
 )
-def test_rejected_macros(macro: str, problem: str) -> None:
+def test_rejected_macros(macro, problem):
     with pytest.raises(TemplateError) as caught:
         TemplateSet.parse(f"U:{macro}")
     assert problem in str(caught.value)
@@ -179,7 +171,7 @@ def test_rejected_macros(macro: str, problem: str) -> None:
 
 
 @st.composite
-def terms(draw: st.DrawFn) -> Term:
+def terms(draw):
     name = draw(st.sampled_from(["", *(name for name in FUNCTIONS if name != VALUE)]))
     texts = {NUMBER: st.integers(1, 99).map(str), LIST: st.just("l.txt")}
     quoted = st.sampled_from(["a*", r"\u\"%", ".?]"[:2], "é,"])
@@ -189,14 +181,14 @@ def terms(draw: st.DrawFn) -> Term:
 
 
 @given(st.lists(terms(), max_size=4))
-def test_text_and_terms_are_inverse(drawn: list[Term]) -> None:
+def test_text_and_terms_are_inverse(drawn):
     line = written(("U0:", *["/"] * len(drawn)), tuple(drawn))
     (template,) = TemplateSet.parse(line, lists={"l.txt": ()})
     assert template.terms == tuple(drawn)
     assert template.text == line
 
 
-def test_the_docs_list_every_function() -> None:
+def test_the_docs_list_every_function():
     rows = re.findall(
         r"^\| `(%[A-Za-z]+\[[^`]*\])` \| (.*?) \|",
         html.unescape(DOCS.read_text(encoding="utf-8")),
@@ -206,13 +198,10 @@ def test_the_docs_list_every_function() -> None:
     assert rows == [(signature(name), row.doc) for name, row in FUNCTIONS.items()] + of_arcs
 
 
-# --- in the encoder
-
-
-def test_a_function_runs_once_for_a_distinct_value(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_runs_once_for_a_distinct_value(monkeypatch):
     seen: list[str] = []
     row = FUNCTIONS["shape"]
-    spy = type(row)(lambda cell: seen.append(cell) or "x", row.arguments, row.doc)  # type: ignore[func-returns-value]
+    spy = type(row)(lambda cell: seen.append(cell) or "x", row.arguments, row.doc)
     monkeypatch.setitem(FUNCTIONS, "shape", spy)
     data = corpus([[("a",), ("b",), ("a",)], [("a",), ("a",)]], [["A", "B", "A"], ["A", "A"]])
     templates = TemplateSet.parse("U:%shape[0,0]\nU:%shape[-1,0]/%shape[1,0]\nB")
@@ -222,7 +211,7 @@ def test_a_function_runs_once_for_a_distinct_value(monkeypatch: pytest.MonkeyPat
 
 @settings(max_examples=40)
 @given(st.lists(terms().filter(lambda t: t.column < 2), min_size=2, max_size=3), st.integers(0, 10**6))
-def test_any_selection_finds_its_joins_in_the_whole(drawn: list[Term], seed: int) -> None:
+def test_any_selection_finds_its_joins_in_the_whole(drawn, seed):
     both = [written(("U:", *["/"] * len(order)), tuple(order)) for order in (drawn[::-1], drawn)]
     lines = [f"U:{term.text()}" for term in drawn] + both
     templates = TemplateSet.parse("\n".join(lines), lists={"l.txt": ("w1",)})
@@ -240,17 +229,14 @@ def test_any_selection_finds_its_joins_in_the_whole(drawn: list[Term], seed: int
             assert np.array_equal(a - a.min(), b - b.min())
 
 
-def test_functions_see_the_normal_form_and_so_do_lists() -> None:
+def test_functions_see_the_normal_form_and_so_do_lists():
     data = corpus([[("\uff21\uff11",), ("b",)]], [["A", "B"]])
     templates = TemplateSet.parse('U:%shape[0,0]\nU:%in[0,0,"l"]', lists={"l": ("A\uff11",)})
     _, index = encode_training(data, templates, SequenceStructure(2).sites(data.ptr), normalize="nfkc")
     assert [v.strings() for v in index.vocabularies] == [["X0", "x"], ["true", "false"]]
 
 
-# --- lists
-
-
-def test_lists_are_read_beside_the_template_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lists_are_read_beside_the_template_file(tmp_path, monkeypatch):
     path = tmp_path / "a.tpl"
     path.write_text('B\nU:%in[0,0,"sub/towns.txt"]\n')
     (tmp_path / "sub").mkdir()
@@ -267,13 +253,13 @@ def test_lists_are_read_beside_the_template_file(tmp_path: Path, monkeypatch: py
         TemplateSet.read(path)
 
 
-def trained(lists: dict[str, tuple[str, ...]]) -> Model:
+def trained(lists):
     data = random_corpus(np.random.default_rng(3), 40, 8, 12)
     templates = TemplateSet.parse('U:%in[0,0,"l"]\nU:%suffix[0,0,1]\nU:%x[@1,0]/%lower[0,0]\nB', lists=lists)
     return train(data, templates, Options()).model
 
 
-def test_a_model_is_one_file(tmp_path: Path) -> None:
+def test_a_model_is_one_file(tmp_path):
     model = trained({"l": ("w1", "w5", "é")})
     model.save(tmp_path / "a.mtl")
     loaded = Model.load(tmp_path / "a.mtl")
@@ -285,7 +271,7 @@ def test_a_model_is_one_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lists", [7, {"l": 7}, {"l": [7]}, {}, None])
-def test_damaged_lists_are_rejected(tmp_path: Path, lists: object) -> None:
+def test_damaged_lists_are_rejected(tmp_path, lists):
     trained({"l": ("w1",)}).save(tmp_path / "a.mtl")
     header, arrays = archive.read(tmp_path / "a.mtl")
     archive.write(tmp_path / "b.mtl", {**header, "lists": lists}, arrays)

@@ -1,22 +1,16 @@
 """Checkpoints: a run that is stopped at any safe point and resumed gives the same bits."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from support.naive import random_corpus, random_items, tree_oracle
-from support.oracles import TEMPLATES
 
-from mtlstruct._system import archive
 from mtlstruct._system.stateful import Stateful
-from mtlstruct.errors import IncompatibleError, ModelFileError, MtlError
-from mtlstruct.features.index import encode_training
-from mtlstruct.objective.losses import Hamming
-from mtlstruct.objective.oracle import Oracle
+from mtlstruct.errors import IncompatibleError, ModelFileError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, ElasticNet, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import (
     LBFGS,
@@ -31,7 +25,6 @@ from mtlstruct.solvers import (
     Stop,
 )
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, TreeStructure
-from mtlstruct.templates import TemplateSet
 from mtlstruct.training import checkpoints
 from mtlstruct.training.checkpoints import Checkpoint
 
@@ -46,19 +39,14 @@ def _no_fsync(monkeypatch):
 def sequences(structure=SequenceStructure, temperature=0.0):
     def make():
         data = random_corpus(np.random.default_rng(3), 30, 7, 8)
-        made = structure(len(data.labels))
-        encoded, _ = encode_training(data, TemplateSet.parse(TEMPLATES), made.sites(data.ptr))
-        return Oracle(made, encoded, data.outputs, Hamming().table(data.labels), temperature)
+        return replace(make_oracle(data, structure=structure), temperature=temperature)
 
     return make
 
 
 def items():
     data = random_items(np.random.default_rng(3), 60)
-    made = MulticlassStructure(len(data.labels))
-    lines = TemplateSet.parse("U0:%x[0,0]\nU1:%x[0,1]")
-    encoded, _ = encode_training(data, lines, made.sites(data.ptr))
-    return Oracle(made, encoded, data.outputs, Hamming().table(data.labels))
+    return make_oracle(data, "U0:%x[0,0]\nU1:%x[0,1]", MulticlassStructure)
 
 
 def trees():
@@ -175,33 +163,6 @@ def test_a_checkpoint_is_written_after_each_interval(tmp_path, monkeypatch):
     for clock[0] in (1.0, 59.0, 61.0, 100.0, 120.0, 121.0, 300.0):
         checkpointer.at_safe_point(Stateful())
     assert written == [61.0, 121.0, 300.0]
-
-
-def test_a_failure_to_write_leaves_the_last_checkpoint_and_the_run(tmp_path, monkeypatch):
-    failures = []
-
-    class Noting(Checkpoint):
-        def failed(self, error):
-            failures.append(str(error))
-
-    path = tmp_path / "run"
-    whole = archive.write
-    turns = iter([True, False, False, True] + [False] * 1000)
-
-    def sometimes(path_, header, arrays):
-        if not next(turns):
-            raise MtlError(f"{path_}: cannot write: No space left on device")
-        whole(path_, header, arrays)
-
-    monkeypatch.setattr(archive, "write", sometimes)
-    checkpointer = Noting(path, 0.0)
-    checkpointer.open(FACTS)
-    fitted = fit("items", checkpointer)
-    assert bits(fitted) == bits(fit("items"))
-    assert len(failures) > 2
-    assert "No space left" in failures[0]
-    monkeypatch.undo()
-    assert bits(fit("items", Ending(path, -1))) == bits(fitted)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Training in two passes: columns of first-pass labels."""
 
-from __future__ import annotations
-
 from collections import Counter
 from copy import deepcopy
 from itertools import pairwise

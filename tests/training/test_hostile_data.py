@@ -1,7 +1,5 @@
 """Degenerate data: training ends with a certificate, or with an error that names the overflow."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

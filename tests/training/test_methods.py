@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from support.naive import corpus, random_corpus
+from support.naive import random_corpus
 
 from mtlstruct import errors
-from mtlstruct.errors import IncompatibleError, MtlError, TemplateError
-from mtlstruct.features.index import encode_training
+from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.objective.losses import COSTS
 from mtlstruct.objective.regularizers import L2, Regularizer
 from mtlstruct.solvers import SOLVERS, check_needs
 from mtlstruct.solvers.cutting_plane import MASTERS
-from mtlstruct.structures import STRUCTURES, Sites
+from mtlstruct.structures import STRUCTURES
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training import train as train_module
 from mtlstruct.training.methods import METHODS, make_solver, regularizer, solver_name
@@ -55,13 +54,6 @@ def test_the_cost_of_the_gold_label_is_zero(name):
     assert table.shape == (4, 4)
     assert not table.diagonal().any()
     assert table.min() >= 0
-
-
-def test_a_template_without_sites_is_rejected_by_its_line():
-    data = corpus([[("a",)]], [["A"]])
-    only_nodes = (Sites("node", "U", None, False),)
-    with pytest.raises(TemplateError, match="line 2: expected templates of the kinds U for this task, got B"):
-        encode_training(data, TemplateSet.parse("U0:%x[0,0]\nB"), only_nodes)
 
 
 def test_all_errors_derive_from_mtl_error():

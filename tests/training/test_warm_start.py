@@ -4,10 +4,9 @@ import itertools
 
 import numpy as np
 import pytest
-from support.naive import corpus, random_corpus
+from support.naive import random_corpus
 from support.oracles import blocks_of
 
-from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.index import encode_training
 from mtlstruct.interop.feature_text import cells_of
 from mtlstruct.objective.losses import Hamming
@@ -89,10 +88,3 @@ def test_every_method_has_a_warm_start(method):
     assert np.isfinite(train(data(4), templates, options, init=first.model).fit.objective)
     if method == "mtl":
         assert train(same, templates, Options(solver="cutting-plane"), init=first.model).fit.converged
-
-
-def test_a_model_without_common_features_is_rejected():
-    model = train(data(6), TemplateSet.parse(OLD), Options()).model
-    foreign = corpus([[("q", "r"), ("s", "t")]] * 3, [["L0", "L1"]] * 3)
-    with pytest.raises(IncompatibleError, match="no feature in common"):
-        train(foreign, TemplateSet.parse("U0:%x[0,0]"), Options(), init=model)

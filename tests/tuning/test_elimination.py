@@ -1,15 +1,11 @@
 """Backward elimination: a path of nested sets, each trained to its own optimum."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from support.naive import random_corpus
 
-from mtlstruct.corpus import Corpus
-from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 from mtlstruct.tuning.elimination import EliminationStep, eliminate, options_of, sizes, smallest
@@ -20,12 +16,12 @@ TEMPLATES = TemplateSet.parse(
 TRAIN, HELD_OUT = (random_corpus(np.random.default_rng(n), sentences=30) for n in (3, 4))
 
 
-def accuracy(model: Model, corpus: Corpus, outputs: np.ndarray) -> float:
+def accuracy(model, corpus, outputs):
     return 100 * float((outputs == model.gold(corpus)).mean())
 
 
 @pytest.mark.parametrize("options", [Options(gap=1e-3), Options(method="svm", gap=1e-3)])
-def test_steps_are_nested_and_as_good_as_new_trainings(options: Options) -> None:
+def test_steps_are_nested_and_as_good_as_new_trainings(options):
     parts = [(TRAIN, HELD_OUT), (HELD_OUT, TRAIN)]
     steps = list(eliminate(parts, TEMPLATES, options, accuracy, locked={5}, left_out={4}, top=3))
     assert [len(step.kept) for step in steps] == [6, 5, 4, 3, 2, 1]
@@ -42,13 +38,13 @@ def test_steps_are_nested_and_as_good_as_new_trainings(options: Options) -> None
         assert step.score == pytest.approx(np.mean(scores))
 
 
-def test_the_least_weight_goes_first() -> None:
+def test_the_least_weight_goes_first():
     first, second = list(eliminate([(TRAIN, HELD_OUT)], TEMPLATES, Options(), accuracy))[:2]
     (gone,) = set(first.kept) - set(second.kept)
     assert first.models[0].mu[gone] == first.models[0].mu.min()
 
 
-def test_sizes_fall_by_a_fifth_and_the_smallest_set_within_the_tolerance_is_taken() -> None:
+def test_sizes_fall_by_a_fifth_and_the_smallest_set_within_the_tolerance_is_taken():
     assert sizes(134, 20)[:4] == [134, 107, 86, 69]
     assert 20 in sizes(134, 20)
     assert sizes(10, None, least=8) == [10, 8]
@@ -59,7 +55,7 @@ def test_sizes_fall_by_a_fifth_and_the_smallest_set_within_the_tolerance_is_take
     assert [len(smallest(steps, within).kept) for within in (0, 0.3, 20)] == [3, 2, 1]
 
 
-def test_options_of_a_model_train_it_again() -> None:
+def test_options_of_a_model_train_it_again():
     for options in (Options(method="pmtl", p=1.5, c=3.0, min_count=2), Options(method="crf-l2", seed=2)):
         model = train(TRAIN, TEMPLATES, options).model
         again = train(TRAIN, TEMPLATES, options_of(model)).model

@@ -84,9 +84,6 @@ def test_splits_with_an_empty_part_are_rejected():
             studies.held_out(10, share, 0)
 
 
-# Settings ---------------------------------------------------------------------------------------------------
-
-
 def test_combinations_over_any_fields():
     found = combinations(Options(), {"method": ["mtl", "svm"], "c": [0.1, 1.0], "seed": [5]})
     assert [(o.method, o.c, o.seed) for o in found] == [
@@ -110,9 +107,6 @@ def test_invalid_settings_are_rejected_before_any_work():
         study([Options(), Options(c=-1.0)])
     with pytest.raises(MtlError, match="must agree on task"):
         study([Options(), Options(min_count=2)])
-
-
-# Results ----------------------------------------------------------------------------------------------------
 
 
 def test_data_templates_options_and_split_change_the_key():
@@ -175,9 +169,6 @@ def test_one_run_at_a_time_in_a_folder(tmp_path):
         pass
 
 
-# Choosing ---------------------------------------------------------------------------------------------------
-
-
 def found_scores(tmp_path, some, scores):
     """Return the findings after storing scores by setting and split."""
     store = Store(tmp_path)
@@ -205,17 +196,6 @@ def test_incomplete_settings_are_not_compared(tmp_path):
     assert studies.best(found, "f1").options.c == 0.1
     with pytest.raises(MtlError, match="no setting has all its trials"):
         studies.best(found[1:], "f1")
-
-
-def test_the_score_of_a_grid_is_f1_for_chunks_and_accuracy_otherwise():
-    def chosen(task, f1):
-        return TASKS[task].chosen_score([{"scores": {"f1": f1, "accuracy": 90.0}}])
-
-    assert (chosen("sequence", 80.0), chosen("sequence", 0.0)) == ("f1", "accuracy")
-    assert chosen("multiclass", 80.0) == "accuracy"
-
-
-# One encoding -----------------------------------------------------------------------------------------------
 
 
 def test_the_data_are_encoded_once(tmp_path, monkeypatch):
@@ -252,8 +232,6 @@ def test_fewer_jobs_where_memory_is_short(monkeypatch):
     folds = study(splits=studies.folds(40, 2, 0), valid=None)
     assert Runner.encode(folds, TASKS["sequence"]).memory(folds.trials) > needed
 
-
-# Trials -----------------------------------------------------------------------------------------------------
 
 GRID = study([Options(c=c) for c in (0.1, 1.0, 10.0)])
 
