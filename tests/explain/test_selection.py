@@ -5,7 +5,7 @@ import pytest
 from support.naive import random_corpus
 
 from mtlstruct.errors import MtlError, TemplateError
-from mtlstruct.explain.selection import above, selected_lines
+from mtlstruct.explain.selection import above, selected_lines, top
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
 
@@ -26,6 +26,8 @@ def test_above_is_a_threshold_on_the_weight(model):
     assert above(model, 0) == list(model.live)
     with pytest.raises(MtlError, match="the heaviest has"):
         above(model, 1e9)
+    with pytest.raises(MtlError, match="at least 1"):
+        top(model, 0)
 
 
 def test_selected_lines_keep_the_text_of_the_file():

@@ -119,3 +119,11 @@ def test_bits_do_not_depend_on_threads():
     data = random_corpus(np.random.default_rng(7), 40, 8, 20)
     results = on_threads((1, 2, 4), lambda: encode(data, WORDS)[0].designs[0].ids.tobytes())
     assert len(set(results)) == 1
+
+
+def test_a_cell_that_spells_a_boundary_is_that_boundary():
+    templates = TemplateSet.parse("U0:%x[-1,0]")
+    data = corpus([[("_B-1", "x"), ("b", "x")]], [["A", "B"]])
+    encoded, index = encode(data, templates)
+    assert index.sizes[0] == 1
+    assert len(set(node_templates(encoded)[0].tolist())) == 1

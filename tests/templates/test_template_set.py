@@ -88,6 +88,8 @@ def test_expansion_at_the_edges():
     template = one("U5:%x[-2,0]/%x[-1,0]/%x[0,1]/%x[1,0]")
     got = [expand(template, lambda row, column, t=t: cell(t, row, column)) for t in range(3)]
     assert got == ["U5:_B-2/_B-1/ART/Haus", "U5:_B-1/Das/NN/brennt", "U5:Das/Haus/VVFIN/_B+1"]
+    with pytest.raises(ValueError, match="other than 0"):
+        boundary(0)
 
 
 def test_a_set_is_a_sequence_and_selections_keep_the_order_given_and_lines():
