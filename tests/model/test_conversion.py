@@ -21,12 +21,8 @@ from mtlstruct.training.train import Options, train
 
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]\nU2:%x[1,1]\nB")
 CASES = [
-    ("bio", "bioes"),
-    ("bioes", "io"),
-    ("iob1", "bioes"),
-    ("grobid", "bio"),
-    ("ioe2", "io"),
-    ("bio", "bio"),
+    tuple(case.split())
+    for case in ("bio bioes", "bioes io", "iob1 bioes", "grobid bio", "ioe2 io", "bio bio")
 ]
 
 

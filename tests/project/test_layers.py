@@ -11,25 +11,12 @@ import mtlstruct
 
 ROOT = Path(mtlstruct.__file__).parent
 
-LAYERS = [
-    {"errors"},
-    {"_numba"},
-    {"_system"},
-    {"corpus"},
-    {"linear", "templates", "formats"},
-    {"structures"},
-    {"features"},
-    {"model"},
-    {"objective", "evaluation", "explain"},
-    {"interop", "solvers"},
-    {"training"},
-    {"distributed", "tuning", "tasks"},
-    {"report"},
-    {"serve", "estimators", "samples", "compat"},
-    {"cli"},
-    {"__main__"},
-]
-LAYER = {name: k for k, names in enumerate(LAYERS) for name in names}
+LAYERS = (
+    "errors < _numba < _system < corpus < linear templates formats < structures < features < model < "
+    "objective evaluation explain < interop solvers < training < distributed tuning tasks < report < "
+    "serve estimators samples compat < cli < __main__"
+)
+LAYER = {name: k for k, names in enumerate(LAYERS.split(" < ")) for name in names.split()}
 
 
 def imported(path):

@@ -30,13 +30,7 @@ SHARED = TemplateSet.parse(
     "U0:%x[0,0]\nU1:%x[-1,0]\nU1:%x[0,0]\nU1:%x[1,0]\nB\nB1:%x[0,0]\nB1:%x[-1,0]\nB2:%x[0,1]"
 ).shared()
 ITEMS = "U0:%x[0,0]\nU1:%x[0,1]\nU2:%x[0,0]/%x[0,1]"
-NORMS = {
-    "l2": L2(),
-    "mtl": BlockL1Squared(),
-    "pmtl": PBlock(1.5),
-    "mixed": Mixed(2.0),
-    "group lasso": GroupLasso(),
-}
+NORMS = {"l2": L2(), "mtl": BlockL1Squared(), "pmtl": PBlock(1.5), "mixed": Mixed(2.0), "group": GroupLasso()}
 LOSSES = {"log": (1.0, 0.0), "softmax-margin": (0.5, 2.0)}
 
 
