@@ -1,4 +1,4 @@
-"""Every method of the table on the command line, for labels, classes and trees; and training from a model."""
+"""Every method of the table on the command line, training from a model, engines, and `bench`."""
 
 import gc
 import json
@@ -6,7 +6,12 @@ import weakref
 from pathlib import Path
 
 import pytest
+from support.commands import TRAIN
 
+from mtlstruct.cli import training_run
+from mtlstruct.cli.commands import bench
+from mtlstruct.distributed import ray_pool
+from mtlstruct.errors import MtlError
 from mtlstruct.model.model import Model
 from mtlstruct.objective.oracle import Oracle
 from mtlstruct.training import train
@@ -74,3 +79,39 @@ def test_encoded_data_are_freed_before_the_model_is_built(task, output, monkeypa
     monkeypatch.setattr(train, "build_model", built)
     output(f"train {TASKS[task]} m.mtl --task {task}")
     assert alive == [False]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:port"])
+def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch):
+    monkeypatch.setattr(ray_pool, "import_module", lambda name: None)  # Ray is not asked
+    with pytest.raises(MtlError, match=f"cannot reach the Ray cluster at {address}: "):
+        ray_pool.connect(2, address, None)
+
+
+def test_missing_ray_is_one_sentence(place, run, monkeypatch):
+    monkeypatch.setattr(training_run, "find_spec", lambda name: None)
+    ran = run("train a.tpl train.txt n.mtl --engine ray")
+    ran.rejected("--engine ray needs the package ray: pip install 'mtlstruct[ray]'\n")
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_a_folder_gives_the_model_of_its_files_in_one(place, run, shards):
+    sentences = TRAIN.strip().split("\n\n")
+    Path("data").mkdir()
+    for name, some in (("b", sentences[2:]), ("a", sentences[:2])):
+        Path("data", name).write_text("\n\n".join(some) + "\n")
+    for data, model in (("train.txt", "one.mtl"), ("data", "two.mtl")):
+        run("train a.tpl", data, model, "-q", "--shards", shards).ok()
+    assert Path("one.mtl").read_bytes() == Path("two.mtl").read_bytes()
+
+
+def test_bench_measures_every_step(run, monkeypatch):
+    monkeypatch.setattr(bench, "COPIES", 1)
+    monkeypatch.setattr(bench, "REPEAT", 1)
+    found = run("bench --json").json
+    assert list(found) == ["threads", "encode", "pass", "train", "predict", "memory"]
+    assert all(0 < entry["value"] < float("inf") for entry in found.values())
+    Path("many.txt").write_text(f"{TRAIN}\n" * 10)
+    out = run("bench a.tpl many.txt").ok().out
+    assert "40 sentences, 160 tokens, 6 templates" in out
+    assert "predict" in out
