@@ -79,7 +79,6 @@ TOKENS: dict[str, tuple[str, ...]] = {
     "archive": ("PK\x03\x04", "PK\x01\x02", "PK\x05\x06", "PK\x06\x06", "model.json", ".npy"),
     "import-crfpp": ("maxid: ", "xsize: ", "\n\n", "U00:", "%x[", "1e999", "_B-1", "B"),
     "import-wapiti": ("#mdl#2#", "#rdr#", "#qrk#", "0x1p+1023", "_x-#", "%x[-255,0]", ",\n", "*", "b"),
-    "import-dump": ("_x-#", "_x+#", "%x[-255,0]", "\t#\t", "*", "b", "\n\n", "0x1p+1023"),
     "server": (
         '{"text": "',
         '{"columns": "',

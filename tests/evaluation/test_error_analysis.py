@@ -19,7 +19,7 @@ from mtlstruct.training.train import Options, train
 TEMPLATES = TemplateSet.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB")
 
 
-def assessed(model: Model, corpus: Corpus) -> dict[str, Any]:
+def assessed(model, corpus):
     return task_of(model.task).assess(model, corpus, "test")
 
 

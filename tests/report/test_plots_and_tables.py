@@ -43,7 +43,7 @@ SEVERAL_P = [finding("mtl", None, c, 50 + c) for c in (0.1, 1.0)] + [
 ]
 
 
-def svg(plot: Callable[[Path], None], folder: Path) -> str:
+def svg(plot, folder):
     """Draw twice, check that both files are equal, and return the SVG, whose comments are its texts."""
     for name in ("a.svg", "b.svg"):
         plot(folder / name)
@@ -83,7 +83,7 @@ def test_plots_of_settings_name_methods_and_the_best(tmp_path, found, texts):
 
 
 @pytest.mark.parametrize("templates", [preset("cws-tp2"), MANY])
-def test_paths_name_the_heaviest(tmp_path: Path, templates: TemplateSet) -> None:
+def test_paths_name_the_heaviest(tmp_path, templates):
     relative = np.random.default_rng(0).dirichlet(np.ones(len(templates)), 4) * len(templates)
     texts = [template.text for template in templates]
     drawn = svg(lambda file: plot_paths(list("abcd"), texts, relative, file), tmp_path)

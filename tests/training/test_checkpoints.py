@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from support.naive import random_corpus, random_items, tree_oracle
+from support.oracles import make_oracle
 
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.errors import IncompatibleError, ModelFileError
