@@ -5,7 +5,6 @@ settings for one pass, the next ones train the best of them further (successive 
 and Talwalkar, AISTATS 2016). Among the settings whose score is within a quarter of a standard error
 of the best, the one with the fewest templates is chosen, then the one with the fewest features,
 then the one with the smallest c. The last round tries another label scheme with the best setting.
-A whole standard error costs 0.1 to 0.2 points of F1 on small data, where it is wide.
 
 The standard error is that of the difference to the best score, by the method of batch means: the
 held-out sentences are divided into batches of consecutive sentences, and both settings are scored
@@ -40,8 +39,8 @@ HELD_OUT = 0.2
 FEW_SENTENCES, FOLDS = 2000, 3
 """Data of fewer sentences are divided into so many folds by default, if the task allows it."""
 
-NEAR_SHARE = 0.25
-"""The share of a standard error within which the smaller of two models is preferred."""
+TIE_ERRORS = 0.25
+"""So many standard errors below the best score, a smaller model is preferred."""
 
 LADDERS: dict[Loss, dict[float, tuple[float, ...]]] = {
     "log": {1.0: (5, 20, 50), 4 / 3: (2, 5, 20), 2.0: (0.5, 2, 5)},
@@ -211,9 +210,9 @@ class Search:
 
     @cached_property
     def near(self) -> list[Finding]:
-        """The settings within NEAR_SHARE standard errors of the best, smallest model first."""
+        """The settings within TIE_ERRORS standard errors of the best, smallest model first."""
         able = [one for one in self.findings if one.options in self.left and one.complete]
-        found = [one for one in able if self.behind(one) <= NEAR_SHARE * self.error(one)]
+        found = [one for one in able if self.behind(one) <= TIE_ERRORS * self.error(one)]
         return sorted(found, key=self._size)
 
     def _size(self, one: Finding) -> list[Any]:
