@@ -14,8 +14,7 @@ import numpy as np
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.encoded import subset
-from mtlstruct.formats.text import named
-from mtlstruct.model.context import context_templates, with_context
+from mtlstruct.model.context import Labelling, context_templates, with_context
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model
@@ -40,21 +39,21 @@ def train_with_context(
     made = replace(made, structure=structure_of(corpus, options))
     hooks.tell(f"first pass: training on all {len(corpus):,} sentences")
     first = train(corpus, templates, options, dataset=made).model
-    labels: list[str] = []
+    parts: list[Labelling] = []
     bounds = np.linspace(0, len(corpus), FOLDS + 1).astype(np.int64)
     for k in range(FOLDS):
         hooks.tell(f"first pass: labelling part {k + 1} of {FOLDS} by a model of the others")
         fold = np.arange(bounds[k], bounds[k + 1])
         rest = np.delete(np.arange(len(corpus)), fold)
-        model = _train_on(rest, corpus, made, options)
-        labels += named(model.predict(corpus.take(fold)), model.labels)
+        parts.append(_train_on(rest, corpus, made, options).labelling(corpus.take(fold)))
     del made
+    outputs, probabilities = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
     hooks.tell("second pass: training with columns of first-pass labels")
     if (validate := hooks.validate) is not None:
         hooks = replace(hooks, validate=lambda model: validate(replace(model, first=first)))
     training = train(
-        with_context(corpus, labels),
-        context_templates(templates, len(corpus.columns)),
+        with_context(corpus, Labelling(parts[0].labels, outputs, probabilities)),
+        context_templates(len(corpus.columns)),
         options,
         **vars(hooks),
     )
