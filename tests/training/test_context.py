@@ -176,7 +176,8 @@ def test_the_estimator_trains_in_two_passes(names, model):
     X = [[(word,) for word in words[a:b]] for a, b in pairwise(names.ptr.tolist())]
     y = [named(names.outputs[a:b], names.labels) for a, b in pairwise(names.ptr.tolist())]
     labeler = SequenceLabeler(TEMPLATES, context=True).fit(X, y)
-    assert sum(labeler.predict(X), []) == named(model.predict(names), model.labels)
+    found = [label for sentence in labeler.predict(X) for label in sentence]
+    assert found == named(model.predict(names), model.labels)
 
 
 def test_context_needs_words_and_enough_sentences(names):

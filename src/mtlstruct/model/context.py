@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.structures.schemes import OUTSIDE
 from mtlstruct.templates import TemplateSet
+
+if TYPE_CHECKING:
+    from mtlstruct.model.model import Model
 
 WINDOW = 60
 """Sentences before and after a sentence that are near."""
@@ -73,6 +76,13 @@ class Labelling(NamedTuple):
     labels: tuple[str, ...]
     outputs: NDArray[np.int32]
     probabilities: Floats
+
+
+def first_pass(model: Model, corpus: Corpus) -> Labelling:
+    """Return the learned labels of a corpus and their probabilities."""
+    lattice = model.lattice(corpus)
+    marginals = replace(lattice, conversion=None).marginals(model.temperature)
+    return Labelling(model.learned_labels, lattice.path(), marginals.node)
 
 
 def context_templates(columns: int) -> TemplateSet:

@@ -32,7 +32,7 @@ from mtlstruct.formats.columns import CellFormat
 from mtlstruct.formats.key_groups import NamedGroups
 from mtlstruct.formats.sentences import InputData, data_for
 from mtlstruct.formats.text import named
-from mtlstruct.model.context import Labelling, with_context
+from mtlstruct.model.context import first_pass, with_context
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
 from mtlstruct.model.lattice import Lattice, Marginals, Ranked
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
@@ -247,14 +247,9 @@ class Model:
             )
         if self.first is None:
             return corpus
-        labelling = self.first.labelling(corpus)
-        return with_context(replace(corpus, columns=corpus.columns[: self.columns]), labelling)
-
-    def labelling(self, corpus: Corpus) -> Labelling:
-        """Return the learned labels of a corpus and their probabilities, for a second pass."""
-        lattice = self.lattice(corpus)
-        marginals = replace(lattice, conversion=None).marginals(self.temperature)
-        return Labelling(self.learned_labels, lattice.path(), marginals.node)
+        return with_context(
+            replace(corpus, columns=corpus.columns[: self.columns]), first_pass(self.first, corpus)
+        )
 
     @overload
     def predict(self, X: Corpus, constraints: Constraints | None = None) -> NDArray[np.int32]: ...

@@ -14,7 +14,7 @@ import numpy as np
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.encoded import subset
-from mtlstruct.model.context import Labelling, context_templates, with_context
+from mtlstruct.model.context import Labelling, context_templates, first_pass, with_context
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model
@@ -45,7 +45,7 @@ def train_with_context(
         hooks.tell(f"first pass: labelling part {k + 1} of {FOLDS} by a model of the others")
         fold = np.arange(bounds[k], bounds[k + 1])
         rest = np.delete(np.arange(len(corpus)), fold)
-        parts.append(_train_on(rest, corpus, made, options).labelling(corpus.take(fold)))
+        parts.append(first_pass(_train_on(rest, corpus, made, options), corpus.take(fold)))
     del made
     outputs, probabilities = (np.concatenate([part[n] for part in parts]) for n in (1, 2))
     hooks.tell("second pass: training with columns of first-pass labels")
