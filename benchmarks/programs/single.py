@@ -1,16 +1,21 @@
 """`python -m benchmarks.programs.single DATA`: one sentence at a time, in turns with python-crfsuite.
 
 Both programs train on the same feature dicts of a Spanish column file (word, POS, label) and label the first six
-tokens of other sentences, one per call. Prints the least mean time of a call in microseconds.
+tokens of other sentences: one per call, one line of JSON through a pipe to `mtlstruct predict`, one request to
+`mtlstruct serve` on a connection that stays open. Prints the least mean time in microseconds.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +67,34 @@ def microseconds(call: Callable[[Any], Any], inputs: Sequence[Any]) -> float:
     return (time.perf_counter() - began) / len(inputs) * 1e6
 
 
+@contextmanager
+def command(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of mtlstruct that reads and writes pipes, and is stopped at the end."""
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, "-m", "mtlstruct", *arguments], **pipes) as process:  # type: ignore[call-overload]
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def through_pipe(process: subprocess.Popen[bytes], x: Any) -> list[str]:
+    """The labels of a sentence that is written as one line."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(x).encode() + b"\n")
+    process.stdin.flush()
+    found: list[str] = json.loads(process.stdout.readline())["labels"]
+    return found
+
+
+def by_request(connection: HTTPConnection, x: Any) -> list[str]:
+    """The labels of a sentence that is sent to a server."""
+    connection.request("POST", "/v1/tag", json.dumps({"dicts": [x]}), {"Content-Type": "application/json"})
+    (sentence,) = json.loads(connection.getresponse().read())["sentences"]
+    return [token["label"] for token in sentence["tokens"]]
+
+
 def main(path: Path) -> None:
     """Train both on the head of the file, and measure both on sentences after it."""
     rows, y = sentences(path)
@@ -88,10 +121,23 @@ def main(path: Path) -> None:
             "peer_marginals": peer_marginals,
             "ours_marginals": lambda x: ours.predict_marginals([x]),
         }
-        found = {name: [microseconds(call, few) for _ in range(2)][1:] for name, call in calls.items()}
-        for _ in range(ROUNDS):
-            for name, call in calls.items():
-                found[name].append(microseconds(call, few))
+        model = f"{place}/ours.mtl"
+        ours.model_.save(model)
+        predict, serve = ["predict", model, "--format", "json"], ["serve", model, "--port", "0"]
+        with command(*predict) as pipe, command(*serve) as server:
+            assert server.stderr is not None
+            port = re.search(rb":(\d+)/", server.stderr.readline())
+            assert port is not None
+            connection = HTTPConnection("127.0.0.1", int(port[1]))
+            calls |= {
+                "ours_pipe": lambda x: through_pipe(pipe, x),
+                "ours_serve": lambda x: by_request(connection, x),
+            }
+            assert all(calls["ours_pipe"](x) == calls["ours_serve"](x) == calls["ours"](x)[0] for x in few)
+            found: dict[str, list[float]] = {name: [] for name in calls}
+            for _ in range(ROUNDS):
+                for name, call in calls.items():
+                    found[name].append(microseconds(call, few))
     print(json.dumps({name: round(min(times), 1) for name, times in found.items()}))
 
 
