@@ -228,6 +228,16 @@ def test_classes_are_learned_in_shards():
     assert fits[0].objective == pytest.approx(fits[1].objective, rel=0.02)
 
 
+@pytest.mark.parametrize("method", ["mtl", "pmtl", "crf-l2"])
+def test_passes_do_not_depend_on_the_number_of_shards(method):
+    data = random_corpus(np.random.default_rng(6), sentences=200, longest=12, words=30)
+    options = Options(method=method, loss="log", c=20.0, gap=1e-3)
+    fits = [train_local_shards(data, TEMPLATES, replace(options, shards=k)).fit for k in (1, 2, 4)]
+    assert all(fit.converged for fit in fits)
+    passes = [fit.passes for fit in fits]
+    assert max(passes) <= 1.1 * min(passes)
+
+
 @pytest.mark.parametrize(
     ("method", "solver"), [("mtl", None), ("mtl", "cutting-plane"), ("svm", None), ("crf-l2", None)]
 )

@@ -90,6 +90,14 @@ def test_weights_are_the_norm_over_the_slope(regularizer, own):
             assert mu[j] == pytest.approx(own[j] / slope, rel=1e-3)
 
 
+@pytest.mark.parametrize("regularizer", [BlockL1Squared(), PBlock(1.2), Mixed(2.0), GroupLasso()], ids=str)
+def test_the_hessian_is_the_change_of_the_slope(regularizer: Regularizer) -> None:
+    own, way = np.random.default_rng(0).uniform(0.1, 1.0, (2, 5))
+    more, less = own + 1e-6 * way, own - 1e-6 * way
+    change = (more / regularizer.weights(more) - less / regularizer.weights(less)) / 2e-6
+    np.testing.assert_allclose(regularizer.hessian_product(own, way), change, rtol=1e-5, atol=1e-7)
+
+
 @pytest.mark.parametrize("regularizer", [PBlock(4 / 3), PBlock(3.0), Mixed(1.5)], ids=str)
 @calm
 @given(v=norms)

@@ -138,6 +138,25 @@ def test_lbfgs_reaches_the_optimum_of_a_general_solver(regularizer, c):
     assert np.array_equal(fit.mu == 0, fit.scale == 0)
 
 
+@pytest.mark.parametrize("regularizer", LEARNED, ids=lambda r: type(r).__name__)
+def test_the_gradient_is_that_of_weights_and_template_weights(regularizer):
+    run = LBFGS().start(crf_oracle(2), regularizer, 1.0, None)
+    for _ in range(5):
+        run.advance()
+    run.rescale()
+    x, gradient, rng, m = run.x.copy(), run.gradient.copy(), np.random.default_rng(0), 6
+
+    def value(point):
+        run.x[:] = point
+        total = run._evaluate().total
+        return run._bound() + total
+
+    for first in (0, len(x) - m):
+        way = np.where(np.arange(len(x)) >= first, rng.normal(size=len(x)), 0.0)
+        rise = (value(x + 5e-3 * way) - value(x - 5e-3 * way)) / 1e-2
+        assert rise == pytest.approx(gradient @ way, rel=2e-2, abs=3e-3)
+
+
 def item_oracle():
     data = random_items(np.random.default_rng(3), 60)
     return make_oracle(data, "U0:%x[0,0]\nU1:%x[0,1]", structure=MulticlassStructure)

@@ -106,9 +106,12 @@ def test_the_certificate_is_confirmed_by_enumeration(norm, loss):
 
 
 @pytest.mark.parametrize("case", ["plain", "observed", "real values", "labels seen", "items"])
-def test_coordinate_ascent_and_lbfgs_reach_the_same_objective(case):
+@pytest.mark.parametrize("norm", NORMS)
+def test_coordinate_ascent_and_lbfgs_reach_the_same_objective(case, norm):
     oracle = smooth(CASES[case]())
-    check_same_optimum([solver(Stop(gap=1e-3)).fit(oracle, L2(), 1.0) for solver in (Coordinate, LBFGS)])
+    fits = [solver(Stop(gap=1e-3)).fit(oracle, NORMS[norm], 1.0) for solver in (Coordinate, LBFGS)]
+    assert all(fit.converged for fit in fits)
+    check_same_optimum(fits)
 
 
 def test_softmax_margin_of_small_temperature_is_the_hinge():

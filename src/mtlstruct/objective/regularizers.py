@@ -55,6 +55,10 @@ class Regularizer:
         """Return μ_j = ‖w_j‖ / ∂Ω for given ‖w_j‖: at the optimum ‖w_j‖ = μ_j ‖v_j‖."""
         raise NotImplementedError
 
+    def hessian_product(self, own: Norms, way: Norms) -> Norms:
+        """Return the second derivative of Ω in the ‖w_j‖, times a vector."""
+        raise NotImplementedError
+
     def start(self, m: int) -> Norms:
         """Return the μ to begin with."""
         return self.weights(np.ones(m))
@@ -192,6 +196,9 @@ class BlockL1Squared(Regularizer):
         """Return μ_j = ‖w_j‖ / Σ‖w‖."""
         return np.asarray(own / own.sum())
 
+    def hessian_product(self, own: Norms, way: Norms) -> Norms:
+        return np.full(len(own), way.sum())
+
     def prox(self, own: Norms, step: float) -> Norms:
         """Return (‖w_j‖ − t)₊, t = step·Σ of the result = step·(k largest) / (1 + step·k)."""
         falling = np.sort(own)[::-1]
@@ -227,6 +234,11 @@ class PBlock(Regularizer):
     def weights(self, own: Norms) -> Norms:
         """Return μ_j = ‖w_j‖^(2−p) · (Σ‖w‖^p)^(1−2/p)."""
         return _power_ratio(own, 2 - self.p, _norm(own, self.p))
+
+    def hessian_product(self, own: Norms, way: Norms) -> Norms:
+        ratio = own / _norm(own, self.p)
+        slope = ratio ** (self.p - 1)
+        return np.asarray((self.p - 1) * slope / ratio * way + (2 - self.p) * (slope @ way) * slope)
 
     def attained(self, norms: Norms) -> Norms:
         """Return the μ at which −μ_j v_j attains Ω*(v): ‖v_j‖^(q−2) · (Σ‖v‖^q)^(2/q−1)."""
@@ -268,6 +280,9 @@ class Mixed(Regularizer):
         """Return μ from 1/μ_j = ‖w‖_p^(2−p) ‖w_j‖^(p−2) + Σ‖w‖/‖w_j‖, the sum of both terms."""
         norm = _norm(own, self.p)
         return np.asarray(own / (norm * (own / norm) ** (self.p - 1) + own.sum()))
+
+    def hessian_product(self, own: Norms, way: Norms) -> Norms:
+        return np.asarray(self.block.hessian_product(own, way) + way.sum())
 
     def attained(self, norms: Norms) -> Norms:
         """Return the μ at which −μ_j v_j attains Ω*(v), from ‖v_j‖ beyond the threshold."""
@@ -311,6 +326,9 @@ class GroupLasso(Regularizer):
     def weights(self, own: Norms) -> Norms:
         """Return μ_j = 2‖w_j‖, where ½‖w‖ ≤ ½‖w‖²/μ + μ/8 is an equality."""
         return 2 * own
+
+    def hessian_product(self, own: Norms, way: Norms) -> Norms:
+        return np.zeros_like(own)
 
 
 def _check_p(p: float) -> None:

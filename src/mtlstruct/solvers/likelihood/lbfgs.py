@@ -4,9 +4,9 @@ With fixed mu, Ω is ½ Σ_j ‖w_j‖²/mu_j. A trial step of the line search c
 forward-backward, and one Aᵀ for the gradient.
 
 Norms of blocks with exponents up to 2 are the least such quadratic over a set of mu (Micchelli and
-Pontil 2005; Kloft et al. 2011):  Ω(w) = min over mu of ½ Σ_j ‖w_j‖²/mu_j + g(mu).  After every third pass mu
-moves towards the minimiser for the present w, and the variables change with it: the weights that score
-stay, and so do the pairs of L-BFGS, since the change of the quadratic in each of them is known.
+Pontil 2005; Kloft et al. 2011):  Ω(w) = min over mu of ½ Σ_j ‖w_j‖²/mu_j + g(mu).  Both minimisations are one:
+mu is that of norms exp(θ_j), and L-BFGS steps in x and θ together. As θ moves and x stays, weights move about
+as their minimum does (`MergedProblem.set_mu`), so that x and θ are nearly independent variables.
 """
 
 from __future__ import annotations
@@ -19,43 +19,52 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
-from mtlstruct.objective.regularizers import L2, Regularizer
+from mtlstruct.objective.regularizers import BlockL2, Regularizer
 from mtlstruct.solvers.base import Start, golden_section
 from mtlstruct.solvers.likelihood.problem import MergedProblem
-from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, combine, dot, wolfe
-from mtlstruct.solvers.likelihood.run import QuasiNewton, QuasiNewtonRun, scale_rows
+from mtlstruct.solvers.likelihood.quasi_newton import blend, combine, dot, wolfe
+from mtlstruct.solvers.likelihood.run import QuasiNewton, QuasiNewtonRun
 
 MIX_STEPS = 20
 """Golden sections in the search for the best mixture of two dual points."""
 
-MU_POWER = 2.0
-"""Exponent of the multiplicative update of mu; 1 minimises a bound of the objective, 2 is faster."""
-
 MU_EVERY = 3
-"""Passes between updates of mu: fewer make mu track noise, and each costs a third of a pass."""
+"""Passes between changes of the scale of variables where mu is learned; each costs a third of a pass."""
+
+MAX_LOG_STEP = 1.0
+"""Largest change of θ in a first trial step."""
 
 
 class LBFGSRun(QuasiNewtonRun):
     """Run of L-BFGS. A trial step computes the gradient as well, so that its slope is known."""
 
-    state_fields = (*QuasiNewtonRun.state_fields, "quadratic", "mixture_squares")
+    state_fields = (
+        *QuasiNewtonRun.state_fields,
+        *("v", "quadratic", "mixture_squares", "origin", "theta_scale", "norms", "sums"),
+    )
 
     def __init__(
         self, solver: QuasiNewton, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
     ) -> None:
-        self.learned = not hasattr(regularizer, "quadratic")
-        mu = regularizer.start(oracle.templates)
+        self.learned, m = not hasattr(regularizer, "quadratic"), oracle.templates
         if self.learned and (p := getattr(regularizer, "p", 1.0)) > 2:
             raise IncompatibleError(f"L-BFGS with the log loss needs p of at most 2, got {p:g}")
-        self.mu_floor = 0.1 * solver.stop.drop
-        if self.learned and init is not None:
-            mu = self._floored(init.mu)
-        super().__init__(solver, MergedProblem(oracle, mu, c), regularizer, init)
-        self.mixture_squares = np.zeros(oracle.templates if self.learned else 1)
+        self.regularizer, self.floor = regularizer, 0.1 * solver.stop.drop
+        self.norms = regularizer.start(m) / regularizer.weights(np.ones(m))
+        if self.learned and init is not None and (own := oracle.squared_norms(init.weights)).any():
+            self.norms = np.sqrt(np.maximum(own, self.floor**2 * own.max()))
+        self.origin, self.theta_scale = np.log(self.norms), np.zeros(m)  # θ = origin + theta_scale·(end of x)
+        problem = MergedProblem(oracle, self._mu_of(self.origin)[1], c, extra=m if self.learned else 0)
+        super().__init__(solver, problem, regularizer, init)
+        self.mixture_squares = np.zeros(m)
         self.measure(self._evaluate())
+        if self.learned and init is not None:
+            self.rescale()
 
     def step(self) -> bool:
         """Move along the quasi-Newton direction to a point that satisfies the Wolfe conditions."""
+        if self.learned and self.passes % MU_EVERY == 1 and self.passes > 1:
+            self.rescale()
         self.pairs.direction(self.gradient, self.direction)
         slope = dot(self.gradient, self.direction)
         self.last_x[:], self.last_gradient[:] = self.x, self.gradient
@@ -64,38 +73,57 @@ class LBFGSRun(QuasiNewtonRun):
         def phi(t: float) -> tuple[float, float]:
             tried.clear()
             found = tried[t] = self._move_to(t)
-            return self._half_square() + self.c * found.total, dot(self.gradient, self.direction)
+            return self._bound() + self.c * found.total, dot(self.gradient, self.direction)
 
-        t = wolfe(phi, self.quadratic, slope, self.first_length())
+        first = self.first_length()
+        if self.learned:
+            change = np.abs(self.theta_scale * self.direction[-len(self.origin) :]).max()
+            first = min(first, MAX_LOG_STEP / max(float(change), 1e-9))
+        t = wolfe(phi, self.quadratic, slope, first)
         likelihood = tried.get(t) or self._move_to(t)
         if t > 0:
             self.push_pair()
         self.measure(likelihood)
-        if not self.learned or (t > 0 and self.passes % MU_EVERY):
-            return t > 0
-        mu = self.problem.mu
-        self.change_mu(self._next_mu())
-        return t > 0 or not np.allclose(mu, self.problem.mu, rtol=0, atol=self.mu_floor * mu.sum())
+        return t > 0
 
     def measure(self, likelihood: Likelihood) -> None:
         """Update both bounds at the point."""
         super().measure(likelihood)
-        self.quadratic = self._half_square() + self.c * likelihood.total
+        self.quadratic = self._bound() + self.c * likelihood.total
 
-    def change_mu(self, mu: NDArray[np.float64]) -> None:
-        """Replace mu; the weights that score stay."""
-        self.rescale(mu)
-        self.quadratic = self._half_square() + self.c * self.risk * self.problem.oracle.sentences
+    def rescale(self) -> None:
+        """Change the variables to suit the curvature; that of θ_j is estimated at its present value."""
+        if self.learned:
+            mu, m, (_, squares, _, bend) = self.problem.mu, len(self.origin), self.sums
+            strict = getattr(self.regularizer, "p", 1.0) - 1
+            wanted = (self.norms / mu) ** 2  # ‖v_j‖² at the optimum, up to a common factor
+            wanted *= float(mu @ squares) / float(mu @ wanted)
+            curve = mu * mu * bend + 0.5 * mu * np.abs(squares - wanted) + strict * mu * squares
+            scale = 1 / np.sqrt(curve + 1e-9 * float(mu @ squares))
+            ratio = np.divide(scale, self.theta_scale, out=np.ones(m), where=self.theta_scale > 0)
+            for step, change in self.pairs.vectors():
+                step[-m:], change[-m:] = step[-m:] / ratio, change[-m:] * ratio
+            theta = self.theta()
+            theta = np.maximum(theta, theta.max() + np.log(self.floor))  # so that a template can come back
+            self.origin = theta - (theta.max() if self.regularizer.degree == 2 else 0.0)  # mu stays
+            self.theta_scale = scale
+            self.x[-m:] = 0
+            self.norms = self._mu_of(self.origin)[0]
+        super().rescale()
+        self.set_gradient()
+
+    def theta(self) -> NDArray[np.float64]:
+        """Return θ at x."""
+        return self.origin + self.theta_scale * self.x[-len(self.origin) :]
+
+    @property
+    def penalty(self) -> Regularizer:
+        """Ω as a function of the norms of blocks."""
+        return self.regularizer if self.learned else BlockL2(self.problem.mu)
 
     def omega(self) -> float:
         """Return Ω of the weights at x, shared out among equal columns in proportion to mu."""
-        return self.regularizer.value(self.block_norms()) if self.learned else self._half_square()
-
-    def block_norms(self) -> NDArray[np.float64]:
-        """Return ‖w_j‖ at x; overwrites the last point."""
-        h = self.last_x
-        self.problem.map_blocks(scale_rows, h, self.problem.precond, self.x)
-        return np.asarray(self.problem.mu * np.sqrt(self.problem.template_products((h, h))[0]))
+        return self.penalty.value(self.problem.mu * np.sqrt(self.sums[0]))
 
     def full_omega(self, weights: Weights) -> float:
         """Return Ω at the Euclidean norms of blocks."""
@@ -103,35 +131,26 @@ class LBFGSRun(QuasiNewtonRun):
 
     def mix(self, gain: float) -> None:
         """Search the best point between the old mixture and the new distribution, scaled towards gold."""
-        (cross, square), own = self._products((self.mixture, self.v), (self.v, self.v)), self.mixture_squares
-        dual_norm = self.regularizer if self.learned else L2()  # in h, Ω* is ½‖v‖²
+        cross = self.problem.template_products(self.mixture, self.v)
+        own, square, penalty = self.mixture_squares, self.sums[1], self.penalty
 
         def squares(t: float) -> NDArray[np.float64]:
             mixed = (1 - t) ** 2 * own + 2 * t * (1 - t) * cross + t * t * square
             return np.asarray(np.maximum(mixed, 0.0))
 
         def negative_bound(t: float) -> float:
-            return -dual_norm.lower_bound((1 - t) * self.gain + t * gain, np.sqrt(squares(t)))
+            return -penalty.lower_bound((1 - t) * self.gain + t * gain, np.sqrt(squares(t)))
 
         t = golden_section(negative_bound, negative_bound(0.0), MIX_STEPS)
         self.dual = max(self.dual, -negative_bound(t))
         blend(1 - t, self.mixture, t, self.v)
         self.gain, self.mixture_squares = (1 - t) * self.gain + t * gain, squares(t)
 
-    def _products(self, *pairs: tuple[Vector, Vector]) -> NDArray[np.float64]:
-        """Return inner products of gradients per template; of gradients in h, whole, if mu is fixed."""
-        if self.learned:
-            return self.problem.template_products(*pairs)
-        return np.array([[dot(a, b)] for a, b in pairs])
-
-    def _next_mu(self) -> NDArray[np.float64]:
-        mu, norms = self.problem.mu, self.block_norms()
-        ratio = self.regularizer.weights(norms) / mu  # 1 at the optimum
-        return self._floored(self.regularizer.weights(norms * ratio ** (MU_POWER - 1)))
-
-    def _floored(self, mu: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Keep mu off zero, so that a template can come back."""
-        return np.asarray(np.maximum(mu, self.mu_floor * mu.sum()))
+    def _mu_of(self, theta: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return norms exp(θ_j), kept off zero, and their mu."""
+        norms = np.exp(theta)
+        norms += self.floor * norms.sum()
+        return norms, self.regularizer.weights(norms)
 
     def final_mu(self) -> NDArray[np.float64]:
         """Return mu without the templates that have next to none, if the norm is sparse."""
@@ -146,14 +165,31 @@ class LBFGSRun(QuasiNewtonRun):
 
     def _evaluate(self) -> Likelihood:
         """Return the likelihood at x; compute v and the gradient."""
+        problem = self.problem
+        if self.learned:
+            self.norms, mu = self._mu_of(self.theta())
+            problem.set_mu(mu)
         likelihood = self.likelihood()
-        self.problem.loss_gradient(likelihood, self.v)
-        self.problem.map_blocks(_gradient, self.gradient, self.problem.precond, self.x, self.v)
+        problem.loss_gradient(likelihood, self.v)
+        self.set_gradient()
         return likelihood
 
-    def _half_square(self) -> float:
-        """Return ½‖h‖²."""
-        return 0.5 * float(np.sum(self.problem.map_blocks(_squared_norm, self.x, self.problem.precond)))
+    def set_gradient(self) -> None:
+        """Compute the gradient in x and θ, and sums for each template, from v."""
+        problem, n = self.problem, self.norms
+        problem.map_blocks(_gradient, self.gradient, problem.scale, problem.total, self.x, self.v)
+        self.sums = problem.template_sums(self.x, self.v)
+        if self.learned:
+            mu, exp = problem.mu, np.exp(self.theta())
+            slope = self.sums[2] + 0.5 * (n / mu) ** 2  # by mu; that of g is ½ n²/mu²
+            by_norm = slope * mu / n - self.regularizer.hessian_product(n, slope * mu * mu / n)
+            self.gradient[-len(n) :] = self.theta_scale * exp * (by_norm + self.floor * by_norm.sum())
+
+    def _bound(self) -> float:
+        """Return ½ Σ_j ‖w_j‖²/mu_j + g(mu), at least Ω."""
+        mu, n = self.problem.mu, self.norms
+        half = 0.5 * float(mu @ self.sums[0])
+        return half + self.regularizer.value(n) - 0.5 * float(n @ (n / mu)) if self.learned else half
 
 
 @dataclass(frozen=True)
@@ -168,18 +204,8 @@ class LBFGS(QuasiNewton):
 
 
 @fast_kernel
-def _gradient(out, precond, x, v):
+def _gradient(out, scale, total, x, v):
     for f in range(x.shape[0]):
+        share = scale[f] / np.float32(total[f])
         for y in range(x.shape[1]):
-            out[f, y] = precond[f] * (precond[f] * x[f, y] + v[f, y])
-
-
-@fast_kernel
-def _squared_norm(x, precond):
-    total = 0.0
-    for f in range(x.shape[0]):
-        row = 0.0
-        for y in range(x.shape[1]):
-            row += np.float64(x[f, y]) * np.float64(x[f, y])
-        total += row * np.float64(precond[f]) * np.float64(precond[f])
-    return total
+            out[f, y] = scale[f] * (share * x[f, y] + v[f, y])

@@ -46,7 +46,7 @@ class _OWLQNRun(QuasiNewtonRun):
     def step(self) -> bool:
         """Move along the quasi-Newton direction within the orthant, halved until it falls enough."""
         pseudo, map_blocks = self.pseudo_gradient, self.problem.map_blocks
-        slopes = [np.float32(self.elastic.l1) * some for some in self.problem.precond]
+        slopes = [np.float32(self.elastic.l1) * some for some in self.problem.scale]
         map_blocks(_pseudo_gradient, pseudo, slopes, self.x, self.gradient)
         self.pairs.direction(pseudo, self.direction)
         map_blocks(_stay_at_zero, self.direction, pseudo, self.x)
@@ -68,10 +68,10 @@ class _OWLQNRun(QuasiNewtonRun):
     def omega(self) -> float:
         """Return l1·‖h‖₁ + Σ ridge_f·h_f²."""
 
-        def omega(x: Vector, precond: Vector, ridge: Vector) -> float:
-            return float(_elastic_net(x, precond, ridge, self.elastic.l1))
+        def omega(x: Vector, scale: Vector, ridge: Vector) -> float:
+            return float(_elastic_net(x, scale, ridge, self.elastic.l1))
 
-        return float(np.sum(self.problem.map_blocks(omega, self.x, self.problem.precond, self.ridge)))
+        return float(np.sum(self.problem.map_blocks(omega, self.x, self.problem.scale, self.ridge)))
 
     def full_omega(self, weights: Weights) -> float:
         """Return Ω of sums of absolute values and of squares."""
@@ -110,7 +110,7 @@ class _OWLQNRun(QuasiNewtonRun):
         self.problem.loss_gradient(likelihood, self.v)
         self.measure(likelihood)
         self.problem.map_blocks(
-            _smooth_gradient, self.gradient, self.problem.precond, self.ridge, self.x, self.v
+            _smooth_gradient, self.gradient, self.problem.scale, self.ridge, self.x, self.v
         )
 
 
@@ -126,10 +126,10 @@ class OWLQN(QuasiNewton):
 
 
 @fast_kernel
-def _smooth_gradient(out, precond, ridge, x, v):
+def _smooth_gradient(out, scale, ridge, x, v):
     for f in range(x.shape[0]):
         for y in range(x.shape[1]):
-            out[f, y] = precond[f] * (np.float32(2) * ridge[f] * precond[f] * x[f, y] + v[f, y])
+            out[f, y] = scale[f] * (np.float32(2) * ridge[f] * scale[f] * x[f, y] + v[f, y])
 
 
 @fast_kernel
@@ -168,10 +168,10 @@ def _step_in_orthant(x, last_x, pseudo, direction, t):
 
 
 @fast_kernel
-def _elastic_net(x, precond, ridge, l1):
+def _elastic_net(x, scale, ridge, l1):
     total = 0.0
     for f in range(x.shape[0]):
         for y in range(x.shape[1]):
-            h = np.float64(precond[f]) * abs(np.float64(x[f, y]))
+            h = np.float64(scale[f]) * abs(np.float64(x[f, y]))
             total += l1 * h + np.float64(ridge[f]) * h * h
     return total

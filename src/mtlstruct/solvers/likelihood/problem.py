@@ -2,17 +2,16 @@
 
 Columns of A that are equal are merged into one (`features.duplicate_columns`), a fraction of all.
 With Ω = ½ Σ_j ‖w_j‖²/mu_j, merged column f has the prior variance total_f = Σ mu_j over its members,
-and its weight is shared out among them in proportion to mu.
+and its weight s_f is shared out among them in proportion to mu. With an elastic net, Ω is
+l1·‖s‖₁ + l2·Σ s_f²/total_f.
 
-Three scalings of one variable: the weight s_f that scores, the prior-scaled h_f = s_f/√total_f, in
-which Ω is ½‖h‖², and x_f = h_f/precond_f, in which steps are taken. The curvature in h grows with the
-number of sites where an attribute fires; the diagonal preconditioner makes it about equal for all x.
-With an elastic net, Ω is l1·‖h‖₁ + l2·Σ h_f²/total_f and h the weight itself.
+Steps are taken in x_f = s_f/scale_f. The curvature of the objective in s_f is about that of Ω plus
+c·curvature·sites, where sites counts those at which an attribute fires: scale_f is its inverse root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,84 +39,70 @@ class MergedProblem(Stateful):
     With observed label support, a row of weights is a feature (one part); otherwise an attribute.
     """
 
-    state_fields = ("mu", "precond")
+    state_fields = ("mu", "curvature", "reference")
 
     def __init__(
-        self, oracle: Oracle, mu: NDArray[np.float64], c: float, elastic: ElasticNet | None = None
+        self,
+        oracle: Oracle,
+        mu: NDArray[np.float64],
+        c: float,
+        elastic: ElasticNet | None = None,
+        extra: int = 0,
     ) -> None:
-        self.full, self.c, self.elastic = oracle, c, elastic
+        self.full, self.c, self.elastic, self.extra = oracle, c, elastic, extra
         self.merged = oracle.merged
         self.oracle = oracle.small()
         self.weights: Weights = self.oracle.zeros()
-        self.parts = oracle.structure.widths()
-        shapes = zip(oracle.encoded.designs, self.parts, strict=True)
+        parts = oracle.structure.widths()
+        shapes = zip(oracle.encoded.designs, parts, strict=True)
         self.widths = [design.layout.weight_shape(width)[1] for design, width in shapes]
-        self._set_mu(mu)
-        self.precond = self._preconditioner(FIRST_CURVATURE)
+        fired = zip(self.merged.fired, parts, strict=True)
+        self.sites = [parts[0] / own * some for some, own in fired]  # each part of an edge is rarer
+        self.curvature, self.reference = FIRST_CURVATURE, list[NDArray[np.float32]]()
+        self.set_mu(mu)
+        self.rescale(FIRST_CURVATURE)
 
     def load_state_dict(self, state: State) -> None:
-        """Restore mu and the preconditioner; prior scales follow from mu."""
+        """Restore mu and the scale of variables."""
         super().load_state_dict(state)
-        self._set_mu(self.mu)
+        self.set_mu(self.mu)
 
-    def _set_mu(self, mu: NDArray[np.float64]) -> None:
-        self.mu, self.total = mu, self.merged.sums(mu)
-        squares = [some if self.elastic is None else np.ones_like(some) for some in self.total]
-        self.prior_scale: Rows = [np.sqrt(square).astype(np.float32) for square in squares]
+    def set_mu(self, mu: NDArray[np.float64]) -> None:
+        """Replace mu where x stays: a weight changes in proportion to 1 / (curvature of the objective).
 
-    def _preconditioner(self, curvature: float) -> Rows:
-        """Return (1 + c·curvature·total·sites)^−½ of each row; each part of an edge is rarer.
-
-        With an elastic net, l1 + 2·l2/total takes the place of 1.
+        If the objective were quadratic and separable, x would stay at its minimum.
         """
-        sites = [
-            self.parts[0] / parts * fired for fired, parts in zip(self.merged.fired, self.parts, strict=True)
+        self.mu, self.total, own = mu, self.merged.sums(mu), self.elastic
+        bends = [1 / some if own is None else own.l1 + 2 * own.l2 / some for some in self.total]
+        curves = [
+            bend + self.c * self.curvature * count for bend, count in zip(bends, self.sites, strict=True)
         ]
-        own = self.elastic
-        return [
-            (1 / np.sqrt(bend + self.c * curvature * scale.astype(np.float64) ** 2 * count)).astype(
-                np.float32
-            )
-            for scale, count, bend in zip(
-                self.prior_scale,
-                sites,
-                [1.0 if own is None else own.l1 + 2 * own.l2 / total for total in self.total],
-                strict=True,
-            )
-        ]
+        self.scale: Rows = [(1 / np.sqrt(curve)).astype(np.float32) for curve in curves]
+        if self.reference:
+            self.scale = [some * some / old for some, old in zip(self.scale, self.reference, strict=True)]
 
-    def rescale(self, curvature: float, mu: NDArray[np.float64] | None = None) -> tuple[Rows, Rows, Rows]:
-        """Change the preconditioner, and mu if given.
-
-        Returns ratio, shift and growth per row: x becomes x/ratio; a gradient g of Ω + c·Σξ_i (or a
-        change of it) at x becomes ratio·g + shift·x; a gradient in h becomes growth times as long.
-        """
-        precond, scale = self.precond, self.prior_scale
-        if mu is not None:
-            self._set_mu(mu)
-        self.precond = self._preconditioner(curvature)
-        growth = [new / old for new, old in zip(self.prior_scale, scale, strict=True)]
-        pairs = list(zip(growth, precond, self.precond, strict=True))
-        ratio = [grown * (new / old) for grown, old, new in pairs]
-        shift = [new * old * (1 / grown - grown) for grown, old, new in pairs]
-        return ratio, shift, growth
+    def rescale(self, curvature: float, mu: NDArray[np.float64] | None = None) -> Rows:
+        """Change the scale of variables to suit the curvature, and mu; return new scale / old scale."""
+        old, self.curvature, self.reference = self.scale, curvature, []
+        self.set_mu(self.mu if mu is None else mu)
+        self.reference = self.scale
+        return [new / some for new, some in zip(self.scale, old, strict=True)]
 
     def vector(self) -> Vector:
-        """Return a vector of zeros."""
-        sizes = zip(self.prior_scale, self.widths, strict=True)
-        return np.zeros(sum(len(rows) * width for rows, width in sizes), np.float32)
+        """Return a vector of zeros, with `extra` entries that belong to no row at the end."""
+        sizes = zip(self.total, self.widths, strict=True)
+        return np.zeros(sum(len(rows) * width for rows, width in sizes) + self.extra, np.float32)
 
     def score(self, x: Vector) -> Parts:
         """Return the part scores of the weights at x."""
-        scale = [a * b for a, b in zip(self.prior_scale, self.precond, strict=True)]
-        self.map_blocks(_scale_into_weights, x, scale, self.weights)
+        self.map_blocks(_scale_into_weights, x, self.scale, self.weights)
         return self.oracle.score(self.weights, np.ones(0))
 
     def loss_gradient(self, likelihood: Likelihood, out: Vector) -> None:
-        """Write v, the gradient of c·Σξ_i in h."""
+        """Write v, the gradient of c·Σξ_i in s."""
         self.oracle.count(likelihood.counts, self.weights)
-        scale = [np.float32(self.c) * some for some in self.prior_scale]
-        self.map_blocks(_scale_from_weights, out, scale, self.weights)
+        c = np.float32(self.c)
+        self.map_blocks(lambda v, weights: _scale_from_weights(v, c, weights), out, self.weights)
 
     def map_blocks(self, kernel: Any, x: Vector, *tables: Any) -> list[float]:
         """Call kernel(rows of x, the same rows of each table) chunk by chunk; return its results.
@@ -138,26 +123,35 @@ class MergedProblem(Stateful):
     def chunks(self) -> Iterator[tuple[int, slice, slice, int]]:
         """Yield kind, rows, entries of a vector and width of pieces of about CHUNK_ENTRIES."""
         at = 0
-        for kind, (scale, width) in enumerate(zip(self.prior_scale, self.widths, strict=True)):
+        for kind, (total, width) in enumerate(zip(self.total, self.widths, strict=True)):
             step = max(1, CHUNK_ENTRIES // width)
-            for first in range(0, len(scale), step):
-                last = min(first + step, len(scale))
+            for first in range(0, len(total), step):
+                last = min(first + step, len(total))
                 yield kind, slice(first, last), slice(at + first * width, at + last * width), width
-            at += len(scale) * width
+            at += len(total) * width
 
-    def template_products(self, *pairs: tuple[Vector, Vector]) -> NDArray[np.float64]:
-        """Return Σ a_f·b_f/total_f over the columns of each template, for each pair: float64[pairs, m].
+    def template_products(self, a: Vector, b: Vector) -> NDArray[np.float64]:
+        """Return ⟨a_j, b_j⟩ of two gradients in s for each template: float64[m]."""
+        return self._over_members(_add_products, (a, b), ())
 
-        For gradients in h these are ⟨a_j, b_j⟩ of gradients in w; for h itself ‖w_j‖²/mu_j².
+    def template_sums(self, x: Vector, v: Vector) -> NDArray[np.float64]:
+        """Return sums over the columns of each template, for the loss gradient v at x: float64[4, m].
+
+        They are ‖w_j‖²/mu_j², ‖v_j‖², the derivative of ½ Σ s_f²/total_f + c·Σξ_i by mu_j where x stays, and
+        an estimate of the second derivative by mu_j of its minimum over x.
         """
+        return self._over_members(_add_sums, (x, v), (self.scale, self.reference, self.total)).reshape(4, -1)
+
+    def _over_members(self, kernel: Any, vectors: Any, tables: Sequence[list[Any]]) -> NDArray[np.float64]:
+        """Call kernel(rows of vectors, of tables, members, out) chunk by chunk; return the sum of out."""
+        size = (1 if kernel is _add_products else 4) * self.full.templates
 
         def work(chunk: tuple[int, slice, slice, int]) -> NDArray[np.float64]:
             kind, rows, flat, width = chunk
-            out, (ptr, templates) = np.zeros((len(pairs), self.full.templates)), self.merged.members[kind]
-            at, total = ptr[rows.start : rows.stop + 1], self.total[kind][rows]
-            for (a, b), products in zip(pairs, out, strict=True):
-                vectors = a[flat].reshape(-1, width), b[flat].reshape(-1, width)
-                _add_products(*vectors, total, at, templates, products)
+            ptr, templates = self.merged.members[kind]
+            blocks = [vector[flat].reshape(-1, width) for vector in vectors]
+            out = np.zeros(size)
+            kernel(*blocks, *(t[kind][rows] for t in tables), ptr[rows.start : rows.stop + 1], templates, out)
             return out
 
         return np.asarray(np.sum(threads.in_order(work, list(self.chunks())), axis=0))
@@ -174,13 +168,13 @@ class MergedProblem(Stateful):
 
     def merged_vector(self, init: Start) -> Vector:
         """Return the x whose part scores are those of the weights of `init`."""
-        x = []
-        for w, number, width, scale, precond in zip(
-            init.weights, self.merged.number, self.widths, self.prior_scale, self.precond, strict=True
+        x = [np.zeros(0)]
+        for w, number, width, scale in zip(
+            init.weights, self.merged.number, self.widths, self.scale, strict=True
         ):
             columns = [np.bincount(number, w[:-1, y], len(scale)) for y in range(width)]
-            x.append((np.stack(columns, axis=1) / (scale * precond)[:, None]).ravel())
-        return np.concatenate(x).astype(np.float32)
+            x.append((np.stack(columns, axis=1) / scale[:, None]).ravel())
+        return np.concatenate([*x, np.zeros(self.extra)]).astype(np.float32)
 
 
 def merged_bytes(oracle: Oracle, pairs: int) -> int:
@@ -207,16 +201,37 @@ def _scale_into_weights(x, scale, weights):
 def _scale_from_weights(x, scale, weights):
     for f in range(x.shape[0]):
         for y in range(x.shape[1]):
-            x[f, y] = scale[f] * np.float32(weights[f, y])
+            x[f, y] = scale * np.float32(weights[f, y])
 
 
 @fast_kernel
-def _add_products(a, b, total, ptr, templates, out):
-    """Add the products of rows, divided by their totals, to the templates of their members."""
+def _add_products(a, b, ptr, templates, out):
+    """Add the products of rows to the templates of their members."""
     for f in range(a.shape[0]):
         product = 0.0
         for y in range(a.shape[1]):
             product += np.float64(a[f, y]) * np.float64(b[f, y])
-        product /= total[f]
         for k in range(ptr[f], ptr[f + 1]):
             out[templates[k]] += product
+
+
+@fast_kernel
+def _add_sums(x, v, scale, reference, total, ptr, templates, out):
+    """Add four sums of rows to the templates of their members; d(log scale)/d(log total) is `share`."""
+    m = len(out) // 4
+    for f in range(x.shape[0]):
+        share = np.float64(scale[f]) * np.float64(reference[f]) / total[f]
+        square = product = slopes = 0.0
+        for y in range(x.shape[1]):
+            q, g = np.float64(scale[f] * x[f, y]) / total[f], np.float64(v[f, y])
+            square += q * q
+            slopes += g * g
+            product += q * g
+        slope = (share - 0.5) * square + share * product
+        bend = (1 - share) / total[f] * slopes
+        for k in range(ptr[f], ptr[f + 1]):
+            j = np.int64(templates[k])
+            out[j] += square
+            out[m + j] += slopes
+            out[2 * m + j] += slope
+            out[3 * m + j] += bend

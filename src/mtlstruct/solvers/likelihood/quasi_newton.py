@@ -51,6 +51,10 @@ class Pairs(Stateful):
         self.products[self.order, place] = dots(self.rows, self.order, change)
         self._update_products(place)
 
+    def vectors(self) -> list[tuple[Vector, Vector]]:
+        """Return s and y of each pair, oldest first."""
+        return [(self.rows[k], self.rows[self.capacity + k]) for k in self.order]
+
     def refresh(self) -> None:
         """Recompute the inner products after the rows were changed."""
         for place in self.order:

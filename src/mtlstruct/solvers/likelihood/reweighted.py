@@ -18,8 +18,7 @@ from mtlstruct.objective.oracle import Oracle
 from mtlstruct.objective.regularizers import BlockL2, Regularizer
 from mtlstruct.solvers.base import Fit, Start
 from mtlstruct.solvers.likelihood.lbfgs import LBFGSRun
-from mtlstruct.solvers.likelihood.quasi_newton import dot
-from mtlstruct.solvers.likelihood.run import QuasiNewton
+from mtlstruct.solvers.likelihood.run import QuasiNewton, change_variables
 
 STEADY_CHANGE = 0.01
 """Rounds end when no mu_j changes by more than this share."""
@@ -41,8 +40,11 @@ class _ReweightedRun(LBFGSRun):
         """Make one step, the first of a new round if the present one is over."""
         if self._round_over(self.passes - 1):
             self.rounds, self.round_start = self.rounds + 1, self.passes - 1
-            self.change_mu(self._reweighted())
-            self.mixture_squares = np.array([dot(self.mixture, self.mixture)])
+            ratio = self.problem.rescale(self.curvature, self._reweighted())
+            self.problem.map_blocks(change_variables, self.x, self.gradient, ratio)
+            self.pairs.order.clear()  # Ω has changed
+            self.set_gradient()
+            self.quadratic = self._bound() + self.c * self.risk * self.problem.oracle.sentences
             self.objective, self.dual, self.trace = self.quadratic, 0.0, [self.quadratic]
         return super().step()
 
@@ -65,7 +67,7 @@ class _ReweightedRun(LBFGSRun):
         return passes > self.round_start and (self.near() or not self.moved)
 
     def _reweighted(self) -> NDArray[np.float64]:
-        return self.block_norms() ** 2 + self.epsilon
+        return np.asarray(self.problem.mu**2 * self.sums[0] + self.epsilon)
 
 
 @dataclass(frozen=True)

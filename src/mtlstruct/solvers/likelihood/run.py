@@ -118,15 +118,11 @@ class QuasiNewtonRun(SolverRun):
         np.subtract(self.gradient, self.last_gradient, out=self.last_gradient)
         self.pairs.push(self.last_x, self.last_gradient)
 
-    def rescale(self, mu: NDArray[np.float64] | None = None) -> None:
-        """Change the variables to suit the curvature, and mu if given; carry over point and pairs."""
-        ratio, shift, growth = self.problem.rescale(self.curvature, mu)
-        pairs = self.pairs
-        steps = [(pairs.rows[k], pairs.rows[pairs.capacity + k]) for k in pairs.order]
-        for x, gradient in [(self.x, self.gradient), *steps]:
-            self.problem.map_blocks(_change_variables, x, gradient, ratio, shift)
-        if mu is not None:
-            self.problem.map_blocks(scale_rows, self.mixture, growth, self.mixture)
+    def rescale(self) -> None:
+        """Change the variables to suit the curvature; carry over point, gradient and pairs."""
+        ratio, pairs = self.problem.rescale(self.curvature), self.pairs
+        for x, gradient in [(self.x, self.gradient), *pairs.vectors()]:
+            self.problem.map_blocks(change_variables, x, gradient, ratio)
         pairs.refresh()
 
     def advance(self) -> Record:
@@ -168,17 +164,10 @@ class QuasiNewtonRun(SolverRun):
 
 
 @fast_kernel
-def _change_variables(x, gradient, ratio, shift):
+def change_variables(x, gradient, ratio):
+    """Replace x by x/ratio, and the gradient (or a change of it) by ratio·gradient."""
     for f in range(x.shape[0]):
         inverse = np.float32(1) / ratio[f]
         for y in range(x.shape[1]):
-            gradient[f, y] = ratio[f] * gradient[f, y] + shift[f] * x[f, y]
+            gradient[f, y] *= ratio[f]
             x[f, y] *= inverse
-
-
-@fast_kernel
-def scale_rows(out, scale, x):
-    """Write scale_f·x_f into out, which may be x."""
-    for f in range(x.shape[0]):
-        for y in range(x.shape[1]):
-            out[f, y] = scale[f] * x[f, y]
