@@ -285,6 +285,7 @@ RUNS = {
     "cutting planes": (CuttingPlane(Stop(gap=1e-3, max_passes=8), patience=3), BlockL1Squared(), 1.0, 3),
     "line search": (CuttingPlane(Stop(gap=1e-3, max_passes=6), line_search=True), PBlock(1.5), 1.0, 2),
     "crf": (LBFGS(Stop(gap=1e-7, max_passes=6)), L2(), 1.0, 2),
+    "learned": (LBFGS(Stop(gap=1e-7, max_passes=8)), BlockL1Squared(), 1.0, 2),
 }
 
 

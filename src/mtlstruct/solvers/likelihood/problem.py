@@ -86,6 +86,7 @@ class MergedProblem(Stateful):
         old, self.curvature, self.reference = self.scale, curvature, []
         self.set_mu(self.mu if mu is None else mu)
         self.reference = self.scale
+        self.set_mu(self.mu)  # with the rounding of every later call
         return [new / some for new, some in zip(self.scale, old, strict=True)]
 
     def vector(self) -> Vector:
