@@ -35,7 +35,7 @@ MAX_OLD_FOLDERS = 16
 """Number of cache folders of other versions that are not deleted, those used last."""
 
 MAX_INTERPRETED = 100_000
-"""Weights that kernels add in plain Python, in about a third of the time that numba's import takes."""
+"""Weights that kernels add in plain Python, which takes less time than importing numba."""
 
 _small = threading.local()
 """Its attribute `work` is whether this thread does small work."""

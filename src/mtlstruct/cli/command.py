@@ -60,7 +60,7 @@ class Command(TyperCommand):
                 check_number(parameter.opts[-1], value, type(low), (low, parameter.max))  # type: ignore[attr-defined]
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the pieces of the usage line; after an optional first argument all are required."""
+        """Return the pieces of the usage line; none is optional after a first that is."""
         pieces = [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
         optional = len(pieces) > 2 and pieces[1].startswith("[")
         return [*pieces[:2], *(piece.strip("[]") if optional else piece for piece in pieces[2:])]
