@@ -4,6 +4,8 @@ FUNCTIONS is the table that the parser, the encoder and docs/reference/templates
 a function. Boundary marks are not passed through functions, and neither is a cell that spells one.
 """
 
+from __future__ import annotations
+
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping

@@ -13,6 +13,8 @@ tried again. Two flavours:
 longer than MAX_CELL_LENGTH are cut before they are matched.
 """
 
+from __future__ import annotations
+
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
