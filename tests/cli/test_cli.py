@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -83,7 +84,7 @@ def test_an_internal_error_is_one_sentence(run, monkeypatch):
     def broken(*_):
         raise RuntimeError("oh [red]no[/red]")
 
-    monkeypatch.setattr("mtlstruct.templates.generate.preset", broken)
+    monkeypatch.setattr(import_module("mtlstruct.cli.commands.templates"), "preset_templates", broken)
     got = run("templates generate --preset x")
     assert got.code == 3
     assert got.err == (

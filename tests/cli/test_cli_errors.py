@@ -162,7 +162,6 @@ COMMANDS = {
     "evaluate m.mtl no.txt": f"no.txt: {MISSING}",
     "evaluate m.mtl bare.txt": "bare.txt, line 1: expected 3 columns, got 2; is the label column missing?\n",
     "evaluate m.mtl train.txt --words words.txt": "--words is for segmentation",
-    "evaluate m.mtl train.txt --plot r.txt": "expected a picture file ending in .png, .svg, .pdf",
     "score train.txt train.txt --task sequence --words words.txt": "--words is for segmentation",
     "score train.txt train.txt --task multiclass --scheme bio": "--scheme is for label sequences",
     "score train.txt other.txt --task sequence": "other.txt, line 9: expected 'canta' in the first column as in "

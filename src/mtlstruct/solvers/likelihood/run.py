@@ -33,6 +33,9 @@ from mtlstruct.solvers.base import (
 from mtlstruct.solvers.likelihood.problem import MergedProblem, merged_bytes
 from mtlstruct.solvers.likelihood.quasi_newton import Pairs, dot
 
+ROUNDING = 1e-6
+"""Relative difference of two sums in float32 that are equal."""
+
 FIRST_MEASUREMENT = 8
 """Pass after which the curvature is measured first; again whenever the number of passes has doubled."""
 
@@ -156,7 +159,9 @@ class QuasiNewtonRun(SolverRun):
         weights, scale = self.problem.full_weights(self.x, mu), np.where(mu > 0, 1.0, 0.0)
         total = oracle.likelihood(oracle.score(weights, scale)).total
         objective = self.full_omega(weights) + self.c * total
-        C, bounds = self.c * oracle.sentences, (objective, self.dual)
+        # where both have converged, they may cross by the rounding of sums in float32
+        crossed = 0 < self.dual - objective <= ROUNDING * abs(objective)
+        C, bounds = self.c * oracle.sentences, (objective, objective if crossed else self.dual)
         return Fit.bounded(weights, scale, mu, bounds, C, self.passes, self.stop.reached(*bounds, C))
 
 
