@@ -1,9 +1,10 @@
 """Programs that use a CRF tagger, with their own data and features: `python -m benchmarks.clients FOLDER …`.
 
 The folders hold checkouts or data of clients: usaddress, probablepeople, khPOS, ParsCit, grobid_date,
-grobid_name_header, conll2002_esp. A client that is not there is left out. Each is trained three times: by
-python-crfsuite with the client's settings (those of CRF++ and Wapiti are converted), by our default, and by
-`train --method auto`; all on one thread. Prints a table, and with `--json FILE` writes all figures.
+grobid_name_header, conll2002_esp (the tutorial of sklearn-crfsuite), thai-ner. A client that is not there is
+left out. Each is trained three times: by python-crfsuite with the client's settings (those of CRF++ and Wapiti
+are converted), by our default, and by `train --method auto`; all on one thread. Prints a table, and with
+`--json FILE` writes all figures.
 
 usaddress needs the package probableparsing, probablepeople also doublemetaphone.
 """
@@ -38,7 +39,9 @@ CRFPP = {"feature.possible_states": True, "feature.possible_transitions": True}
 WAPITI = {"c1": 0.5, "c2": 0.00005, "feature.possible_transitions": True}
 """Wapiti's default penalties, rho1 = 0.5 and rho2 = 0.0001, which it halves."""
 
+TUTORIAL = {"c1": 0.1, "c2": 0.1, "feature.possible_transitions": True}
 PARSERATOR = {"c1": 0.1, "c2": 0.01}
+PROGRAMS = ["theirs", "default", "auto"]
 ROUNDS = 3
 
 
@@ -154,6 +157,31 @@ def _khpos(folder: Path) -> list[tuple[Labelled, Labelled]]:
     return [(_tagged_words(data / "train6" / "train6"), _tagged_words(data / "OPEN-TEST"))]
 
 
+def _thai_features(words: list[str], t: int) -> dict[str, Any]:
+    """The client's features of a token, but for parts of speech and stop words, which its checkout lacks."""
+    found: dict[str, Any] = {"len5": words[t].isdigit() and len(words[t]) == 5}
+    for name, at in (("", t), ("prev", t - 1), ("next", t + 1)):
+        if not 0 <= at < len(words):
+            found["BOS" if at < 0 else "EOS"] = True
+            continue
+        word = words[at]
+        thai = all("\u0e00" <= letter <= "\u0e7f" or letter == "." for letter in word)
+        kinds = {"word": word, "isthai": thai, "isspace": word.isspace(), "isdigit": word.isdigit()}
+        found |= {name + key: value for key, value in kinds.items()}
+    return found
+
+
+def _thai(folder: Path) -> list[tuple[Labelled, Labelled]]:
+    data: Labelled = []
+    text = (folder / "model" / "1.3" / "data.conll").read_text("utf-8-sig")
+    for block in text.split("\n\n"):
+        rows = [row for line in block.split("\n") if len(row := line.split("\t")) == 2]
+        words = [word for word, _ in rows]
+        if rows:
+            data.append(([_thai_features(words, t) for t in range(len(rows))], [label for _, label in rows]))
+    return splits(data, 1)
+
+
 CLIENTS = {
     "usaddress": Client(_usaddress, PARSERATOR),
     "probablepeople": Client(_people, PARSERATOR, ours=_with_ngrams),
@@ -169,14 +197,13 @@ CLIENTS = {
     "khPOS": Client(
         _khpos, CRFPP | {"c2": 0.5}, "corpus-draft-ver-1.0/model/crf/template", transitions=True, fields=False
     ),
-    "conll2002_esp": Client(
-        _spanish, {"c1": 0.1, "c2": 0.1, "max_iterations": 100, "feature.possible_transitions": True}
-    ),
+    "conll2002_esp": Client(_spanish, TUTORIAL | {"max_iterations": 100}),
+    "thai-ner": Client(_thai, TUTORIAL | {"max_iterations": 500}),
 }
 
 
-def figures(client: Client, folder: Path, name: str) -> Iterator[dict[str, Any]]:
-    """The figures of the three trainings, means over the splits."""
+def figures(client: Client, folder: Path, name: str, programs: list[str]) -> Iterator[dict[str, Any]]:
+    """The figures of the trainings, means over the splits."""
     from mtlstruct.templates import TemplateSet
 
     pairs = client.load(folder)
@@ -184,7 +211,7 @@ def figures(client: Client, folder: Path, name: str) -> Iterator[dict[str, Any]]
     if client.templates:
         text = (folder / client.templates).read_text("utf-8") + "\nB\n" * client.transitions
         templates = TemplateSet.parse(text, dialect="crfpp")
-    for program in ("theirs", "default", "auto"):
+    for program in programs:
         with TemporaryDirectory() as place:
             runs = [_run(program, client, templates, *pair, Path(place)) for pair in pairs]
         means = {key: fmean(run[key] for run in runs) for key in runs[0]}
@@ -295,6 +322,7 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clients", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--only", action="append", choices=list(CLIENTS), metavar="NAME")
+    parser.add_argument("--program", action="append", choices=PROGRAMS, metavar="NAME")
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args(arguments)
     rows = []
@@ -305,7 +333,7 @@ def main(arguments: list[str]) -> None:
         if folder is None:
             print(f"{name}: not run, not found", file=sys.stderr)
             continue
-        for row in figures(CLIENTS[name], folder, name):
+        for row in figures(CLIENTS[name], folder, name, given.program or PROGRAMS):
             rows.append(row)
             print(_line(row), flush=True)
         if given.json is not None:
