@@ -79,6 +79,8 @@ def test_a_corpus_renumbers_its_labels():
         ({"loss": "log"}, "log", "lbfgs", 20.0),
         ({"method": "crf-l2"}, "log", "lbfgs", 1.0),
         ({"loss": "log", "solver": "coordinate"}, "log", "coordinate", 20.0),
+        ({"loss": "softmax-margin", "c": 1.0}, "softmax-margin", "coordinate", 1.0),
+        ({"loss": "log", "method": "pmtl", "p": 3.0, "c": 1.0}, "log", "coordinate", 1.0),
     ],
 )
 def test_many_labels_change_the_default_loss_or_solver(given, loss, solver, c, monkeypatch):

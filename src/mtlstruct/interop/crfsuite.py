@@ -260,11 +260,12 @@ def _strings(data: bytes, start: int) -> Iterator[str]:
     if name != b"CQDB" or order != BYTE_ORDER or start + size > len(data):
         raise ValueError("no database of strings at its offset")
     own = data[start : start + size]
-    seen = set()
+    seen, used = set(), 0
     for number, offset in enumerate(struct.unpack_from(f"<{count}I", own, back)):
         found, length = struct.unpack_from("<II", own, offset)
-        text = own[offset + 8 : offset + 8 + length - 1].decode()
-        if found != number or not 1 <= length <= len(own) or text in seen:
+        used += length  # records that overlap would take more memory than the file
+        text = own[offset + 8 : offset + 8 + length - 1].decode() if used <= len(own) else ""
+        if found != number or not 1 <= length <= len(own) or used > len(own) or text in seen:
             raise ValueError(f"a string that is not in its place, or twice: {text[:40]!r}")
         seen.add(text)
         yield text

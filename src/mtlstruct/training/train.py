@@ -202,21 +202,22 @@ def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet
 
     With a smooth loss the coordinate solver stores a probability per token and pair of labels. They
     may take as much memory as the design matrix, or MAX_PAIR_BYTES. Beyond that the default loss is
-    the hinge, and the default solver of a loss that was given is L-BFGS. So it is where a sentence
-    has more than MAX_SENTENCE_TOKENS: steps on such a sentence are short.
+    the hinge, and the default solver of a loss that was given is L-BFGS, if it has the method. So it
+    is where a sentence has more than MAX_SENTENCE_TOKENS: steps on such a sentence are short.
     """
     if options.solver is not None or solver_name(options) != "coordinate" or options.loss_name == "hinge":
         return options
     if issubclass(structure_for(options.task, options.structure), TreeStructure):
         return options
+    known = method_spec(options.method).solvers
+    able = "lbfgs" in known[options.loss_name] and (options.p or 0) <= 2
+    batch = replace(options, solver="lbfgs") if able else options
     if int(np.diff(corpus.ptr).max(initial=0)) > MAX_SENTENCE_TOKENS:
-        return replace(options, solver="lbfgs")
+        return batch
     allowed = max(MAX_PAIR_BYTES, 4 * corpus.tokens * len(templates))
     if dense_bytes(corpus.ptr, len(corpus.labels)) <= allowed:
         return options
-    if options.loss is None and "hinge" in method_spec(options.method).solvers:
-        return replace(options, loss="hinge")
-    return replace(options, solver="lbfgs")
+    return replace(options, loss="hinge") if options.loss is None and "hinge" in known else batch
 
 
 def _prepare(
