@@ -202,8 +202,8 @@ def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet
 
     With a smooth loss the coordinate solver stores a probability per token and pair of labels. They
     may take as much memory as the design matrix, or MAX_PAIR_BYTES. Beyond that the default loss is
-    the hinge, and the default solver of a loss that was given is L-BFGS, if it has the method. So it
-    is where a sentence has more than MAX_SENTENCE_TOKENS: steps on such a sentence are short.
+    the hinge, and the default solver of a loss that was given is L-BFGS, where it can be used; also
+    if a sentence has more than MAX_SENTENCE_TOKENS: steps on such a sentence are short.
     """
     if options.solver is not None or solver_name(options) != "coordinate" or options.loss_name == "hinge":
         return options
