@@ -56,7 +56,7 @@ class Regularizer:
         raise NotImplementedError
 
     def hessian_product(self, own: Norms, way: Norms) -> Norms:
-        """Return the second derivative of Ω in the ‖w_j‖ times a vector; by default a difference."""
+        """Return the second derivative of Ω in the ‖w_j‖ times a vector, by a difference."""
         tiny = np.finfo(np.float64).tiny
         step = 1e-4 * float(own.max()) / max(float(np.abs(way).max()), tiny)
         after, before = np.maximum(own + step * way, tiny), np.maximum(own - step * way, tiny)
