@@ -31,6 +31,9 @@ MIX_STEPS = 20
 MU_EVERY = 3
 """Passes between changes of the scale of variables where mu is learned; each costs a third of a pass."""
 
+MAX_RAISES = 20
+"""How often mu near zero is raised where no step is found."""
+
 MAX_LOG_STEP = 1.0
 """Largest change of θ in a first trial step."""
 
@@ -40,13 +43,13 @@ class LBFGSRun(QuasiNewtonRun):
 
     state_fields = (
         *QuasiNewtonRun.state_fields,
-        *("v", "quadratic", "mixture_squares", "origin", "theta_scale", "norms", "sums"),
+        *("v", "quadratic", "mixture_squares", "origin", "theta_scale", "norms", "sums", "raised"),
     )
 
     def __init__(
         self, solver: QuasiNewton, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None
     ) -> None:
-        self.learned, m = not hasattr(regularizer, "quadratic"), oracle.templates
+        self.learned, m, self.raised = not hasattr(regularizer, "quadratic"), oracle.templates, 0
         if self.learned and (p := getattr(regularizer, "p", 1.0)) > 2:
             raise IncompatibleError(f"L-BFGS with the log loss needs p of at most 2, got {p:g}")
         self.regularizer, self.floor = regularizer, 0.1 * solver.stop.drop
@@ -84,7 +87,26 @@ class LBFGSRun(QuasiNewtonRun):
         if t > 0:
             self.push_pair()
         self.measure(likelihood)
-        return t > 0
+        return t > 0 or self._raise_weak_templates()
+
+    def _raise_weak_templates(self) -> bool:
+        """Where no step is found: raise mu_j near zero if ‖v_j‖ is too large; return whether any was."""
+        if not self.learned or self.raised == MAX_RAISES or self.near():
+            return False
+        squares, wanted = self.sums[1], self._wanted_squares()
+        weak = (squares > (1 + 0.5 * self.stop.gap) * wanted) & (self.norms < 0.1 * self.norms.max())
+        if not weak.any():
+            return False
+        self.raised += 1
+        self.origin, self.x[-len(weak) :] = np.log(np.where(weak, 10 * self.norms, self.norms)), 0
+        self.pairs.order.clear()
+        self.measure(self._evaluate())
+        return True
+
+    def _wanted_squares(self) -> NDArray[np.float64]:
+        """Return what ‖v_j‖² are in proportion to at the optimum, with their present weighted sum."""
+        mu, wanted = self.problem.mu, (self.norms / self.problem.mu) ** 2
+        return np.asarray(wanted * float(mu @ self.sums[1]) / float(mu @ wanted))
 
     def measure(self, likelihood: Likelihood) -> None:
         """Update both bounds at the point."""
@@ -96,9 +118,9 @@ class LBFGSRun(QuasiNewtonRun):
         if self.learned:
             mu, m, (_, squares, _, bend) = self.problem.mu, len(self.origin), self.sums
             strict = getattr(self.regularizer, "p", 1.0) - 1
-            wanted = (self.norms / mu) ** 2  # ‖v_j‖² at the optimum, up to a common factor
-            wanted *= float(mu @ squares) / float(mu @ wanted)
-            curve = mu * mu * bend + 0.5 * mu * np.abs(squares - wanted) + strict * mu * squares
+            curve = (
+                mu * mu * bend + 0.5 * mu * np.abs(squares - self._wanted_squares()) + strict * mu * squares
+            )
             scale = 1 / np.sqrt(curve + 1e-9 * float(mu @ squares))
             ratio = np.divide(scale, self.theta_scale, out=np.ones(m), where=self.theta_scale > 0)
             for step, change in self.pairs.vectors():
