@@ -18,7 +18,7 @@ from mtlstruct.errors import MtlError
 from mtlstruct.formats import columns, conll, segmented
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.text import named
-from mtlstruct.interop import crfpp, wapiti
+from mtlstruct.interop import crfpp, crfsuite, wapiti
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet, lint
 from mtlstruct.templates.regex import MAX_CELL_LENGTH, RegexError, compiled
@@ -225,6 +225,21 @@ def _import_wapiti(data: bytes) -> None:
     _save(wapiti.to_model(found, TemplateSet.parse("\n".join(found.patterns), path, dialect="wapiti"), path))
 
 
+def _import_crfsuite(data: bytes) -> None:
+    model = crfsuite.to_model(crfsuite.read(data))
+    model.predict([[{"word": "a", "next": "b"}, {"word": "b"}]])
+    model.save(path := written(b"", "saved.mtl"))
+    Model.load(path)
+
+
+def _crfsuite_models() -> list[bytes]:
+    """A model of three labels and four attributes, and its parts."""
+    weights = np.arange(12.0).reshape(4, 3) - 5
+    names = ("word:a", "word:b", "next:word:a", "first")
+    whole = crfsuite.packed(crfsuite.Contents(("A", "B", "O"), names, weights, weights[:3] / 2))
+    return [whole, whole[: len(whole) // 2], whole[:48]]
+
+
 def _save(model: Model) -> None:
     """An imported model can label, and be saved and loaded."""
     if model.columns <= 2:
@@ -290,6 +305,7 @@ TARGETS: dict[str, Target] = {
         256,
     ),
     "import-crfpp": Target(_import_crfpp, _texts(seeds.CRFPP_MODEL)),
+    "import-crfsuite": Target(_import_crfsuite, _crfsuite_models, 16384),
     "import-wapiti": Target(_import_wapiti, _texts(seeds.WAPITI_MODEL)),
     "log": Target(_log, _texts(seeds.LOG)),
     "server": Target(_server, lambda: _requests()),

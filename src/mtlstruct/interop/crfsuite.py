@@ -52,7 +52,6 @@ TABLES = 256
 BYTE_ORDER = 0x62445371
 FEATURE = np.dtype([("type", "<u4"), ("source", "<u4"), ("target", "<u4"), ("weight", "<f8")])
 
-
 MAGIC = b"lCRF"
 """First bytes of a model of CRFsuite."""
 
