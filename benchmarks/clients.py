@@ -73,11 +73,11 @@ def splits(data: Labelled, count: int) -> list[tuple[Labelled, Labelled]]:
     return found
 
 
-def columns(path: Path) -> Labelled:
+def columns(path: Path, errors: str = "strict") -> Labelled:
     """The sentences of a column file; a line with only blanks ends one."""
     found: Labelled = []
     rows: list[list[str]] = []
-    for line in [*path.read_text("utf-8").split("\n"), ""]:
+    for line in [*path.read_text("utf-8", errors).split("\n"), ""]:
         if line.strip():
             rows.append(line.split())
         elif rows:
@@ -190,7 +190,7 @@ CLIENTS = {
         lambda folder: splits(columns(folder / "all.conll"), 5), WAPITI, "name.template"
     ),
     "ParsCit": Client(
-        lambda folder: splits(columns(folder / "crfpp/traindata/parsCit.train.data"), 3),
+        lambda folder: splits(columns(folder / "crfpp/traindata/parsCit.train.data", "replace"), 3),
         CRFPP | {"c2": 1 / 6, "feature.minfreq": 2},
         "crfpp/traindata/parsCit.template",
     ),
