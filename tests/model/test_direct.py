@@ -81,6 +81,23 @@ def test_labels_and_scores_equal_those_of_a_corpus(form, support):
             assert ours == pytest.approx(theirs, abs=1e-6)
 
 
+@pytest.mark.parametrize("form", [as_rows, as_dicts])
+def test_a_label_scheme_gives_the_labels_of_a_corpus(form):
+    data = sentences(0)
+    templates = {"templates": LINES} if form is as_rows else {}
+    tags = [["O" if word.islower() else "B-X" for word in words] for words in data]
+    labeler = SequenceLabeler(max_iter=5, scheme="bioes", **templates)
+    model = labeler.fit([form(words) for words in data], tags).model_
+    assert "S-X" in model.learned_labels
+    for words in [*sentences(1, 20), ["Unseen", "cells"], []]:
+        x = form(words)
+        batch = [x] * (MAX_SENTENCES + 1)
+        assert model.predict([x])[0] == model.predict(batch)[0]
+        found, expected = (model.predict_marginals(many)[0] for many in ([x], batch))
+        for ours, theirs in zip(found, expected, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-6)
+
+
 @pytest.mark.skipif(not decorators.COMPILED, reason="nothing is compiled")
 @pytest.mark.parametrize(("form", "support"), [(as_rows, "all"), (as_rows, "seen"), (as_dicts, "all")])
 def test_small_work_gives_the_labels_and_scores_of_compiled_kernels(form, support, monkeypatch):

@@ -99,10 +99,6 @@ class DirectScorer:
         parts = self._rows.score(corpus), self._edges.reshape(1, L * L)
         return Lattice(self._structure, parts, (None, edges), corpus.ptr)
 
-    def marginals(self, sentence: Any, temperature: float) -> list[list[float]]:
-        """Return the probability of each label of each token."""
-        return self.lattice(sentence).marginals(temperature).node.tolist() if len(sentence) else []
-
     def _edge_scores(
         self, found: Entries
     ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.float32]]:

@@ -287,7 +287,7 @@ class Model:
         if isinstance(X, Corpus) and names is None:
             return self.lattice(X, constraints).best()
         names = self.labels if names is None else names
-        direct = self._directly(X, DirectScorer.best) if constraints is None else None
+        direct = self._directly(X, self._best) if constraints is None else None
         if direct is not None:
             return [[names[i] for i in outputs] for outputs in direct]
         data = self._data(X)
@@ -312,7 +312,7 @@ class Model:
             raise IncompatibleError("predict_marginals is for labels: the model is one for trees")
         names = self.labels if names is None else names
         self.warn_uncalibrated()
-        direct = self._directly(X, lambda scorer, x: scorer.marginals(x, self.temperature))
+        direct = self._directly(X, self._marginals)
         if direct is not None:
             return [[dict(zip(names, row, strict=True)) for row in found] for found in direct]
         data = self._data(X)
@@ -334,8 +334,6 @@ class Model:
         """Return what is inferred for each of a few sentences, None if X needs a corpus."""
         if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES:
             return None
-        if self.conversion is not None and infer is not DirectScorer.lattice:
-            return None
         if self.characters:
             X = [segmented.rows(line) if type(line) is str else line for line in X]
         if not all(type(sentence) in (list, tuple) for sentence in X):
@@ -345,6 +343,25 @@ class Model:
                 return None if self._direct is None else [infer(self._direct, sentence) for sentence in X]
         except (Unusual, TypeError):  # TypeError: a cell that cannot be a key of a dict
             return None
+
+    def _best(self, scorer: DirectScorer, sentence: Any) -> list[int]:
+        """Return the best labels of a sentence."""
+        if self.conversion is None or not len(sentence):
+            return scorer.best(sentence)
+        found: list[int] = self._as_valid(scorer.lattice(sentence)).best().tolist()
+        return found
+
+    def _marginals(self, scorer: DirectScorer, sentence: Any) -> list[list[float]]:
+        """Return the probability of each label of each token of a sentence."""
+        if not len(sentence):
+            return []
+        lattice = self._as_valid(scorer.lattice(sentence))
+        found: list[list[float]] = lattice.marginals(self.temperature).node.tolist()
+        return found
+
+    def _as_valid(self, lattice: Lattice) -> Lattice:
+        """Return the lattice without sequences that the learned label scheme does not allow."""
+        return replace(lattice, conversion=self.conversion).restricted(None)
 
     def sentence_lattice(self, sentence: Any) -> Lattice:
         """Return the part scores of one sentence that is not empty.
@@ -360,8 +377,7 @@ class Model:
             The scores, with methods for inference.
         """
         for found in self._directly([sentence], DirectScorer.lattice) or ():
-            direct: Lattice = replace(found, conversion=self.conversion).restricted(None)
-            return direct
+            return self._as_valid(found)
         return self.lattice(self._data([sentence]).corpus)
 
     def __getstate__(self) -> dict[str, Any]:
