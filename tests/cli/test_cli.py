@@ -322,8 +322,8 @@ def test_labels_that_are_no_chunks_are_summed_up_by_accuracy(run, place):
     assert f"pos.txt: {figures} · temperature " in trained
     table = run("evaluate p.mtl pos.txt").out
     assert table.startswith("processed 3 tokens of 2 classes; correct: 3.\n")
-    lines = "whole sequences right: 2 of 2, 100.00%\nlabel scheme: none, labels are scored as classes\n"
-    assert f"\n{lines}" in table
+    lines = "whole sequences right: 2 of 2, 100.00%\nlabel scheme: none, labels are scored as classes; F1 of runs "
+    assert f"\n{lines}of equal labels: 100.00%\n" in table
     run("evaluate p.mtl pos.txt --scheme bioes").rejected("expected labels of the scheme BIOES, got 'N'")
 
 
@@ -339,7 +339,8 @@ def test_fields_of_grobid_are_chunks_unless_classes_are_wanted(run, place):
     assert got.out.endswith("\nwhole sequences right: 1 of 2, 50.00%\nlabel scheme: GROBID\n")
     # precision of I-<day> is 1/2, <other> is never found, the three other labels are right: F1 (2/3 + 0 + 3) / 5
     figures = run("score gold.txt ours.txt --task sequence --json --scheme classes").json
-    assert set(figures) == {*SEQUENCE_KEYS, "micro_f1"}
+    assert set(figures) == {*SEQUENCE_KEYS, "micro_f1", "field_f1"}
+    assert figures["field_f1"] == pytest.approx(250 / 3)  # five of six runs
     assert (figures["scheme"], figures["sequence_accuracy"]) == ("classes", 50.0)
     assert figures["f1"] == pytest.approx(220 / 3)
     assert (figures["sentences"], figures["tokens"]) == (2, 6)

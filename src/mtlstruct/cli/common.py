@@ -79,7 +79,8 @@ WordsOption = Annotated[
 ScoreOption = Annotated[
     str | None,
     option(
-        "Score to compare settings by: f1, accuracy, sequences (whole sequences right) or uas.",
+        "Score to compare settings by: f1, accuracy, sequences (whole sequences right), fields (F1 of chunks, or "
+        "of runs of equal labels) or uas.",
         metavar="NAME",
         shown="f1; accuracy where labels are no chunks; uas for trees",
         group="Search",
@@ -100,6 +101,15 @@ PlotOption = Annotated[Path | None, option("Draw a picture into this file.", met
 def log_beside(model: Path) -> Path:
     """Return the default path of the training log of a model."""
     return Path(f"{model}{LOG_SUFFIX}")
+
+
+def training_files(call: typer.Context, *given: Path | None) -> tuple[Path | None, ...]:
+    """Return TEMPLATES, TRAIN, …, of which TEMPLATES may be empty or left out (then it is None)."""
+    templates, *others = given if given[-1] is not None else (None, *given[:-1])
+    if None in others:
+        usage = call.command.get_usage(call).partition("[OPTIONS] ")[2]
+        raise MtlError(f"expected the arguments {usage} (see {call.command_path} --help)")
+    return None if templates == Path() else templates, *others
 
 
 def cell_format(separator: str, ragged: str | None) -> CellFormat:

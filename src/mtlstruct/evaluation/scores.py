@@ -8,6 +8,7 @@ equal those of scikit-learn.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from mtlstruct.corpus import Corpus
@@ -16,7 +17,7 @@ from mtlstruct.evaluation.attachment import AttachmentScores
 from mtlstruct.evaluation.chunks import CLASSES, ChunkScores, chunk_scores, scheme_of
 from mtlstruct.evaluation.counts import Counts, Sentences, TypeScores, equal_sentences, percent, tally
 from mtlstruct.evaluation.words import WordScores
-from mtlstruct.structures.schemes import SCHEMES, Recoding
+from mtlstruct.structures.schemes import OUTSIDE, SCHEMES, Recoding
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class LabelScores(ClassScores):
 
     sentences: int
     correct_sentences: int
+    field_f1: float
+    """F1 of fields, which are runs of equal labels other than O."""
 
     unit = "tokens"
 
@@ -70,8 +73,8 @@ class LabelScores(ClassScores):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores under the names of `score --json`, with macro averages."""
-        whole = {"sequence_accuracy": self.sequence_accuracy, "scheme": "classes"}
-        return super().as_dict() | whole | {"sentences": self.sentences}
+        more = {"sequence_accuracy": self.sequence_accuracy, "field_f1": self.field_f1}
+        return super().as_dict() | more | {"scheme": "classes", "sentences": self.sentences}
 
 
 def class_scores(gold: Sequence[str], predicted: Sequence[str], *, source: str = "prediction") -> ClassScores:
@@ -85,7 +88,20 @@ def label_scores(gold: Sentences, predicted: Sentences, *, source: str = "predic
     """Score the labels of sentences as classes of tokens."""
     whole = equal_sentences(gold, predicted, source)
     theirs, ours = ([label for sentence in side for label in sentence] for side in (gold, predicted))
-    return LabelScores(_counts(theirs, ours), len(theirs), len(gold), whole)
+    fields, found = _fields(gold), _fields(predicted)
+    field_f1 = percent(2 * len(fields & found), len(fields) + len(found))
+    return LabelScores(_counts(theirs, ours), len(theirs), len(gold), whole, field_f1)
+
+
+def _fields(sentences: Sentences) -> set[tuple[int, int, int, str]]:
+    """Return sentence, first token, end and label of each run of equal labels other than O."""
+    found = set()
+    for number, labels in enumerate(sentences):
+        end = 0
+        for label, run in groupby(labels):
+            first, end = end, end + sum(1 for _ in run)
+            found.add((number, first, end, label))
+    return {field for field in found if field[3] != OUTSIDE}
 
 
 def _counts(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, Counts]:
@@ -146,8 +162,9 @@ def printed(found: Scores) -> str:
     if not isinstance(found, ChunkScores | LabelScores):
         return found.table()
     count = f"{found.correct_sentences} of {found.sentences}"
-    scheme = "none, labels are scored as classes"
-    if isinstance(found, ChunkScores):
+    if isinstance(found, LabelScores):
+        scheme = f"none, labels are scored as classes; F1 of runs of equal labels: {found.field_f1:.2f}%"
+    else:
         scheme = SCHEMES[found.scheme].title if found.scheme in SCHEMES else "unknown, read as by conlleval"
     whole = f"whole sequences right: {count}, {found.sequence_accuracy:.2f}%"
     return f"{found.table()}{whole}\nlabel scheme: {scheme}\n"

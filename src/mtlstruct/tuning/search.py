@@ -54,8 +54,9 @@ METHODS: dict[tuple[Loss, float], Method] = {("log", 2.0): "crf-l2", ("hinge", 2
 SIZES = ("active_templates", "features")
 """Figures of the size of a model; the smaller one is preferred, by the first that differs."""
 
-SCORES = {"sequences": "sequence_accuracy"}
-"""Names of scores on the command line that differ from those in results."""
+SCORES = {"sequences": "sequence_accuracy", "fields": "field_f1"}
+"""Names of scores on the command line that differ from those in results. Fields are chunks, or runs
+of equal labels where labels mark no chunks."""
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,10 @@ class Search:
         self.left: Sequence[Options] = study.settings
         self.added: list[Options] = []
         self.found: dict[Options, Finding] = {}
-        if isinstance(study.score, str) and study.score not in (*task.scores, *SCORES):
-            known = ", ".join((*task.scores, *SCORES))
+        known = [*task.scores, "sequences", *(["fields"] if "f1" in task.scores else [])]
+        if isinstance(study.score, str) and study.score not in known:
             raise IncompatibleError(
-                f"--score {study.score} is not for the task {task.name}: expected one of {known}"
+                f"--score {study.score} is not for the task {task.name}: expected one of {', '.join(known)}"
             )
 
     def __iter__(self) -> Iterator[list[Trial]]:
@@ -201,6 +202,8 @@ class Search:
         if given is None:
             name: str = self.task.chosen_score([result for one in self.findings for result in one.results])
             return name
+        if given == "fields" and not any("field_f1" in one.results[0]["scores"] for one in self.findings):
+            return "f1"
         return "score" if callable(given) else SCORES.get(given, given)
 
     @cached_property

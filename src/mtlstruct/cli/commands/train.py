@@ -25,9 +25,11 @@ def train(
     call: typer.Context,
     options: Options,
     templates: Annotated[
-        Path, argument("[TEMPLATES]", "Template file; made from the data if left out or empty.")
-    ],
-    data: Annotated[Path, argument("TRAIN", "Labelled training data: a file, or a folder of files.")],
+        Path | None, argument("TEMPLATES", "Template file; made from the data if left out or empty.")
+    ] = None,
+    data: Annotated[
+        Path | None, argument("TRAIN", "Labelled training data: a file, or a folder of files.  [required]")
+    ] = None,
     model: Annotated[Path | None, argument("MODEL", "Model file to write.  [required]")] = None,
     valid: Annotated[
         Path | None, option("Held-out data, to score and calibrate the model.", metavar="FILE")
@@ -97,11 +99,12 @@ def train(
 
     if resume and checkpoint is None:
         raise IncompatibleError("--resume is for --checkpoint DIR")
-    source = None if model is None or templates == Path() else templates
-    data, model = (templates, data) if model is None else (data, model)
+    templates, data, model = common.training_files(call, templates, data, model)
+    assert data is not None
+    assert model is not None
     run = TrainingRun(
         options,
-        source,
+        templates,
         data,
         model,
         valid=valid,

@@ -19,7 +19,9 @@ from mtlstruct.training.options import Options
 def tune(
     call: typer.Context,
     options: Options,
-    templates: Annotated[Path, argument("[TEMPLATES]", "Template file; may be left out, as for train.")],
+    templates: Annotated[
+        Path | None, argument("TEMPLATES", "Template file; may be left out, as for train.")
+    ] = None,
     data: Annotated[Path | None, argument("TRAIN", "Labelled training data.  [required]")] = None,
     c: Annotated[str, option("Values of c, such as 0.3,1,3.", "-c", metavar="LIST")] = "0.1,1,10",
     p: Annotated[str, option("Values of p, such as 1.1,4/3, for pmtl and mixed.", "-p", metavar="LIST")] = "",
@@ -95,10 +97,12 @@ def tune(
     if p:
         axes["p"] = _numbers(p, "-p")
     axes["c"] = _numbers(c, "-c")
+    templates, data = common.training_files(call, templates, data)
+    assert data is not None
     run = TrainingRun(
         options,
-        None if data is None else templates,
-        data or templates,
+        templates,
+        data,
         model or Path(),
         valid=valid,
         log=None if model is None else common.log_beside(model),
