@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.oracles import random_oracle
 
 from mtlstruct.errors import IncompatibleError, SolverError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
-from mtlstruct.solvers.cutting_plane import certify, master_for, qcqp
-from mtlstruct.solvers.cutting_plane.master import MAX_GAP, Array
-from mtlstruct.solvers.cutting_plane.qcqp import LEAST_GAP
+from mtlstruct.solvers import CuttingPlane
+from mtlstruct.solvers.cutting_plane import MASTERS, qcqp
+from mtlstruct.solvers.cutting_plane.master import MAX_GAP, Array, bounds, products
 
 BLOCK = BlockL1Squared()
 CONIC = [L2(), BLOCK]
@@ -38,7 +39,11 @@ class Bundle:
 
     def solve(self, C, regularizer, **options):
         """Solve by the master that the table names."""
-        return master_for(regularizer)(self.gram, self.q, C, regularizer, **options)
+        return MASTERS[type(regularizer)](self.gram, self.q, C, regularizer, **options)
+
+    def certify(self, C, alpha, mu, regularizer):
+        """Return the certificate, from scratch."""
+        return bounds(products(self.gram, alpha), self.q, C, alpha, mu, regularizer)
 
     def check(self, dual, C, regularizer, tol=TOL):
         """Check that a solution is feasible, within tol, and that the certificate confirms it."""
@@ -47,8 +52,7 @@ class Bundle:
         assert dual.mu.min() >= 0.0
         if regularizer in CONIC:
             assert dual.mu.sum() == pytest.approx(1.0 if regularizer.sparse else len(self.blocks))
-        again = certify(self.gram, self.q, C, dual.alpha, dual.mu, regularizer)
-        tol = max(tol, LEAST_GAP) if isinstance(regularizer, GroupLasso) else tol
+        again = self.certify(C, dual.alpha, dual.mu, regularizer)
         assert dual.gap <= tol
         assert again.gap <= tol + 1e-8
         assert again.objective == pytest.approx(dual.objective, rel=1e-8, abs=1e-300)
@@ -79,7 +83,7 @@ def test_the_certificate_is_the_value_on_features(regularizer):
     v = [alpha @ cuts.p[:, block] for block in cuts.blocks]
     w = np.concatenate([-weight * part for weight, part in zip(mu, v, strict=True)])
     lengths = np.array([np.linalg.norm(w[block]) for block in cuts.blocks])
-    dual = certify(cuts.gram, cuts.q, C, alpha, mu, regularizer)
+    dual = cuts.certify(C, alpha, mu, regularizer)
     hinge = max(0.0, (cuts.q + cuts.p @ w).max())
     conjugate = regularizer.conjugate(np.array([np.linalg.norm(part) for part in v]))
     assert dual.primal == pytest.approx(regularizer.value(lengths) + C * hinge)
@@ -93,7 +97,7 @@ def test_any_pair_gives_bounds_on_the_optimum(regularizer, seed, C):
     cuts = bundle(4, 6, seed % 5)
     best = cuts.solve(C, regularizer)
     alpha = rng.dirichlet(np.full(7, 0.3))[:6] * C
-    any_pair = certify(cuts.gram, cuts.q, C, alpha, rng.dirichlet(np.full(4, 0.3)), regularizer)
+    any_pair = cuts.certify(C, alpha, rng.dirichlet(np.full(4, 0.3)), regularizer)
     assert any_pair.objective <= best.primal * (1 + 1e-9)
     assert best.objective <= any_pair.primal * (1 + 1e-9)
 
@@ -105,7 +109,7 @@ def test_the_gap_closes(m, s, C, regularizer):
     cuts.check(cuts.solve(C, regularizer), C, regularizer)
 
 
-@pytest.mark.parametrize("C", [0.1, 10.0, 1e3])
+@pytest.mark.parametrize("C", [0.1, 1e3])
 def test_nearly_the_maximum_norm_is_solved_within_the_limit(C):
     """p = 100 is all but not smooth; a solver's own certificate counts what its master leaves open."""
     cuts = bundle(40, 30, seed=3)
@@ -213,4 +217,4 @@ def test_a_regularizer_without_a_master_is_named():
         pass
 
     with pytest.raises(IncompatibleError, match=r"Odd.*BlockL1Squared, .*L2"):
-        master_for(Odd())
+        CuttingPlane().fit(random_oracle(0, 3, 2, 3), Odd(), 1.0)

@@ -69,11 +69,6 @@ class Master(Protocol):
     ) -> Dual: ...
 
 
-def certify(gram: Array, q: Array, C: float, alpha: Array, mu: Array, regularizer: Regularizer) -> Dual:
-    """Return both bounds from scratch, for any feasible alpha float64[s] and any mu float64[m]."""
-    return bounds(products(gram, alpha), q, C, alpha, mu, regularizer)
-
-
 def products(gram: Array, alpha: Array) -> Array:
     """Return ⟨v_j, p_j^r⟩ by template and cut, float64[m,s]: a pass over Gram matrices."""
     m, s, _ = gram.shape
@@ -97,8 +92,7 @@ def rescaled_bounds(
 
     Where C is huge the hinge must be exactly zero, hence a margin beyond rounding.
     """
-    plain = bounds(dots, q, C, alpha, mu, regularizer)
-    reach = mu @ dots
+    plain, reach = bounds(dots, q, C, alpha, mu, regularizer), mu @ dots
     if not reach[q > 0].min(initial=np.inf) > 0:
         return plain
     needed = float((q[q > 0] / reach[q > 0]).max(initial=0.0)) * (1 + ROUNDING_MARGIN)

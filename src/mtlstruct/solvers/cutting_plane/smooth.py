@@ -12,7 +12,7 @@ mean of known ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,19 @@ def solve(
     """Solve the master of PBlock or Mixed (`master.Master`)."""
     program = SmoothProgram(np.ascontiguousarray(gram), q, C, regularizer)
     with np.errstate(all="ignore"):  # whatever overflows shows in the gap
-        return accepted(_accelerated_gradient(program, program.view(_reference(program, start)), tol))
+        return accepted(_accelerated_gradient(program, program.at(_reference(program, start)), tol))
+
+
+class Point(NamedTuple):
+    """alpha float64[s] with dots float64[m,s], the ⟨v_j, p_j^r⟩; both are linear in alpha."""
+
+    alpha: Array
+    dots: Array
+
+    @property
+    def norms(self) -> Array:
+        """‖v_j‖."""
+        return np.sqrt(np.maximum(self.dots @ self.alpha, 0.0))
 
 
 @dataclass(frozen=True)
@@ -52,47 +64,23 @@ class SmoothProgram:
     C: float
     regularizer: Any  # with `attained`
 
-    def view(self, alpha: Array) -> SmoothView:
+    def at(self, alpha: Array) -> Point:
         """Return alpha with its products; one pass over the Gram matrices."""
-        return SmoothView(alpha, products(self.gram, alpha))
+        return Point(alpha, products(self.gram, alpha))
 
-    def value(self, view: SmoothView) -> float:
+    def value(self, point: Point) -> float:
         """Return the objective."""
-        return float(self.regularizer.conjugate(view.norms) - self.q @ view.alpha)
+        return float(self.regularizer.conjugate(point.norms) - self.q @ point.alpha)
 
-    def mu(self, view: SmoothView) -> Array:
+    def mu(self, point: Point) -> Array:
         """Return the template weights that belong to alpha; at v = 0 any will do."""
-        norms = view.norms
+        norms = point.norms
         found = self.regularizer.attained(norms) if norms.any() else self.regularizer.start(len(norms))
         return np.asarray(found)
 
-    def gradient(self, view: SmoothView) -> Array:
-        """Return the gradient of `value`."""
-        return np.asarray(self.mu(view) @ view.dots - self.q)
-
-    def measured(self, view: SmoothView) -> Dual:
+    def measured(self, point: Point) -> Dual:
         """Return the certificate."""
-        mu = self.mu(view)
-        return rescaled_bounds(view.dots, self.q, self.C, view.alpha, mu, self.regularizer)
-
-
-@dataclass(frozen=True)
-class SmoothView:
-    """alpha float64[s] with dots float64[m,s], the ⟨v_j, p_j^r⟩; both are linear in alpha."""
-
-    alpha: Array
-    dots: Array
-
-    @property
-    def norms(self) -> Array:
-        """‖v_j‖."""
-        return np.sqrt(np.maximum(self.dots @ self.alpha, 0.0))
-
-    def extrapolated(self, other: SmoothView, k: float) -> SmoothView:
-        """Return self + k·(other − self)."""
-        return SmoothView(
-            self.alpha + k * (other.alpha - self.alpha), self.dots + k * (other.dots - self.dots)
-        )
+        return rescaled_bounds(point.dots, self.q, self.C, point.alpha, self.mu(point), self.regularizer)
 
 
 def _project(x: Array, C: float) -> Array:
@@ -114,37 +102,34 @@ def _reference(program: SmoothProgram, start: Array | None) -> Array:
     elif len(alpha):
         alpha[program.q.argmax()] = program.C
     gain = float(program.q @ alpha)
-    curve = program.regularizer.conjugate(program.view(alpha).norms)
+    curve = program.regularizer.conjugate(program.at(alpha).norms)
     best = gain / (2 * curve) if curve > 0 else 0.0
     return alpha * max(0.0, min(best, program.C / max(float(alpha.sum()), LEAST_DIVISOR)))
 
 
-def _accelerated_gradient(program: SmoothProgram, view: SmoothView, tol: float) -> Dual:
-    best = program.measured(view)
-    here = ahead = view
-    curvature, momentum = 1.0, 1.0
+def _accelerated_gradient(program: SmoothProgram, here: Point, tol: float) -> Dual:
+    best, ahead, curvature, momentum = program.measured(here), here, 1.0, 1.0
     for step in range(1, MAX_STEPS + 1):
         if best.gap <= tol:
             break
-        slope = program.gradient(ahead)
+        slope = program.mu(ahead) @ ahead.dots - program.q
         new, curvature = _backtrack(program, ahead, slope, CURVATURE_DECAY * curvature)
         if float(slope @ (new.alpha - here.alpha)) > 0:
             momentum = 1.0
         next_momentum = 0.5 * (1 + np.sqrt(1 + 4 * momentum**2))
-        ahead, here = here.extrapolated(new, 1 + (momentum - 1) / next_momentum), new
-        momentum = next_momentum
+        beyond = (momentum - 1) / next_momentum
+        ahead = Point(*(b + beyond * (b - a) for a, b in zip(here, new, strict=True)))
+        here, momentum = new, next_momentum
         if step % CERTIFICATE_EVERY == 0:
             best = replace(better(best, program.measured(here)), iterations=step)
     return best
 
 
-def _backtrack(
-    program: SmoothProgram, at: SmoothView, slope: Array, curvature: float
-) -> tuple[SmoothView, float]:
+def _backtrack(program: SmoothProgram, at: Point, slope: Array, curvature: float) -> tuple[Point, float]:
     """Make the longest projected step that the quadratic bound allows."""
     value = program.value(at)
     while True:
-        new = program.view(_project(at.alpha - slope / curvature, program.C))
+        new = program.at(_project(at.alpha - slope / curvature, program.C))
         move = new.alpha - at.alpha
         bound = value + float(slope @ move) + 0.5 * curvature * float(move @ move)
         if program.value(new) <= bound + 1e-15 * abs(value) or not curvature < 1e300:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from mtlstruct._system.stateful import State
-from mtlstruct.errors import SolverError
+from mtlstruct.errors import IncompatibleError, SolverError
 from mtlstruct.objective.oracle import Hinge, Oracle, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
@@ -42,9 +42,9 @@ from mtlstruct.solvers.base import (
     score_bytes,
     table_bytes,
 )
-from mtlstruct.solvers.cutting_plane import Dual, master_for
+from mtlstruct.solvers.cutting_plane import MASTERS
 from mtlstruct.solvers.cutting_plane.bundle import Bundle
-from mtlstruct.solvers.cutting_plane.master import products
+from mtlstruct.solvers.cutting_plane.master import Dual, products
 from mtlstruct.structures.base import Parts
 
 
@@ -73,7 +73,7 @@ class CuttingPlane(Solver):
         kind = _LineSearchRun if self.line_search else _CuttingPlaneRun
         run = kind(self, oracle, regularizer, c)
         if init is not None:
-            run.begin(init.weights)
+            run.hinge = oracle.hinge(oracle.score(init.weights, np.ones(oracle.templates)))
         return run
 
     def fit(self, *args: Any, **options: Any) -> Fit:
@@ -90,25 +90,24 @@ class _CuttingPlaneRun(SolverRun):
     )
 
     def __init__(self, solver: CuttingPlane, oracle: Oracle, regularizer: Regularizer, c: float) -> None:
-        self.solver, self.stop = solver, solver.stop
+        if type(regularizer) not in MASTERS:
+            known = ", ".join(sorted(kind.__name__ for kind in MASTERS))
+            raise IncompatibleError(
+                f"no master solves the subproblem of {type(regularizer).__name__}; there is one for {known}"
+            )
+        self.solver, self.stop, self.master = solver, solver.stop, MASTERS[type(regularizer)]
         self.oracle, self.regularizer, self.C = oracle, regularizer, c * oracle.sentences
-        self.passes = 0
-        self.bundle = Bundle(oracle)
+        self.passes, self.bundle = 0, Bundle(oracle)
         self.weights: Weights = oracle.zeros()
         self.mu = regularizer.start(oracle.templates)
         self.dual = Dual(np.zeros(0), self.mu, 0.0, 0.0, 0.0, 0)
         self.hinge: Hinge = oracle.hinge(oracle.score(self.weights, self.mu))
-        self.objective = np.inf
-        self.risk = self.bundle_risk = np.inf
-
-    def begin(self, weights: Weights) -> None:
-        """Make the first cut at these weights instead of at zero."""
-        self.hinge = self.oracle.hinge(self.oracle.score(weights, np.ones(self.oracle.templates)))
+        self.objective = self.risk = self.bundle_risk = np.inf
 
     def advance(self) -> Record:
         """Add a cut, solve the master, and measure its w."""
         self.passes += 1
-        self.add_cut()
+        self.bundle.add(self.hinge.outputs, self.hinge.loss, self.weights)  # lines 4 and 5
         check_finite(self.passes, norm_of_the_cut=float(self.bundle.gram[:, -1].sum()))
         self.solve(self.solver.patience)
         self.move(self.solver.towards)
@@ -128,16 +127,11 @@ class _CuttingPlaneRun(SolverRun):
             return self.risk - self.bundle_risk < self.stop.epsilon
         return self.stop.reached(self.objective, self.dual.objective, self.C)
 
-    def add_cut(self) -> None:
-        """Add the cut of the most violated outputs to the working set (lines 4 and 5)."""
-        self.bundle.add(self.hinge.outputs, self.hinge.loss, self.weights)
-
     def solve(self, patience: int) -> None:
         """Solve the master over the working set (line 6), and drop idle cuts."""
         start = np.append(self.dual.alpha, 0.0)
-        solve = master_for(self.regularizer)
         try:
-            self.dual = solve(self.bundle.gram, self.bundle.q, self.C, self.regularizer, start=start)
+            self.dual = self.master(self.bundle.gram, self.bundle.q, self.C, self.regularizer, start=start)
         except SolverError as error:
             raise SolverError(f"pass {self.passes}: {error}", error.gap) from None
         self.mu = self.dual.mu
@@ -237,11 +231,8 @@ class _LineSearchRun(_CuttingPlaneRun):
 
     def _cross(self) -> NDArray[np.float64]:
         """Return ⟨best_j, v_j⟩ of each template."""
-        out = np.zeros(self.oracle.templates)
-        for j in range(self.oracle.templates):
-            a, b = self.oracle.block(self.best, j), self.oracle.block(self.weights, j)
-            out[j] = np.einsum("ay,ay->", a, b, dtype=np.float64)
-        return out
+        own = [[self.oracle.block(u, j) for u in (self.best, self.weights)] for j in range(len(self.mu))]
+        return np.array([np.einsum("ay,ay->", a, b, dtype=np.float64) for a, b in own])
 
     def _move_best(self, k: float) -> None:
         for j, mu in enumerate(self.mu):
