@@ -3,6 +3,7 @@
 import doctest
 import inspect
 import io
+import json
 import pickle
 from dataclasses import fields
 
@@ -231,6 +232,30 @@ def test_groups_of_keys(tmp_path):
     by_name.save(tmp_path / "g.mtl")  # the function does not go into the file: the groups of the keys do
     assert SequenceLabeler.load(tmp_path / "g.mtl").predict(X) == by_name.predict(X)
     assert by_name.predict([[{"unheard of": "x"}]]) == by_name.predict([[{}]])
+
+
+def test_any_number_of_keys_where_groups_do_not_matter(tmp_path, run):
+    words = [[{f"w={n % 700}": 1, f"n={n}": 1} for n in range(m, m + 5)] for m in range(0, 700, 5)]
+    y = [
+        ["A" if "=" in next(iter(token)) and len(next(iter(token))) % 2 else "B" for token in s]
+        for s in words
+    ]
+    for method in ("svm", "crf"):
+        found = SequenceLabeler(method=method).fit(words, y, words[:9], y[:9])
+        grouped = SequenceLabeler(method=method, group_by=lambda key: "all").fit(words, y)
+        assert found.predict(words) == grouped.predict(words) == found.predict(Sentences(words))
+        assert found.predict(words[:2]) == found.predict(words)[:2]
+    for method in ("mtl", "auto"):
+        with pytest.raises(IncompatibleError, match="at most 1,000 keys, got more; give group_by"):
+            SequenceLabeler(method=method).fit(words, y)
+    lines = [
+        json.dumps({"tokens": tokens, "labels": labels}) for tokens, labels in zip(words, y, strict=True)
+    ]
+    (tmp_path / "k.jsonl").write_text("\n".join(lines))
+    arguments = ("train", tmp_path / "k.jsonl", tmp_path / "k.mtl", "-q", "--no-log")
+    assert "give group_by" in run(*arguments).err
+    assert run(*arguments, "--method", "svm", "--valid", tmp_path / "k.jsonl").code == 0
+    assert SequenceLabeler.load(tmp_path / "k.mtl").score(words, y) > 0.99
 
 
 @pytest.mark.parametrize(

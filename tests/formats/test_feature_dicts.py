@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mtlstruct.errors import FormatError
-from mtlstruct.formats.sentences import from_dicts, from_rows
+from mtlstruct.errors import FormatError, IncompatibleError
+from mtlstruct.formats.feature_dicts import ALL_KEYS, OTHER_KEYS, group_of
+from mtlstruct.formats.sentences import aligned, from_dicts, from_rows
 
 
 def attributes(token, prefix=""):
@@ -117,12 +118,32 @@ def test_groups_and_known_columns():
         ([[{"v": np.array([1, np.inf])}]], "expected finite numbers in 'v', got inf"),
         ([[{"v": np.array(["a"])}]], "expected a vector of numbers for 'v'"),
         ([[{"v": np.ones(2)}, {"v": "a"}]], "X: expected vectors alone in 'v', got 'v:a', too"),
-        ([[{f"k{n}": "a" for n in range(1001)}]], "expected at most 1,000 keys"),
+        (
+            [{"a": "b"}],
+            "X: expected a list of sentences, each a list of tokens, got \"{'a': 'b'}\" (dict) in place",
+        ),
+        ([3], "X: expected a list of sentences, each a list of tokens, got '3' (int) in place of one"),
+        ([["a"], ["b"]], "got 'a' (str); X must be a list of sentences, each a list of tokens"),
     ],
 )
 def test_invalid_tokens_are_rejected(X, problem):
     with pytest.raises(FormatError, match=re.escape(problem)):
         from_dicts(X)
+
+
+def test_too_many_keys_make_one_column_beside_those_of_vectors():
+    X = [[{f"k{n}": 0.5 + (n % 2) / 2, "same": "x", "v": np.ones(2)}] for n in range(1200)]
+    found = from_dicts(X)
+    assert (found.corpus.names, found.groups) == ((ALL_KEYS, "v"), {"v": "v", OTHER_KEYS: ALL_KEYS})
+    assert read_back(found.corpus) == [sorted(attributes(token)) for sentence in X for token in sentence]
+    few = from_dicts(X[:3])
+    assert read_back(aligned(few.corpus, found.corpus.names)) == read_back(found.corpus)[:3]
+    again = from_dicts(X[:3], group=group_of(found.groups), names=found.corpus.names)
+    assert read_back(again.corpus) == read_back(few.corpus)
+    with pytest.raises(IncompatibleError, match="expected at most 1,000 keys as in the training data"):
+        aligned(found.corpus, few.corpus.names)
+    with pytest.raises(FormatError, match="expected at most 1,000 groups, got one more: 'k998'"):
+        from_dicts(X, group=lambda key: key)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -29,6 +29,7 @@ from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.explain.selection import selected_lines
 from mtlstruct.formats import conll, jsonl
 from mtlstruct.formats.columns import SPACES, CellFormat
+from mtlstruct.formats.feature_dicts import merged_groups
 from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.model import Model, load
@@ -39,7 +40,7 @@ from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.generate import automatic, preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
-from mtlstruct.training.methods import ONLINE, method_spec
+from mtlstruct.training.methods import ONLINE, check_groups, method_spec
 from mtlstruct.training.options import Options
 from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
 from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train, with_learned_labels
@@ -145,6 +146,7 @@ class TrainingRun:
             corpus = self._corpus(self.data)
         if templates is None:
             if self.dicts:
+                check_groups(corpus.names, self.options.method)
                 templates = TemplateSet.of_keys(
                     corpus.names, transitions=self.options.structure == "sequence"
                 )
@@ -210,7 +212,7 @@ class TrainingRun:
         if data.labels is not None:
             labels = self._train_labels(data.corpus, data.labels, log)
             model = replace(model, relations=labels.model)
-        model = replace(model, facts=model.facts | self._file_facts())
+        model = replace(model, facts=model.facts | self._file_facts(data.corpus.names))
         model.save(self.model)
         if self.templates is None:
             kept = [j for j in model.live if j < len(data.templates)]  # without those of --context
@@ -232,11 +234,13 @@ class TrainingRun:
                 raise MtlError(f"saved {self.model}, but not its log: {reason}") from None
         return result
 
-    def _file_facts(self) -> dict[str, Any]:
+    def _file_facts(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the format of data files, where it is not the default."""
         found = {"encoding": self.encoding, **asdict(self.cells)}
         default = {"encoding": "utf-8", **asdict(SPACES)}
-        return {n: v for n, v in found.items() if v != default[n]} | ({"dicts": True} if self.dicts else {})
+        facts = {n: v for n, v in found.items() if v != default[n]}
+        groups = merged_groups(names)
+        return facts | ({"dicts": True} if self.dicts else {}) | ({"groups": groups} if groups else {})
 
     def _train(self, data: RunData, log: RunLog) -> Training:
         """Train the model, or the trees of a model with arc labels."""

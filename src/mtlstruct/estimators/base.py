@@ -25,6 +25,7 @@ from mtlstruct.structures import structure_for
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
+from mtlstruct.training.methods import check_groups
 from mtlstruct.training.options import MAX_COUNT, Options, check_number
 from mtlstruct.training.train import EncodedDataset, encode, train
 from mtlstruct.tuning.search import searched
@@ -296,7 +297,9 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """Return the templates to use if none are given: one per key of the feature dicts."""
         if not data.dicts:
             raise IncompatibleError("templates: expected some, since X has no feature dicts")
-        linear = self._options().structure == "sequence"
+        options = self._options()
+        check_groups(data.corpus.names, options.method)
+        linear = options.structure == "sequence"
         return TemplateSet.of_keys(data.corpus.names, transitions=linear)
 
     def _set(self, given: Mapping[str, Any]) -> None:

@@ -11,18 +11,19 @@ A token is a dict of features, or a list or set of strings:
     ["bias", "word=Oslo"]        the features of these names
 
 A *key* ("word", "next:word"; of a plain string the part before its first "=") makes a column, and
-so a template, unless keys are grouped.
+so a template, unless keys are grouped. More than MAX_KEYS keys make one column, ALL_KEYS, beside
+those of vectors; only methods whose result does not depend on groups can be trained on it.
 
 Rejected: other types, keys that are no strings or longer than MAX_KEY_LENGTH, dicts nested deeper
-than MAX_DEPTH, numbers that are not finite (values are float32), more than MAX_KEYS columns,
-vectors of different lengths or together with other features in one column.
+than MAX_DEPTH, numbers that are not finite (values are float32), more than MAX_KEYS groups of a
+user, vectors of different lengths or together with other features in one column.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -38,8 +39,11 @@ SEPARATOR = ":"
 OTHER_KEYS = "*"
 """In the groups of a model: the column of all keys that are not listed."""
 
+ALL_KEYS = "(all keys)"
+"""The column of all keys where they are too many for a column each."""
+
 MAX_KEYS = 1000
-"""The number of columns; more is taken for a mistake in the feature function."""
+"""The number of columns."""
 
 MAX_KEY_LENGTH = 1000
 """Characters: a key is repeated in each of its features."""
@@ -57,14 +61,14 @@ class FeatureError(ValueError):
 class Features:
     """Columns of feature dicts, filled token by token.
 
-    group    the column of each key; a key is its own column by default
+    group    the column of each key; by default a key is its own column, up to MAX_KEYS of them
     names    the columns; by default those of the keys that occur
     zeros    whether a feature with the value 0 is kept, as in CRFsuite
     groups   the column of each key that occurred, None for an ignored key
     """
 
     def __init__(
-        self, group: Group = lambda key: key, names: Sequence[str] | None = None, zeros: bool = False
+        self, group: Group | None = None, names: Sequence[str] | None = None, zeros: bool = False
     ) -> None:
         self.group, self.zeros = group, zeros
         self.fixed = names is not None
@@ -177,18 +181,29 @@ class Features:
                 f"expected keys of at most {MAX_KEY_LENGTH:,} characters, got one of {len(key):,}: "
                 f"{key[:40]!r}…"
             )
-        name = self.group(key)
+        name = key if self.group is None else self.group(key)
         if name is not None and not isinstance(name, str):
             raise FeatureError(f"expected group_by to give a string for {key!r}, got {shown(name)}")
         if name is None or name in self.columns or self.fixed:
             return name if name in self.columns else None
         if len(self.columns) == MAX_KEYS:
-            raise FeatureError(
-                f"expected at most {MAX_KEYS:,} keys, each of which is a template, got one more: {name!r}; "
-                "give group_by, which says what keys have in common"
-            )
+            if self.group is not None:
+                raise FeatureError(f"expected at most {MAX_KEYS:,} groups, got one more: {name!r}")
+            self._merge()
+            return ALL_KEYS
         self.columns[name] = _ColumnBuilder(name)
         return name
+
+    def _merge(self) -> None:
+        """Replace all columns but those of vectors by one."""
+        vectors = {name: column for name, column in self.columns.items() if column.vectors}
+        others = [column for column in self.columns.values() if not column.vectors]
+        self.columns = {ALL_KEYS: _ColumnBuilder(ALL_KEYS)} | vectors
+        self.columns[ALL_KEYS].resume(
+            merged((column.finish(self.tokens + 1) for column in others), self.tokens + 1)
+        )
+        self.group, self.groups = lambda key: ALL_KEYS, {name: name for name in vectors}
+        self._known.clear()
 
 
 class _ColumnBuilder:
@@ -201,6 +216,15 @@ class _ColumnBuilder:
         self.values: dict[int, float] = {}  # of the entries whose value is not 1
         self.vector_key = ""
         self.vectors: list[NDArray[np.float32]] = []
+
+    def resume(self, column: Column) -> None:
+        """Take over the entries of a multi-valued column."""
+        assert column.ptr is not None
+        self.strings = {text: number for number, text in enumerate(column.strings)}
+        tokens = np.repeat(np.arange(len(column), dtype=np.int32), np.diff(column.ptr))
+        self.tokens, self.ids = array("i", tokens.tobytes()), array("i", column.ids.tobytes())
+        if column.values is not None:
+            self.values = {n: float(column.values[n]) for n in np.flatnonzero(column.values != 1).tolist()}
 
     def number(self, feature: str) -> int:
         """Return the number of a feature, which may be new."""
@@ -257,10 +281,35 @@ class _ColumnBuilder:
         return Column(ids, names, np.arange(tokens + 1, dtype=np.int64) * width, table.ravel())
 
 
-def group_of(groups: Mapping[str, str] | None) -> Group:
+def merged(columns: Iterable[Column], tokens: int) -> Column:
+    """Return one column with the entries of several; equal strings get one id."""
+    numbers: dict[str, int] = {}
+    parts = [(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))]
+    for column in columns:
+        table = [numbers.setdefault(text, len(numbers)) for text in column.strings]
+        if column.ptr is None:
+            places = np.flatnonzero(column.ids != ABSENT)
+        else:
+            places = np.repeat(np.arange(tokens), np.diff(column.ptr))
+        ids = np.array(table, np.int32)[column.ids[column.ids != ABSENT]]
+        parts.append((places, ids, np.ones(len(ids), np.float32) if column.values is None else column.values))
+    places, ids, values = map(np.concatenate, zip(*parts, strict=True))
+    order = np.argsort(places, kind="stable")
+    ptr = np.append(0, np.cumsum(np.bincount(places, minlength=tokens))).astype(np.int64)
+    return Column(ids[order], list(numbers), ptr, None if (values == 1).all() else values[order])
+
+
+def merged_groups(names: Sequence[str]) -> dict[str, str] | None:
+    """Return the groups of a model with a column ALL_KEYS; None for other columns."""
+    if ALL_KEYS not in names:
+        return None
+    return {name: name for name in names if name != ALL_KEYS} | {OTHER_KEYS: ALL_KEYS}
+
+
+def group_of(groups: Mapping[str, str] | None) -> Group | None:
     """Return the function from a key to its column, given the groups of a model."""
     if groups is None:
-        return lambda key: key
+        return None
     other = groups.get(OTHER_KEYS)
     return lambda key: groups.get(key, other)
 

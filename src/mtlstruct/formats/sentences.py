@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
@@ -29,10 +29,22 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
 from mtlstruct.formats import conll, segmented
 from mtlstruct.formats import jsonl as dicts
-from mtlstruct.formats.feature_dicts import FeatureError, Features, Group, group_of, shown
+from mtlstruct.formats.feature_dicts import (
+    ALL_KEYS,
+    MAX_KEYS,
+    FeatureError,
+    Features,
+    Group,
+    group_of,
+    merged,
+    merged_groups,
+    shown,
+)
 
 Grouping = str | Callable[[str], str | None] | None
 """A regular expression (its first group or match is the group of a key), a function, or None."""
+
+SENTENCES = "a list of sentences, each a list of tokens"
 
 
 @dataclass(frozen=True)
@@ -111,10 +123,10 @@ class Sentences(Sequence[Sentence]):
         return f"<{len(self)} sentences, {self.corpus.tokens:,} tokens, {len(self.corpus.columns)} columns>"
 
 
-def grouped(group_by: Grouping) -> Callable[[str], str | None]:
-    """Return the function from a key to its group."""
+def grouped(group_by: Grouping) -> Group | None:
+    """Return the function from a key to its group; None: each key is one."""
     if group_by is None:
-        return lambda key: key
+        return None
     if isinstance(group_by, str):
         try:
             pattern = re.compile(group_by)
@@ -155,8 +167,7 @@ def _read(
         return InputData(X, np.ones(len(X), np.bool_))
     X = _sentences(X, alone)
     if columns is None or columns is False:
-        data = from_dicts(X, group=grouped(group_by))
-        return data if group_by is not None else replace(data, groups=None)
+        return from_dicts(X, group=grouped(group_by))
     return from_rows(X, names=() if columns is True else tuple(columns))
 
 
@@ -170,6 +181,8 @@ def data_for(model: Any, X: Any, *, alone: bool = False) -> InputData:
     if part is not None:
         data = replace(_part(*part), alone=alone)
         return replace(data, corpus=aligned(data.corpus, model.names)) if data.dicts else data
+    if isinstance(X, str) and model.characters and not Path(X).exists():
+        raise FormatError("X", None, f"expected a list of lines or the path of a file, got {shown(X)}")
     if isinstance(X, str | Path):
         X = _read_for(model, X, alone)
     if isinstance(X, Corpus):
@@ -192,6 +205,11 @@ def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
     if corpus.names == tuple(names):
         return corpus
     known = dict(zip(corpus.names, corpus.columns, strict=True))
+    if ALL_KEYS in names and ALL_KEYS not in known:
+        others = (column for name, column in known.items() if name not in names)
+        known[ALL_KEYS] = merged(others, corpus.tokens)
+    elif ALL_KEYS in known and ALL_KEYS not in names:
+        raise IncompatibleError(f"expected at most {MAX_KEYS:,} keys as in the training data, got more")
     nothing = Column(np.full(corpus.tokens, ABSENT, np.int32), [])
     return replace(corpus, columns=tuple(known.get(name, nothing) for name in names), names=tuple(names))
 
@@ -234,21 +252,16 @@ def _read_for(model: Any, path: str | Path, alone: bool) -> Corpus:
 
 
 def _sentences(X: Any, alone: bool) -> Iterable[Any]:
-    """Return X as sentences; an item that stands alone is a sentence of one token."""
-    if alone:
-        return ([item] for item in _items(X))
-    if not isinstance(X, Iterable):
-        raise FormatError("X", None, f"expected a list of sentences, got {X!r}")
-    return X
-
-
-def _items(X: Any) -> Iterable[Any]:
-    """Return the items of X; a row of a matrix is a vector of one group."""
-    if hasattr(X, "toarray") or hasattr(X, "to_numpy"):  # sparse, data frame
+    """Return X as sentences; an item that stands alone, or a row of a matrix, is one of one token."""
+    if alone and (hasattr(X, "toarray") or hasattr(X, "to_numpy")):  # sparse, data frame
         X = X.toarray() if hasattr(X, "toarray") else X.to_numpy()
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
-        return ({"x": row.astype(np.float64)} for row in X)
-    return X if isinstance(X, Iterable) else [X]
+    if isinstance(X, Mapping) or not isinstance(X, Iterable):
+        raise FormatError(
+            "X", None, f"expected a list of {'items' if alone else 'sentences'}, got {shown(X)}"
+        )
+    if alone and isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf":
+        return ([{"x": row.astype(np.float64)}] for row in X)  # a row is a vector of one group
+    return ([item] for item in X) if alone else X
 
 
 @dataclass(frozen=True)
@@ -257,7 +270,7 @@ class InputData:
 
     nonempty   bool[S]: which of the sentences of X are in the corpus
     dicts      whether tokens are dicts of features
-    groups     the column of each key of feature dicts
+    groups     the column of each key of feature dicts; None: each key is one
     alone      whether each sentence is an item: outputs are then an array rather than lists
     whole      the Sentences that X is a part of, and `chosen`, which sentences of its corpus
     """
@@ -302,14 +315,14 @@ def from_dicts(
     X: Iterable[Iterable[Any]],
     y: Iterable[Iterable[str]] | None = None,
     *,
-    group: Group = lambda key: key,
+    group: Group | None = None,
     names: Sequence[str] | None = None,
 ) -> InputData:
     """Read sentences of feature dicts; `names`: the columns, if they are known."""
     features = Features(group, names)
     data = _collected(X, y, features.add, features.finish)
     groups = {key: name for key, name in features.groups.items() if name is not None}
-    return replace(data, dicts=True, groups=groups)
+    return replace(data, dicts=True, groups=merged_groups(data.corpus.names) if group is None else groups)
 
 
 def from_rows(
@@ -335,12 +348,15 @@ def _collected(
 ) -> InputData:
     lengths = array("q")
     for number, sentence in enumerate(X, 1):
+        if isinstance(sentence, Mapping | str) or not isinstance(sentence, Iterable):
+            raise FormatError("X", None, f"expected {SENTENCES}, got {shown(sentence)} in place of one")
         length = 0
         for length, token in enumerate(sentence, 1):
             try:
                 add(token)
             except FeatureError as error:
-                raise FormatError("X", None, f"sentence {number}, token {length}: {error}") from None
+                hint = f"; X must be {SENTENCES}" if isinstance(token, str) else ""
+                raise FormatError("X", None, f"sentence {number}, token {length}: {error}{hint}") from None
         lengths.append(length)
     try:
         columns, names = finish()

@@ -6,11 +6,12 @@ c is the paper's C divided by the number of sentences: the objective of every ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.formats.feature_dicts import ALL_KEYS, MAX_KEYS
 from mtlstruct.objective.losses import HINGE, LOG, Cost, Hamming, Loss, softmax_margin
 from mtlstruct.objective.regularizers import (
     L2,
@@ -79,6 +80,9 @@ METHODS: dict[str, MethodSpec] = {
     "online-mkl": MethodSpec(BlockL1Squared, {"hinge": ("proximal",)}, epochs=20),
 }
 
+UNGROUPED = ("svm", "crf", "crf-l2", "crf-l1", "mira")
+"""Methods whose result does not depend on how features are grouped into templates."""
+
 ONLINE = ("mira",)
 """Solvers that make a fixed number of epochs and give no certificate."""
 
@@ -102,6 +106,15 @@ def parameters(options: Options) -> dict[str, float]:
             )
     given = {name: getattr(options, name) for name in defaults}
     return {name: defaults[name] if value is None else value for name, value in given.items()}
+
+
+def check_groups(names: Sequence[str], method: str) -> None:
+    """Raise if there are too many keys of feature dicts for a method in which groups matter."""
+    if ALL_KEYS in names and method not in UNGROUPED:
+        raise IncompatibleError(
+            f"method {method!r} has one template per key of feature dicts: expected at most {MAX_KEYS:,} keys, got "
+            f"more; give group_by, which says what keys have in common, or take one of {', '.join(UNGROUPED)}"
+        )
 
 
 def regularizer(options: Options) -> Regularizer:

@@ -32,7 +32,14 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.build_model import build_model, observed_attributes
 from mtlstruct.training.checkpoints import Checkpoint, facts_of
 from mtlstruct.training.context import train_with_context
-from mtlstruct.training.methods import loss_function, make_solver, method_spec, regularizer, solver_name
+from mtlstruct.training.methods import (
+    check_groups,
+    loss_function,
+    make_solver,
+    method_spec,
+    regularizer,
+    solver_name,
+)
 from mtlstruct.training.options import Options
 from mtlstruct.training.warm_start import start_from
 
@@ -167,6 +174,7 @@ def train(
     MtlError
         If options, templates and data do not fit each other, or memory does not suffice.
     """
+    check_groups(corpus.names, options.method)
     corpus = with_learned_labels(corpus, options.checked())
     options = without_label_pairs(options.checked(), corpus, templates)
     if options.shards > 1:
