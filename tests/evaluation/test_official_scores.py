@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mtlstruct.errors import FormatError
 from mtlstruct.evaluation.chunks import chunk_scores, scheme_of
 from mtlstruct.evaluation.counts import Counts
+from mtlstruct.evaluation.scores import sequence_scores
 from mtlstruct.evaluation.words import word_scores
 
 
@@ -101,6 +102,24 @@ def test_chunks_of_schemes_that_the_script_does_not_know(scheme, gold, predicted
     assert found.chunks == Counts(*expected)
     same = [g == p for g, p in zip(gold.split(), predicted.split(), strict=True)]
     assert (found.correct_tokens, found.scheme) == (sum(same), scheme)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "expected"),
+    [
+        ("B-A I-A O B-B", "B-A I-A O X", ("conlleval", (2, 1, 1))),
+        ("B-A E-A O S-B", "B-A E-A _ S-B", ("bioes", (2, 2, 2))),
+        ("I-<a> <a> I-<b>", "I-<a> <a> none", ("grobid", (2, 1, 1))),
+        ("B-A X", "B-A X", ("classes", None)),
+        ("N V", "N B-X", ("classes", None)),
+        ("O I", "O N", ("classes", None)),
+    ],
+)
+def test_a_predicted_label_of_another_form_is_an_error_and_no_other_scheme(gold, predicted, expected):
+    found = sequence_scores(labels(gold), labels(predicted))
+    chunks = getattr(found, "chunks", None)
+    counts = None if chunks is None else (chunks.gold, chunks.predicted, chunks.correct)
+    assert (getattr(found, "scheme", "classes"), counts) == expected
 
 
 def test_table_as_the_script_prints_it():

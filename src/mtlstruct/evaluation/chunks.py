@@ -31,11 +31,18 @@ CONVERTED = ("bioes", "bilou", "bmes", "grobid")
 def scheme_of(gold: Sentences, labels: Iterable[str] = ()) -> str:
     """Return the scheme of gold labels, given all labels that gold and prediction may have.
 
-    One label of another form (NOUN) makes all of them classes.
+    One gold label of another form (NOUN) makes all of them classes; other labels of another form
+    do not, if gold labels have types: they are errors.
     """
     found, outputs, ptr = schemes.numbered(gold, tuple(labels))
-    unknown = CONLLEVAL if all(map(CHUNK_LABEL.fullmatch, found)) else CLASSES
-    return schemes.recognised(found, outputs, ptr) or unknown
+    name = schemes.recognised(found, outputs, ptr)
+    if name is None and all(map(CHUNK_LABEL.fullmatch, found)):
+        return CONLLEVAL
+    own, outputs, ptr = schemes.numbered(gold)
+    if name is not None or max(map(len, own), default=0) < 2:
+        return name or CLASSES
+    name = schemes.recognised(own, outputs, ptr)
+    return CLASSES if name is None else name if name in CONVERTED else CONLLEVAL
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,9 @@ def chunk_scores(
     right = sum(_split(g) == _split(p) for g, p in tokens)
     sides = (gold, predicted)
     if scheme in CONVERTED:
-        both = schemes.converted([*gold, *predicted], scheme, "bio")
+        place_of, given = schemes.SCHEMES[scheme].split, [*gold, *predicted]
+        known = [[label if place_of(label) else schemes.OUTSIDE for label in sentence] for sentence in given]
+        both = schemes.converted(known, scheme, "bio")
         both = [["O" if label == schemes.OTHER else label for label in sentence] for sentence in both]
         sides = both[: len(gold)], both[len(gold) :]
     tally = _ChunkTally()

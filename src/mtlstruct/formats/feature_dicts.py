@@ -306,10 +306,10 @@ def merged_groups(names: Sequence[str]) -> dict[str, str] | None:
     return {name: name for name in names if name != ALL_KEYS} | {OTHER_KEYS: ALL_KEYS}
 
 
-def group_of(groups: Mapping[str, str] | None) -> Group | None:
+def group_of(groups: Mapping[str, str] | None) -> Group:
     """Return the function from a key to its column, given the groups of a model."""
     if groups is None:
-        return None
+        return lambda key: key
     other = groups.get(OTHER_KEYS)
     return lambda key: groups.get(key, other)
 

@@ -76,8 +76,7 @@ def _corpus(
     labelled: bool,
     alone: bool,
 ) -> Corpus | None:
-    group = group_of(groups)
-    features = Features(group, names)
+    features = Features(None if groups is None else group_of(groups), names)
     lengths, starts, labels, echo = [0], [], [], []
     for number, line in enumerate(lines, first):
         if not line.strip():
