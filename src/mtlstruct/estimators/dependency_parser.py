@@ -128,7 +128,7 @@ class DependencyParser(StructuredEstimator):
 
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         assert gold.outputs is not None
-        return attachment_scores(gold, found).uas / 100
+        return float(attachment_scores(gold, found).as_dict()["uas"]) / 100
 
 
 def _split_pairs(y: Any) -> tuple[Any, Column | None]:

@@ -8,7 +8,7 @@ rounds as the script prints.
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import Corpus
 
 
-@dataclass(frozen=True)
-class Attachment:
+class Attachment(NamedTuple):
     """The number of tokens, and of those with the right head, relation (if predicted), both."""
 
     total: int
@@ -35,36 +34,18 @@ class AttachmentScores:
     sentences: int
     correct_sentences: int
 
-    @property
-    def uas(self) -> float:
-        """Heads of tokens other than punctuation."""
-        return _percent(self.words.heads, self.words.total)
-
-    @property
-    def uasp(self) -> float:
-        """Heads of all tokens."""
-        return _percent(self.all.heads, self.all.total)
-
-    @property
-    def acc(self) -> float:
-        """Sentences in which all heads are right."""
-        return _percent(self.correct_sentences, self.sentences)
-
-    @property
-    def las(self) -> float | None:
-        """Heads and relations of tokens other than punctuation."""
-        return None if self.words.labelled is None else _percent(self.words.labelled, self.words.total)
-
-    @property
-    def label_accuracy(self) -> float | None:
-        """Relations of tokens other than punctuation, whatever their heads."""
-        return None if self.words.relations is None else _percent(self.words.relations, self.words.total)
-
     def as_dict(self) -> dict[str, Any]:
-        """Return the scores under the names that `score --json` prints."""
-        found = {"uas": self.uas, "uasp": self.uasp, "acc": self.acc}
-        labelled = {} if self.las is None else {"las": self.las, "label_accuracy": self.label_accuracy}
-        return found | labelled | {"sentences": self.sentences, "tokens": self.all.total}
+        """Return the scores under the names that `score --json` prints.
+
+        uas, las and label_accuracy (heads, heads and relations, relations) count tokens other than
+        punctuation, uasp the heads of all tokens, acc sentences in which all heads are right.
+        """
+        total, heads, relations, labelled = self.words
+        found = {"uas": _percent(heads, total), "uasp": _percent(self.all.heads, self.all.total)}
+        found["acc"] = _percent(self.correct_sentences, self.sentences)
+        if relations is not None and labelled is not None:
+            found |= {"las": _percent(labelled, total), "label_accuracy": _percent(relations, total)}
+        return found | {"sentences": self.sentences, "tokens": self.all.total}
 
     def table(self) -> str:
         """Return the lines of `eval.pl -q`, then those for all tokens and for sentences."""
@@ -108,10 +89,10 @@ def punctuation(forms: Sequence[str]) -> NDArray[np.bool_]:
 def _attachment(
     right: NDArray[np.bool_], same: NDArray[np.bool_] | None, counting: NDArray[np.bool_]
 ) -> Attachment:
-    total, heads = int(counting.sum()), int((right & counting).sum())
-    if same is None:
-        return Attachment(total, heads)
-    return Attachment(total, heads, int((same & counting).sum()), int((right & same & counting).sum()))
+    kinds = [counting, right & counting] + (
+        [] if same is None else [same & counting, right & same & counting]
+    )
+    return Attachment(*(int(kind.sum()) for kind in kinds))
 
 
 def _percent(right: int, total: int) -> float:

@@ -11,46 +11,25 @@ from mtlstruct.evaluation.counts import Counts, Sentences, percent
 
 
 @dataclass(frozen=True)
-class Recall:
-    """The number of gold words of a sort, and how many of them were missed."""
-
-    total: int
-    missed: int
-
-    @property
-    def rate(self) -> float | None:
-        """The part that was found, from 0 to 1; None if there are no such words."""
-        return 1 - self.missed / self.total if self.total else None
-
-    @property
-    def percent(self) -> float | None:
-        """The rate as a percent."""
-        return None if self.rate is None else 100 * self.rate
-
-    def __str__(self) -> str:
-        return "--" if self.rate is None else f"{self.rate:.3f}"
-
-
-@dataclass(frozen=True)
 class WordScores:
-    """The scores of SIGHAN's script; `iv`, `oov`: words in and out of a vocabulary, if given."""
+    """The scores of SIGHAN's script.
+
+    iv, oov   the numbers of gold words in and out of a vocabulary, if given, and how many of them
+              were missed
+    """
 
     words: Counts
     sentences: int
     tokens: int
-    iv: Recall | None = None
-    oov: Recall | None = None
-
-    @property
-    def oov_rate(self) -> float | None:
-        """The percent of gold words that are not in the vocabulary."""
-        return None if self.oov is None else percent(self.oov.total, self.words.gold)
+    iv: tuple[int, int] | None = None
+    oov: tuple[int, int] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scores as `score --json` prints them; a recall of no words is None."""
         known = {}
         if self.iv and self.oov:
-            known = {"r_iv": self.iv.percent, "r_oov": self.oov.percent, "oov_rate": self.oov_rate}
+            rates = [100 * (1 - missed / total) if total else None for total, missed in (self.iv, self.oov)]
+            known = {"r_iv": rates[0], "r_oov": rates[1], "oov_rate": percent(self.oov[0], self.words.gold)}
         return self.words.as_dict() | known | {"sentences": self.sentences, "tokens": self.tokens}
 
     def table(self) -> str:
@@ -67,9 +46,9 @@ class WordScores:
         ]
         if self.iv and self.oov:
             lines += [
-                f"=== OOV Rate:\t{_part(self.oov.total, self.words.gold):.3f}",
-                f"=== OOV Recall Rate:\t{self.oov}",
-                f"=== IV Recall Rate:\t{self.iv}",
+                f"=== OOV Rate:\t{_part(self.oov[0], self.words.gold):.3f}",
+                f"=== OOV Recall Rate:\t{_recall(*self.oov)}",
+                f"=== IV Recall Rate:\t{_recall(*self.iv)}",
             ]
         return "\n".join(lines) + "\n"
 
@@ -91,7 +70,7 @@ def word_scores(
         return WordScores(words, sentences, tokens)
     known = [word in vocabulary for line in gold for word in line]
     seen = Counter(zip(known, found, strict=True))
-    iv, oov = (Recall(seen[sort, True] + seen[sort, False], seen[sort, False]) for sort in (True, False))
+    iv, oov = ((seen[sort, True] + seen[sort, False], seen[sort, False]) for sort in (True, False))
     return WordScores(words, sentences, tokens, iv, oov)
 
 
@@ -134,17 +113,19 @@ def _part(count: int, total: int) -> float:
     return count / total if total else 0.0
 
 
+def _recall(total: int, missed: int) -> str:
+    return f"{1 - missed / total:.3f}" if total else "--"
+
+
 def _check_text(lines: list[tuple[Sequence[str], Sequence[str]]], source: str) -> None:
     """Raise unless both have the same text on each line; a missing line is empty."""
     for number, line in enumerate(lines, 1):
         expected, got = map("".join, line)
         if expected != got:
-            raise FormatError(source, number, _difference(expected, got))
-
-
-def _difference(expected: str, got: str) -> str:
-    """Describe where two texts differ, with a few characters of each."""
-    same = (a == b for a, b in zip(expected, got, strict=False))
-    at = next((i for i, equal in enumerate(same) if not equal), min(len(expected), len(got)))
-    span = slice(max(0, at - 5), at + 10)
-    return f"expected the text of gold, {expected[span]!r} around character {at + 1}, got {got[span]!r}"
+            same = [a == b for a, b in zip(expected, got, strict=False)]
+            at = [*same, False].index(False)
+            span = slice(max(0, at - 5), at + 10)
+            problem = (
+                f"expected the text of gold, {expected[span]!r} around character {at + 1}, got {got[span]!r}"
+            )
+            raise FormatError(source, number, problem)

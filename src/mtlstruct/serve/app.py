@@ -12,6 +12,7 @@ rebinding.
 import asyncio
 import hmac
 import json
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -40,6 +41,7 @@ from mtlstruct.serve.requests import (
     Limits,
     RequestReader,
     RequestSentence,
+    Row,
     TagRequest,
     TooLarge,
     default_limits,
@@ -196,7 +198,7 @@ def _error(status: int, sentence: str, headers: Any = None) -> Response:
 
 def respond(model: Model, request: TagRequest) -> dict[str, Any]:
     """Return the response to a request."""
-    corpus = request.corpus(model.facts.get("names") or ())
+    corpus = request.corpus(model)
     lattice = model.lattice(corpus)
     outputs = lattice.best()
     columns: dict[str, list[Any]] = {}
@@ -213,8 +215,10 @@ def respond(model: Model, request: TagRequest) -> dict[str, Any]:
             for token in sentence_record(model, corpus, found, 1, request.explain)["tokens"]
         ]
     sentences = []
-    for sentence, span in zip(request.sentences, corpus.sentences(), strict=True):
-        found = task_of(model.task).to_json(model, sentence.rows, sentence.runs, outputs[span])
+    records = task_of(model.task).records(model, corpus, outputs) if model.characters else None
+    for number, (sentence, span) in enumerate(zip(request.sentences, corpus.sentences(), strict=True)):
+        found: dict[str, Any] = {"tokens": _tokens(model, sentence.rows, outputs[span].tolist())}
+        found |= {} if records is None else records[number]
         for name, values in columns.items():
             for token, value in zip(found["tokens"], values[span], strict=True):
                 token[name] = value
@@ -226,6 +230,15 @@ def respond(model: Model, request: TagRequest) -> dict[str, Any]:
         _add_nbest(sentences, model, corpus, lattice, request.nbest)
     state = {"calibrated": model.calibrated} if "probability" in columns or request.nbest else {}
     return {"task": model.task, **state, "sentences": sentences}
+
+
+def _tokens(model: Model, rows: Sequence[Row], outputs: list[int]) -> list[dict[str, Any]]:
+    """Return cells and label, or head, of each token."""
+    if not model.trees:
+        return [{"cells": list(row), "label": model.labels[y]} for row, y in zip(rows, outputs, strict=True)]
+    words = ["ROOT", *(row[0] for row in rows)]
+    pairs = zip(rows, outputs, strict=True)
+    return [{"cells": list(row), "head": head, "head_word": words[head]} for row, head in pairs]
 
 
 def _add_nbest(

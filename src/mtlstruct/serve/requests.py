@@ -96,13 +96,14 @@ class TagRequest:
     nbest: int = 0
     features: Corpus | None = None
 
-    def corpus(self, names: Sequence[str]) -> Corpus:
+    def corpus(self, model: Model) -> Corpus:
         """Return the sentences as a corpus without labels; of feature dicts `features`."""
         if self.features is not None:
             return self.features
         cells = list(zip(*(row for sentence in self.sentences for row in sentence.rows), strict=True))
         ptr = np.cumsum([0, *(len(sentence.rows) for sentence in self.sentences)]).astype(np.int64)
-        return Corpus(tuple(map(text.column, cells)), ptr, names=tuple(names))
+        runs = [s.runs or (len(s.rows),) for s in self.sentences] if model.characters else None
+        return Corpus(tuple(map(text.column, cells)), ptr, names=model.names, extra=runs)
 
 
 class RequestReader:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, TypeVar
+from typing import Any, BinaryIO, Literal, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,6 @@ BATCH_TOKENS = 20_000
 CONTEXT_TOKENS = 10_000_000
 """The number of tokens per batch where labels depend on the sentences around."""
 
-Rows = Sequence[tuple[str, ...]]
 OnBlanks = Callable[[int], None] | None
 Words = Set[str] | None
 Names = list[str] | None
@@ -81,15 +80,6 @@ class Source:
     lines: BinaryIO
     name: str
     encoding: str = "utf-8"
-
-
-class Prediction(NamedTuple):
-    """A batch with its part scores and marginals."""
-
-    model: Model
-    batch: Corpus
-    lattice: Lattice
-    marginals: Marginals
 
 
 class Task:
@@ -208,8 +198,7 @@ class Task:
             found = [self._blocks(batch, text.named(outputs, model.labels)) for outputs in labelings]
         else:
             others = _all_labels(model, marginals) if output.scores == "all" else [""] * batch.tokens
-            answer = Prediction(model, batch, lattice, marginals)
-            found = [self._scored(answer, outputs, others) for outputs in labelings]
+            found = [self._scored(model, batch, lattice, marginals, o, others) for o in labelings]
         headers = self._headers(marginals.sequence(ranked.values).tolist(), ranks=output.nbest is not None)
         return "".join(_interleaved(found, headers, counts.tolist()))
 
@@ -225,11 +214,19 @@ class Task:
         """Return the text of each sentence (or line) with these labels."""
         raise NotImplementedError
 
-    def _scored(self, found: Prediction, outputs: Outputs, others: Sequence[str]) -> list[str]:
+    def _scored(
+        self,
+        model: Model,
+        batch: Corpus,
+        lattice: Lattice,
+        marginals: Marginals,
+        outputs: Outputs,
+        others: Sequence[str],
+    ) -> list[str]:
         """Return the text of each sentence with labels int32[T], probabilities and other cells."""
-        labels = text.named(outputs, found.model.labels)
-        cells = zip(labels, found.marginals.chosen(outputs).tolist(), others, strict=True)
-        return self._blocks(found.batch, [f"{label}/{p:f}{other}" for label, p, other in cells])
+        labels = text.named(outputs, model.labels)
+        cells = zip(labels, marginals.chosen(outputs).tolist(), others, strict=True)
+        return self._blocks(batch, [f"{label}/{p:f}{other}" for label, p, other in cells])
 
     def _headers(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:
         """Return for each sentence the lines before its labelings."""
@@ -310,11 +307,6 @@ class Task:
         """Return the sentences of consecutive rows."""
         return [rows] if rows else []
 
-    def to_json(self, model: Model, rows: Rows, runs: Sequence[int], outputs: Outputs) -> dict[str, Any]:
-        """Return a predicted sentence as an object: its tokens, and its words if there are any."""
-        pairs = zip(rows, outputs.tolist(), strict=True)
-        return {"tokens": [{"cells": list(row), "label": model.labels[y]} for row, y in pairs]}
-
 
 def dict_keys(model: Model) -> dict[str, Any]:
     """Return the arguments for reading feature dicts for a model."""
@@ -350,14 +342,24 @@ Record = dict[str, Any]
 def json_lines(task: Task, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
     """Return a line per sentence: its text and tokens, the prediction, and what `output` adds."""
     best = lattice.best()
-    found = [
-        given | made
-        for given, made in zip(inputs(model, batch), task.records(model, batch, best), strict=True)
-    ]
+    pairs = zip(inputs(model, batch), task.records(model, batch, best), strict=True)
+    found: list[Record] = [given | made for given, made in pairs]
     if output.probabilities:
-        _add_probabilities(found, model, batch, lattice, output, best)
+        marginals = lattice.marginals(model.temperature)
+        chosen, whole = marginals.chosen(best).round(6), marginals.sequence(lattice.evaluate(best))
+        for record, span, p in zip(found, batch.sentences(), whole.tolist(), strict=True):
+            record |= {"probability": round(p, 6), "calibrated": model.calibrated}
+            record["probabilities"] = chosen[span].tolist()
+            if output.scores == "all":
+                rows = marginals.node[span].round(6).tolist()
+                record["marginals"] = [dict(zip(model.labels, row, strict=True)) for row in rows]
     if output.nbest is not None:
-        _add_nbest(found, task, model, batch, lattice, output.nbest)
+        ranked = lattice.nbest(output.nbest)
+        chances = lattice.marginals(model.temperature).sequence(ranked.values).round(6).tolist()
+        labelings = [task.records(model, batch, outputs) for outputs in ranked.outputs]
+        for record, values, row, *made in zip(found, ranked.values, chances, *labelings, strict=True):
+            triples = zip(made, values, row, strict=True)
+            record["nbest"] = [one | {"probability": p} for one, value, p in triples if value > -np.inf]
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in found)
 
 
@@ -400,29 +402,3 @@ def _entity(given: Record, first: int, stop: int, kind: str) -> Record:
         places = [(end - len(word), end) for end, word in zip(ends, given["tokens"], strict=True)]
     start, end = places[first][0], places[stop - 1][1]
     return found | {"start": start, "end": end, "text": given["text"][start:end]}
-
-
-def _add_probabilities(
-    found: list[Record], model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions, best: Outputs
-) -> None:
-    marginals = lattice.marginals(model.temperature)
-    chosen, whole = marginals.chosen(best).round(6), marginals.sequence(lattice.evaluate(best))
-    for record, span, p in zip(found, batch.sentences(), whole.tolist(), strict=True):
-        record["probability"], record["calibrated"] = round(p, 6), model.calibrated
-        record["probabilities"] = chosen[span].tolist()
-        if output.scores == "all":
-            rows = marginals.node[span].round(6).tolist()
-            record["marginals"] = [dict(zip(model.labels, row, strict=True)) for row in rows]
-
-
-def _add_nbest(
-    found: list[Record], task: Task, model: Model, batch: Corpus, lattice: Lattice, count: int
-) -> None:
-    ranked = lattice.nbest(count)
-    chances = lattice.marginals(model.temperature).sequence(ranked.values).round(6).tolist()
-    for record in found:
-        record["nbest"] = []
-    for rank, outputs in enumerate(ranked.outputs):
-        for number, made in enumerate(task.records(model, batch, outputs)):
-            if ranked.values[number, rank] > -float("inf"):
-                found[number]["nbest"].append(made | {"probability": chances[number][rank]})

@@ -15,7 +15,7 @@ from mtlstruct.model.lattice import Lattice, Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.base import Sites
 from mtlstruct.structures.tree import TreeStructure
-from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Rows, Task, Words
+from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Task, Words
 from mtlstruct.tasks.sequence import different
 
 TOKEN = re.compile(r"[0-9]+(?:\t[^\t]+){5}")
@@ -101,14 +101,6 @@ class Dependency(Task):
                 yield None
             else:
                 yield from super().cells([line])
-
-    def to_json(self, model: Model, rows: Rows, runs: Sequence[int], outputs: Outputs) -> dict[str, Any]:
-        pairs = zip(rows, outputs.tolist(), strict=True)
-        tokens = [
-            {"cells": list(row), "head": head, "head_word": rows[head - 1][0] if head else "ROOT"}
-            for row, head in pairs
-        ]
-        return {"tokens": tokens}
 
 
 def _comments(model: Model, lattice: Lattice, heads: Outputs) -> list[dict[str, str]]:

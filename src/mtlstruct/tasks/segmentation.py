@@ -1,7 +1,7 @@
 """Segmentation: one sentence per line, words separated by blanks; tokens are characters."""
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,10 +12,10 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.scores import Scores
 from mtlstruct.evaluation.words import word_scores
 from mtlstruct.formats import segmented, text
-from mtlstruct.model.lattice import Outputs
+from mtlstruct.model.lattice import Lattice, Marginals, Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.constraints import Constraints
-from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Prediction, Rows, Task, Words
+from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Task, Words
 
 
 class Segmentation(Task):
@@ -45,20 +45,30 @@ class Segmentation(Task):
         return segmented.format_text(batch, outputs, labels)
 
     def records(self, model: Model, batch: Corpus, outputs: Outputs) -> list[dict[str, Any]]:
-        words = segmented.words_by_sentence(batch, text.named(outputs, model.labels))
-        return [{"words": list(some)} for some in words]
+        found = segmented.words_of(batch, text.named(outputs, model.labels))
+        characters = "".join(batch.columns[0].cells())
+        words = [characters[start:stop] for start, stop in zip(found.starts, found.stops, strict=True)]
+        return [{"words": words[first:last]} for first, last in pairwise(found.lines) if first < last]
 
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         return segmented.format_lines(batch, segmented.words_of(batch, cells))
 
-    def _scored(self, found: Prediction, outputs: Outputs, others: Sequence[str]) -> list[str]:
+    def _scored(
+        self,
+        model: Model,
+        batch: Corpus,
+        lattice: Lattice,
+        marginals: Marginals,
+        outputs: Outputs,
+        others: Sequence[str],
+    ) -> list[str]:
         """Return each line with WORD/PROBABILITY."""
-        labels = text.named(outputs, found.model.labels)
-        words = segmented.words_of(found.batch, labels)
+        labels = text.named(outputs, model.labels)
+        words = segmented.words_of(batch, labels)
         starts = np.array(words.starts, np.int64)
-        stops = np.array(segmented.label_stops(found.batch, words, labels), np.int64)
-        chances = found.lattice.spans(outputs, starts, stops, found.marginals)
-        return segmented.format_lines(found.batch, words, [f"/{p:f}" for p in chances.tolist()])
+        stops = np.array(segmented.label_stops(batch, words, labels), np.int64)
+        chances = lattice.spans(outputs, starts, stops, marginals)
+        return segmented.format_lines(batch, words, [f"/{p:f}" for p in chances.tolist()])
 
     def score(
         self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None
@@ -83,13 +93,3 @@ class Segmentation(Task):
         """Return the characters of a line, and the lengths of its runs between blanks."""
         runs = line.split()
         return [(list("".join(runs)), tuple(map(len, runs)))] if runs else []
-
-    def to_json(self, model: Model, rows: Rows, runs: Sequence[int], outputs: Outputs) -> dict[str, Any]:
-        """Return a predicted line as an object with its words; blanks stay boundaries."""
-        characters = "".join(row[0] for row in rows)
-        labels = text.named(outputs, model.labels)
-        spans = pairwise(accumulate(runs or (len(characters),), initial=0))
-        cut = (segmented.cut(characters[a:b], labels[a:b]) for a, b in spans)
-        return super().to_json(model, rows, runs, outputs) | {
-            "words": [word for words in cut for word in words]
-        }
