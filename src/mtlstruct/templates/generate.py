@@ -12,10 +12,8 @@ open ones (such as lower-case words and affixes) are looked at near the token.
 
 Presets are files in `library`. The paper's: cws-tp1 and cws-tp2 for segmentation (table "Two set of
 templates"; the table gives U08 the index 1 in TP2, a misprint for 9), ner-134 for named entities
-(section "Named Entity Recognition"; the same as `generate` with two columns, bigrams, cross and
-trigrams of column 1) and dependency, MSTParser's for trees (section "Dependency Parsing"). The rich
-ones know tasks, not languages: they look at affixes, shapes, case, types of characters, words and
-parts of speech in windows, and at conjunctions of these.
+and dependency, MSTParser's for trees. The rich ones know tasks, not languages: they look at
+affixes, shapes, case, types of characters, words and tags in windows, and at conjunctions of these.
 """
 
 import re
@@ -64,51 +62,40 @@ def generate(
     window: tuple[int, int] = (-3, 3),
     columns: Sequence[int] = (0,),
     *,
-    unigrams: bool = True,
-    bigrams: bool = False,
+    orders: Sequence[int] = (1,),
     trigrams: Sequence[int] = (),
     cross: bool = False,
     transitions: bool = True,
     functions: Sequence[str] = (),
-    orders: Sequence[int] = (),
-    across: Sequence[int] = (),
     gap: int | None = None,
     observed: Sequence[str] = (),
-    observed_window: tuple[int, int] = (0, 0),
 ) -> TemplateSet:
     """Return n-gram templates, named U000, U001, …, then B lines, and last `B`.
 
-    window            first and last offset, both included
-    columns           where n-grams look; an n-gram within a view has increasing offsets
-    functions         further views to treat like columns, such as shape[0] or prefix[0,1-5]
-    trigrams          the columns with trigrams
-    orders            further orders of n-grams within every view
-    cross             bigrams of two different views at two different offsets
-    across            orders of n-grams of different views, at any offsets
-    gap               the largest step between neighbouring offsets of an n-gram: 1 for no
-                      skip-grams; None for any
-    observed          views of B templates, one for each offset of observed_window
-    transitions       whether to add `B`
+    window        first and last offset, both included
+    columns       where n-grams look; an n-gram within a view has increasing offsets
+    functions     further views to treat like columns, such as shape[0] or prefix[0,1-5]
+    orders        orders of n-grams within every view
+    trigrams      the columns with trigrams
+    cross         bigrams of two different views at two different offsets
+    gap           the largest step between neighbouring offsets of an n-gram: 1 for no skip-grams;
+                  None for any
+    observed      views of B templates in row 0
+    transitions   whether to add `B`
     """
-    _check(window, columns, trigrams)
-    _check(observed_window, (), ())
-    _check_orders(orders, across, gap)
+    _check(window, columns, trigrams, orders, gap)
     all_views = [Term(0, column) for column in columns] + views(functions)
     if len(set(all_views)) < len(all_views):
         raise MtlError(f"expected different views, got {' '.join(functions)} beside columns")
     offsets = range(window[0], window[1] + 1)
-    sizes = [1] * unigrams + [2] * bigrams
-    grams: list[Iterable[Gram]] = [within(view, offsets, n, gap) for n in sizes for view in all_views]
-    if cross:
-        pairs = (pair for chosen in combinations(all_views, 2) for pair in mixed(chosen, offsets, gap))
-        grams.append(pair for pair in pairs if pair[0].row != pair[1].row)
-    grams += [within(Term(0, column), offsets, 3, gap) for column in trigrams]
-    grams += [within(view, offsets, n, gap) for n in orders for view in all_views]
-    grams += [mixed(chosen, offsets, gap) for n in across for chosen in combinations(all_views, n)]
-    rows = range(observed_window[0], observed_window[1] + 1)
-    edges = [within(view, rows, 1) for view in views(observed)]
-    lines = [*_lines("U", chain(*grams)), *_lines("B", chain(*edges)), *(["B"] if transitions else [])]
-    return TemplateSet.parse("".join(line + "\n" for line in lines), path="generated templates")
+    short = (gram for n in (1, 2) if n in orders for v in all_views for gram in within(v, offsets, n, gap))
+    pairs = combinations(all_views, 2) if cross else ()
+    crossed = (gram for one, other in pairs for gram in _crossed(one, other, offsets, gap))
+    chosen = [(Term(0, column), 3) for column in trigrams]
+    chosen += [(view, n) for n in orders if n > 2 for view in all_views]
+    longer = (gram for view, n in chosen for gram in within(view, offsets, n, gap))
+    lines = _lines("U", chain(short, crossed, longer)) + _lines("B", [(view,) for view in views(observed)])
+    return TemplateSet.parse("\n".join([*lines, *["B"] * transitions, ""]), path="generated templates")
 
 
 def views(texts: Sequence[str]) -> list[Term]:
@@ -119,15 +106,15 @@ def views(texts: Sequence[str]) -> list[Term]:
 def within(view: Term, offsets: Sequence[int], size: int, gap: int | None = None) -> Iterator[Gram]:
     """Yield one view at `size` increasing offsets."""
     for rows in combinations(offsets, size):
-        if _within_gap(rows, gap):
+        if gap is None or all(b - a <= gap for a, b in pairwise(rows)):
             yield tuple(replace(view, row=row) for row in rows)
 
 
-def mixed(chosen: Sequence[Term], offsets: Sequence[int], gap: int | None = None) -> Iterator[Gram]:
-    """Yield each of the views once, at any offsets."""
-    for rows in product(offsets, repeat=len(chosen)):
-        if _within_gap(sorted(rows), gap):
-            yield tuple(replace(view, row=row) for view, row in zip(chosen, rows, strict=True))
+def _crossed(one: Term, other: Term, offsets: Sequence[int], gap: int | None) -> Iterator[Gram]:
+    """Yield two views at two different offsets."""
+    for row, second in product(offsets, repeat=2):
+        if row != second and (gap is None or abs(row - second) <= gap):
+            yield replace(one, row=row), replace(other, row=second)
 
 
 def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
@@ -137,46 +124,40 @@ def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
         raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
     distinct = list({frozenset(gram): gram for gram in reversed(found)}.values())[::-1]
     width = max(3, len(str(len(distinct) - 1)))
-    return [
-        f"{kind}{number:0{width}}:{'/'.join(term.text() for term in gram)}"
-        for number, gram in enumerate(distinct)
-    ]
-
-
-def _within_gap(rows: Sequence[int], gap: int | None) -> bool:
-    return gap is None or all(b - a <= gap for a, b in pairwise(rows))
+    bodies = ("/".join(term.text() for term in gram) for gram in distinct)
+    return [f"{kind}{number:0{width}}:{body}" for number, body in enumerate(bodies)]
 
 
 def _view(text: str) -> list[Term]:
     found = _VIEW.fullmatch(text)
     if found is None:
         raise MtlError(f"expected a view such as 0, shape[0], prefix[0,3] or prefix[0,1-5], got {text!r}")
-    column = int((found[5] or found[2])[:10])
+    column, name = int((found[5] or found[2])[:10]), found[1]
     if column > MAX_COLUMN:
         raise MtlError(f"expected a column up to {MAX_COLUMN}, got {text!r}")
-    if found[5] is not None:
+    if name is None:
         return [Term(0, column)]
-    return [_function_view(text, found[1], column, numbers) for numbers in _numbers(found[3], found[4])]
-
-
-def _numbers(first: str | None, last: str | None) -> list[tuple[str, ...]]:
-    if first is None:
-        return [()]
-    low, high = int(first[:4]), int((last or first)[:4])
-    return [(str(n),) for n in range(low, high + 1)] or [("0",)]
-
-
-def _function_view(text: str, name: str, column: int, numbers: tuple[str, ...]) -> Term:
     if name not in FUNCTIONS:
         raise MtlError(f"unknown function in {text!r}: expected one of {', '.join(FUNCTIONS)}")
+    numbers: list[tuple[str, ...]] = [()]
+    if found[3] is not None:
+        low, high = int(found[3][:4]), int((found[4] or found[3])[:4])
+        numbers = [(str(n),) for n in range(low, high + 1)] or [("0",)]
     try:
-        check(name, numbers)
+        for some in numbers:
+            check(name, some)
     except ArgumentError as error:
         raise MtlError(f"{text!r}: {error}") from None
-    return Term(0, column, name, numbers)
+    return [Term(0, column, name, some) for some in numbers]
 
 
-def _check(window: tuple[int, int], columns: Sequence[int], trigrams: Sequence[int]) -> None:
+def _check(
+    window: tuple[int, int],
+    columns: Sequence[int],
+    trigrams: Sequence[int],
+    orders: Sequence[int],
+    gap: int | None,
+) -> None:
     first, last = window
     if not -MAX_ROW <= first <= last <= MAX_ROW:
         raise MtlError(
@@ -186,13 +167,9 @@ def _check(window: tuple[int, int], columns: Sequence[int], trigrams: Sequence[i
         if len(set(named)) < len(named) or min(named, default=0) < 0:
             got = ",".join(map(str, named))
             raise MtlError(f"expected different column numbers from 0 for {option}, got {got}")
-
-
-def _check_orders(orders: Sequence[int], across: Sequence[int], gap: int | None) -> None:
-    for option, given, least in (("orders", orders, 1), ("across", across, 2)):
-        if any(not least <= n <= MAX_ORDER for n in given):
-            got = ",".join(map(str, given))
-            raise MtlError(f"expected numbers from {least} to {MAX_ORDER} for {option}, got {got}")
+    if any(not 1 <= n <= MAX_ORDER for n in orders):
+        got = ",".join(map(str, orders))
+        raise MtlError(f"expected numbers from 1 to {MAX_ORDER} for n-grams, got {got}")
     if gap is not None and gap < 1:
         raise MtlError(f"expected a gap of at least 1, got {gap}")
 

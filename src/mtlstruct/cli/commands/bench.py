@@ -51,7 +51,7 @@ def _measurements() -> Iterator[tuple[str, float, str, str]]:
         path = Path(folder) / "ingredients.txt"
         path.write_text("".join(recipes.column_file(recipes.bundled(), n) for n in range(COPIES)), "utf-8")
         corpus = columns.read(path)
-    templates, options = generate((-2, 2), range(8), bigrams=True, trigrams=(1, 3, 4)), Options(c=1.0)
+    templates, options = generate((-2, 2), range(8), orders=(1, 2), trigrams=(1, 3, 4)), Options(c=1.0)
     size = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(templates)} templates"
     yield "threads", threads.get_threads(), "", size
     train(corpus.take(np.arange(50)), templates, options)  # compiles the kernels

@@ -115,17 +115,16 @@ def generate(
         return _write(whole.source, out)
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")
-    orders = dict.fromkeys(_numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1")))
+    orders = _numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1"))
+    orders += [1] * (unigrams or bigrams) + [2] * bigrams
     found = generate_templates(
         _window("--window", window or "-3:3"),
         _numbers("--columns", columns or "0"),
-        unigrams=1 in orders or unigrams or bigrams,
-        bigrams=2 in orders or bigrams,
+        orders=list(dict.fromkeys(orders)),
         trigrams=_numbers("--trigrams", trigrams or ""),
         cross=cross,
         transitions=not no_transitions,
         functions=(functions or "").split(),
-        orders=[order for order in orders if order not in (1, 2)],
         gap=gap,
         observed=(observed or "").split(),
     )

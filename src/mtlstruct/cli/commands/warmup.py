@@ -119,7 +119,7 @@ def _tree(tokens: Sequence[str]) -> str:
 
 def _templates(task: str) -> str:
     templates = {
-        "sequence": generate((-1, 1), range(4), bigrams=True),
+        "sequence": generate((-1, 1), range(4), orders=(1, 2)),
         "segmentation": preset("cws-tp2"),
         "dependency": preset("dependency"),
         "multiclass": TemplateSet.parse("".join(f"U{k}:%x[0,{k}]\n" for k in range(4))),
