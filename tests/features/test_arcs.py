@@ -53,19 +53,12 @@ def check_rows(encoded, index, corpus, templates, features):
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), some_templates(), st.integers(1, 2))
-def test_rows_and_counts_are_those_of_strings_in_dicts(corpus, templates, min_count):
+@given(corpora(), corpora(2), some_templates(), st.integers(1, 2), st.integers(0, 99))
+def test_rows_counts_and_scores_are_those_of_strings_in_dicts(corpus, other, templates, min_count, seed):
     encoded, index = encode_trees(corpus, templates, min_count=min_count)
     features = naive_features(corpus, templates, min_count=min_count)
     assert index.sizes.tolist() == [len(f) * (j not in index.plan.duplicates) for j, f in enumerate(features)]
     check_rows(encoded, index, corpus, templates, features)
-
-
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
-@given(corpora(), corpora(2), some_templates(), st.integers(0, 99))
-def test_other_text_scores_by_what_was_seen(corpus, other, templates, seed):
-    _, index = encode_trees(corpus, templates)
-    features = naive_features(corpus, templates)
     encoded = index.encode(other, ())
     check_rows(encoded, index, other, templates, features)
     design = encoded.designs[0]
@@ -109,13 +102,8 @@ def test_templates_that_do_not_fit_the_data_are_refused(text, problem):
     corpus = corpus_of([[("a", "N", "_", 0)]])
     with pytest.raises(TemplateError, match=problem):
         encode_trees(corpus, TemplateSet.parse(text))
-
-
-def test_training_needs_heads():
-    corpus = corpus_of([[("a", "N", "_", 0)]])
-    bare = Corpus(corpus.columns, corpus.ptr, names=NAMES)
     with pytest.raises(IncompatibleError, match="heads"):
-        encode_trees(bare, TemplateSet.parse("A:%x[h,pos]"))
+        encode_trees(Corpus(corpus.columns, corpus.ptr, names=NAMES), TemplateSet.parse("A:%x[h,pos]"))
 
 
 def test_templates_that_look_at_no_word_are_seen_without_others():

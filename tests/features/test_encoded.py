@@ -67,25 +67,23 @@ def test_sentences_of_a_corpus():
 
 
 @pytest.mark.parametrize("real", [False, True])
-def test_rows_of_a_ragged_design(real):
-    ids = padded_ids(np.array([0, 3, 1, 2, 0], np.int32), 4)
-    values = np.arange(5, dtype=np.float32) if real else np.zeros(0, np.float32)
-    blocks = np.array([0, 1, 0, 1, 0], np.int32)
+@pytest.mark.parametrize(
+    ("ids", "ptr", "blocks", "rows", "expected"),
+    [
+        ([0, 3, 1, 2, 0], [0, 2, 2, 5], [0, 1, 0, 1, 0], [2, 0], [2, 3, 4, 0, 1]),
+        ([0, 1, 2, 3, 0, 2], [0, 2, 4, 6], [0, 1], [2, 0], [4, 5, 0, 1]),
+    ],
+    ids=["ragged", "uniform"],
+)
+def test_rows_of_a_design(ids, ptr, blocks, rows, expected, real):
+    values = np.arange(len(ids) if real else 0, dtype=np.float32)
     layout = WeightLayout(np.array([0, 2, 4]), np.array([0, 1], np.int32))
-    design = Design(ids, np.array([0, 2, 2, 5]), blocks, values, layout)
-    part = design.take(np.array([2, 0]))
-    assert part.ragged
-    assert part.ids.tolist() == [1, 2, 0, 0, 3] + [4] * PREFETCH_DISTANCE
-    assert part.ptr.tolist() == [0, 3, 5]
-    assert part.blocks.tolist() == [0, 1, 0, 0, 1]
-    assert part.values.tolist() == ([2, 3, 4, 0, 1] if real else [])
-
-
-def test_rows_of_a_uniform_design_with_values():
     design = Design(
-        np.arange(6 + PREFETCH_DISTANCE, dtype=np.int32), np.array([0, 2, 4, 6]), np.array([0, 0], np.int32),
-        np.arange(6, dtype=np.float32), WeightLayout(np.array([0, 6]), np.array([0], np.int32)),
-    )  # fmt: skip
-    part = design.take(np.array([2, 0]))
-    assert part.ids[:4].tolist() == part.values.tolist() == [4, 5, 0, 1]
-    assert part.ptr.tolist() == [0, 2, 4]
+        padded_ids(np.array(ids, np.int32), 4), np.array(ptr), np.array(blocks, np.int32), values, layout
+    )
+    part = design.take(np.array(rows))
+    assert part.ragged == (len(blocks) > 2)
+    assert part.ids.tolist() == [ids[k] for k in expected] + [4] * PREFETCH_DISTANCE
+    assert np.diff(part.ptr).tolist() == np.diff(ptr)[rows].tolist()
+    assert part.blocks.tolist() == ([blocks[k] for k in expected] if part.ragged else blocks)
+    assert part.values.tolist() == (expected if real else [])

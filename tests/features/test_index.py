@@ -1,6 +1,7 @@
 """Encoding counts and shares exactly what the expanded lines of the template file say."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.duals import on_threads
@@ -78,52 +79,29 @@ def test_unseen_observations_become_the_null_attribute():
 
 def test_min_count_drops_rare_attributes():
     data = random_corpus(np.random.default_rng(3), 20, 6, 8)
-    _, full = encode(data, WORDS)
     encoded, cut = encode(data, WORDS, min_count=2)
-    lines = expansions(data, WORDS)
-    for j in range(4):
-        _, counts = np.unique(lines[j], return_counts=True)
-        assert full.sizes[j] == len(counts)
-        assert cut.sizes[j] == np.count_nonzero(counts >= 2)
+    _, counts = zip(
+        *(np.unique(some, return_counts=True) for some in expansions(data, WORDS)[:4]), strict=True
+    )
+    assert encode(data, WORDS)[1].sizes[:4].tolist() == [len(some) for some in counts]
+    assert cut.sizes[:4].tolist() == [np.count_nonzero(some >= 2) for some in counts]
     design = encoded.designs[0]
     assert np.any(design.ids[: design.ptr[-1]] == design.layout.attributes)
 
 
-def test_edges_with_equal_observations_share_a_row_and_fire_from_the_second_token():
-    templates = TemplateSet.parse("U0:%x[0,0]\nB\nB1:%x[0,0]\nB2:%x[-1,1]/%x[0,1]")
+@pytest.mark.parametrize("lines", ["B", "B\nB1:%x[0,0]\nB2:%x[-1,1]/%x[0,1]"])
+def test_edges_with_equal_observations_share_a_row_and_fire_from_the_second_token(lines):
+    templates = TemplateSet.parse("U0:%x[0,0]\n" + lines)
     data = random_corpus(np.random.default_rng(5), 10, 6, 4)
     encoded, _ = encode(data, templates)
     tokens = SequenceStructure(3).sites(data.ptr)[1].tokens
     assert not set(tokens) & set(data.ptr.tolist())
-    lines = expansions(data, templates)
-    seen = [tuple(lines[j][t] for j in (1, 2, 3)) for t in tokens]
-    rows = encoded.rows[1]
+    expanded = list(zip(*expansions(data, templates)[1:], strict=True))
+    seen, rows = [expanded[t] for t in tokens], encoded.rows[1]
     assert len(set(zip(seen, rows.tolist(), strict=True))) == len(set(seen)) == encoded.designs[1].rows
-
-
-def test_the_bare_transition_is_one_row():
-    data = random_corpus(np.random.default_rng(6))
-    encoded, _ = encode(data, WORDS)
-    assert encoded.designs[1].rows == 1
-    assert set(encoded.rows[1].tolist()) <= {0}
-
-
-def test_normalisation_is_for_looking_up_only():
-    data = corpus([[("１",), ("1",)]], [["A", "B"]])
-    _encoded, index = encode(data, TemplateSet.parse("U0:%x[0,0]"), normalize="nfkc")
-    assert index.sizes[0] == 1
-    assert data.columns[0].cells() == ["１", "1"]
 
 
 def test_bits_do_not_depend_on_threads():
     data = random_corpus(np.random.default_rng(7), 40, 8, 20)
     results = on_threads((1, 2, 4), lambda: encode(data, WORDS)[0].designs[0].ids.tobytes())
     assert len(set(results)) == 1
-
-
-def test_a_cell_that_spells_a_boundary_is_that_boundary():
-    templates = TemplateSet.parse("U0:%x[-1,0]")
-    data = corpus([[("_B-1", "x"), ("b", "x")]], [["A", "B"]])
-    encoded, index = encode(data, templates)
-    assert index.sizes[0] == 1
-    assert len(set(node_templates(encoded)[0].tolist())) == 1

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from mtlstruct._numba.decorators import inner_kernel, kernel, make_peek, make_prefetch_at
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.arcs import ArcIndex
-from mtlstruct.features.extraction import stream_functions
+from mtlstruct.features.extraction import Normalizer, stream_functions
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT, Vocabulary, pair_hash
 from mtlstruct.formats.feature_dicts import MAX_DEPTH, MAX_VALUE, SEPARATOR, group_of
@@ -139,27 +139,21 @@ class DictEncoder:
     def encode(self, sentence: Any) -> Entries:
         """Return the attributes of a sentence."""
         ids: list[int] = []
-        values: dict[int, float] = {}
-        ends = []
-        keys, append, constant = self._keys, ids.append, self._constant
+        numbers: dict[int, float] = {}
+        ends = [0]
         for token in sentence:
             if type(token) is dict:
-                for key, value in token.items():
-                    if type(value) is str:
-                        append(keys[key][value])
-                    elif value is True:
-                        append(keys[key].bare)
-                    elif value is not False:
-                        _add(keys[key], value, ids, values, 0)
+                _add(self._keys, token, ids, numbers, 0)
             elif type(token) in (list, set, frozenset):
                 ids += [self._texts[text] for text in token]
             else:
                 raise Unusual
-            ids += constant
+            ids += self._constant
             ends.append(len(ids))
-        sizes = np.array(ends, np.int32)
-        sizes[1:] -= sizes[:-1].copy()
-        return Entries(np.frombuffer(array("i", ids or [ABSENT]), np.int32), sizes, _values(len(ids), values))
+        values = np.ones(len(ids) if numbers else 0, np.float32)
+        values[list(numbers)] = list(numbers.values())
+        found = np.frombuffer(array("i", ids or [ABSENT]), np.int32)
+        return Entries(found, np.diff(ends).astype(np.int32), values)
 
 
 class _Key(_Remembered):
@@ -171,34 +165,28 @@ class _Key(_Remembered):
         self.inner = _Remembered(lambda inner: _Key(encoder, f"{key}{SEPARATOR}{inner}"))
 
 
-def _add(table: _Key, value: Any, ids: list[int], values: dict[int, float], depth: int) -> None:
-    """Add the features of a key whose value is no string."""
-    kind = type(value)
-    if kind is dict and depth < MAX_DEPTH:
-        inner_tables, append = table.inner, ids.append
-        for inner, deeper in value.items():
-            if type(deeper) is str:
-                append(inner_tables[inner][deeper])
-            elif deeper is True:
-                append(inner_tables[inner].bare)
-            elif deeper is not False:
-                _add(inner_tables[inner], deeper, ids, values, depth + 1)
-    elif kind in (list, set, frozenset, tuple):
-        ids += [table[entry] for entry in value]
-    elif kind in (float, int) and abs(value) <= MAX_VALUE:
-        if value != 0:
-            values[len(ids)] = value
-            ids.append(table.bare)
-    else:
-        raise Unusual
-
-
-def _values(count: int, values: dict[int, float]) -> NDArray[np.float32]:
-    if not values:
-        return NO_VALUES
-    found = np.ones(count, np.float32)
-    found[list(values)] = list(values.values())
-    return found
+def _add(
+    keys: _Remembered, features: dict[str, Any], ids: list[int], numbers: dict[int, float], depth: int
+) -> None:
+    """Add the attributes of a dict of features, and the values that are numbers by their places."""
+    append = ids.append
+    for key, value in features.items():
+        kind = type(value)
+        if kind is str:
+            append(keys[key][value])
+        elif value is True:
+            append(keys[key].bare)
+        elif kind is dict and depth < MAX_DEPTH:
+            _add(keys[key].inner, value, ids, numbers, depth + 1)
+        elif kind in (list, set, frozenset, tuple):
+            table = keys[key]
+            ids += [table[entry] for entry in value]
+        elif kind in (float, int) and abs(value) <= MAX_VALUE:
+            if value != 0:
+                numbers[len(ids)] = value
+                append(keys[key].bare)
+        elif value is not False:
+            raise Unusual
 
 
 # ---------------------------------------------------------------- rows
@@ -218,16 +206,14 @@ class RowEncoder:
         plan = index.plan
         self._columns, self._names = columns, tuple(names)
         functions = stream_functions(plan, index.templates, index.normalize)
-        used = sorted({stream.column for stream in plan.streams})
         # streams in the order in which the numbers of a row are found: column by column
-        order = [s for c in used for s, stream in enumerate(plan.streams) if stream.column == c]
+        order = sorted(range(len(plan.streams)), key=lambda s: plan.streams[s].column)
         rank = {n: n for n in range(ABSENT, plan.nodes)} | {s: k for k, s in enumerate(order)}
-        self._vocabularies = {
-            c: [(index.vocabularies[s], functions[s]) for s in order if plan.streams[s].column == c]
-            for c in used
-        }
-        number = lambda column, cell: tuple(self._numbers(column, [cell])[0].tolist())  # noqa: E731
-        self._remembered = [(c, _Remembered(partial(number, c))) for c in used]
+        self._readers: dict[int, list[tuple[Vocabulary, Normalizer]]] = {}
+        for s in order:
+            reader = index.vocabularies[s], functions[s]
+            self._readers.setdefault(plan.streams[s].column, []).append(reader)
+        self._remembered = [(c, _Remembered(partial(self._cell, c))) for c in self._readers]
         reach = max([plan.before, plan.after, *(abs(stream.absolute) for stream in plan.streams)], default=0)
         marks = np.full((len(order), 2 * reach + 1), ABSENT, np.int32)
         for k, s in enumerate(order):
@@ -262,7 +248,10 @@ class RowEncoder:
         width = len(self._names)
         for row in sentence:
             if type(row) is dict and self._names:
-                row = self._by_name(row)
+                try:
+                    row = [row[name] for name in self._names]
+                except KeyError:
+                    raise Unusual from None
             elif type(row) is not list and type(row) is not tuple:
                 raise Unusual
             width = width or len(row)
@@ -270,34 +259,26 @@ class RowEncoder:
                 raise Unusual
             for column, remembered in self._remembered:
                 numbers += remembered[row[column]]
-        return self.numbered(numbers, len(sentence))
-
-    def cells(self, corpus: Corpus) -> Int32:
-        """Return the numbers of the cells of a corpus: int32[tokens · streams]."""
-        found = [
-            self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._vocabularies
-        ]
-        return np.concatenate([*found, np.empty((corpus.tokens, 0), np.int32)], axis=1).ravel()
-
-    def _numbers(self, column: int, cells: Sequence[str]) -> Int32:
-        """Return the numbers of cells in the streams of a column: int32[cells, streams]."""
-        found = [v.lookup(list(map(function, cells))) for v, function in self._vocabularies[column]]
-        return np.stack(found, axis=1)
-
-    def _by_name(self, row: dict[str, Any]) -> list[Any]:
-        try:
-            return [row[name] for name in self._names]
-        except KeyError:
-            raise Unusual from None
-
-    def numbered(self, numbers: list[int], tokens: int) -> Entries:
-        """Return the attributes of a sentence whose cells have these numbers in their streams."""
-        cells = np.frombuffer(array("i", numbers or [0]), np.int32)
+        cells, tokens = np.frombuffer(array("i", numbers or [0]), np.int32), len(sentence)
         ids = np.empty((tokens, len(self.node_lines)), np.int32)
         edges = np.empty((tokens, len(self._edge)), np.int32) if self._edges_vary else None
         _find_attributes(cells, *self.plan, self.node_lines, ids, self._edge, edges)
         sizes = np.full(tokens, len(self.node_lines), np.int32)
         return Entries(ids.ravel(), sizes, NO_VALUES, None if edges is None else edges[1:])
+
+    def cells(self, corpus: Corpus) -> Int32:
+        """Return the numbers of the cells of a corpus: int32[tokens · streams]."""
+        found = [self._numbers(c, corpus.columns[c].strings)[corpus.columns[c].ids] for c in self._readers]
+        return np.concatenate([*found, np.empty((corpus.tokens, 0), np.int32)], axis=1).ravel()
+
+    def _numbers(self, column: int, cells: Sequence[str]) -> Int32:
+        """Return the numbers of cells in the streams of a column: int32[cells, streams]."""
+        found = [v.lookup(list(map(function, cells))) for v, function in self._readers[column]]
+        return np.stack(found, axis=1)
+
+    def _cell(self, column: int, cell: str) -> list[int]:
+        numbers: list[int] = self._numbers(column, [cell])[0].tolist()
+        return numbers
 
 
 load_int32, load_int64 = make_peek(), make_peek(64)

@@ -62,18 +62,14 @@ class Encoded:
 
     def span(self, first: int, last: int, site_ptr: Sequence[Int64]) -> Encoded:
         """Return the sentences first..last - 1; site_ptr: where the sites of each one begin."""
-        designs: list[Design] = []
-        rows: list[Int32 | None] = []
-        for design, row_of, ptr in zip(self.designs, self.rows, site_ptr, strict=True):
-            if row_of is None:
-                designs.append(design.span(int(ptr[first]), int(ptr[last])))
-                rows.append(None)
-                continue
-            used, row = np.unique(row_of[ptr[first] : ptr[last]], return_inverse=True)
-            designs.append(design.take(used if len(used) else np.zeros(1, np.int64)))  # kernels need a row
-            rows.append(row.astype(np.int32))
-        ptr = self.ptr[first : last + 1] - self.ptr[first]
-        return replace(self, designs=tuple(designs), rows=tuple(rows), ptr=ptr)
+        parts = [
+            (design.span(int(ptr[first]), int(ptr[last])), None)
+            if row_of is None
+            else _taken(design, row_of[ptr[first] : ptr[last]])[:2]
+            for design, row_of, ptr in zip(self.designs, self.rows, site_ptr, strict=True)
+        ]
+        designs, rows = zip(*parts, strict=True)
+        return replace(self, designs=designs, rows=rows, ptr=self.ptr[first : last + 1] - self.ptr[first])
 
     def outline(self) -> Encoded:
         """Return the layout of the weights alone: designs without entries."""
@@ -108,15 +104,21 @@ def subset(encoded: Encoded, sentences: Int64, sites: Sequence[Sites], min_count
     for design, row_of, site in zip(encoded.designs, encoded.rows, sites, strict=True):
         chosen_sites = tokens if site.tokens is None else np.flatnonzero(chosen[site.tokens])
         if row_of is None:
-            used, times = chosen_sites, np.ones(len(chosen_sites), np.int64)
             rows.append(None)
+            part, times = design.take(chosen_sites), np.ones(len(chosen_sites), np.int64)
         else:
-            used, row, times = np.unique(row_of[chosen_sites], return_inverse=True, return_counts=True)
-            if len(used) == 0:  # kernels need at least one row
-                used, times = np.zeros(1, np.int64), np.zeros(1, np.int64)
-            rows.append(row.astype(np.int32))
-        designs.append(_without_rare(design.take(used.astype(np.int64)), times, min_count))
+            part, row, times = _taken(design, row_of[chosen_sites])
+            rows.append(row)
+        designs.append(_without_rare(part, times, min_count))
     return replace(encoded, designs=tuple(designs), rows=tuple(rows), ptr=ptr)
+
+
+def _taken(design: Design, row_of: Int32) -> tuple[Design, Int32, Int64]:
+    """Return the rows of some sites, the row of each site, and the number of sites of each row."""
+    used, row, times = np.unique(row_of, return_inverse=True, return_counts=True)
+    if len(used) == 0:  # kernels need at least one row
+        used, times = np.zeros(1, row_of.dtype), np.zeros(1, np.int64)
+    return design.take(used.astype(np.int64)), row.astype(np.int32), times
 
 
 def _without_rare(design: Design, times: Int64, min_count: int) -> Design:

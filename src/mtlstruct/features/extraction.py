@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from mtlstruct.features.values import (
     vocabulary_strings,
 )
 from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
-from mtlstruct.formats.normalization import NORMALIZERS, unchanged
+from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.structures.base import Sites
 from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import bound
@@ -84,14 +84,13 @@ def extract(corpus: Corpus, templates: TemplateSet, sites: Sequence[Sites], norm
     grid = Grid(corpus, plan.before, plan.after)
     vocabularies, n_strings, cells = [], [], []
     for stream, function in zip(plan.streams, stream_functions(plan, templates, normalize), strict=True):
-        strings = strings_of(corpus, stream, function)
-        distinct = strings if function is unchanged else list(dict.fromkeys(strings))
+        strings = list(map(function, corpus.columns[stream.column].strings))
+        distinct = list(dict.fromkeys(strings))
         if is_multi_valued(corpus, stream):
             vocabulary = Vocabulary.of(vocabulary_strings(corpus, stream, strings))
         else:
             vocabulary = vocabulary_of(distinct, plan.marks(stream))
-        in_order = len(distinct) == len(strings)
-        cells.append(cells_of(corpus, grid, plan, stream, strings, vocabulary, in_order=in_order))
+        cells.append(cells_of(corpus, grid, plan, stream, strings, vocabulary))
         vocabularies.append(vocabulary)
         n_strings.append(len(distinct))
     tables: list[PairTable] = [PairTable(np.zeros(0, np.int64))] * len(plan.joins)
@@ -171,12 +170,6 @@ def stream_functions(plan: Plan, templates: TemplateSet, normalize: str) -> list
     return [function_of(stream) for stream in plan.streams]
 
 
-def strings_of(corpus: Corpus, stream: Stream, function: Normalizer) -> list[str]:
-    """Return the function of each distinct cell of a stream's column."""
-    strings = corpus.columns[stream.column].strings
-    return list(strings) if function is unchanged else [function(cell) for cell in strings]
-
-
 def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
     """Return strings and boundary marks; a cell spelled like a mark is that mark (CRF++)."""
     edges = [boundary(k) for k in marks]
@@ -185,19 +178,13 @@ def vocabulary_of(strings: Sequence[str], marks: Sequence[int]) -> Vocabulary:
 
 
 def cells_of(
-    corpus: Corpus,
-    grid: Grid,
-    plan: Plan,
-    stream: Stream,
-    strings: Sequence[str],
-    vocabulary: Vocabulary,
-    in_order: bool = False,
+    corpus: Corpus, grid: Grid, plan: Plan, stream: Stream, strings: Sequence[str], vocabulary: Vocabulary
 ) -> NodeValues:
-    """Return the values of a stream; in_order: the vocabulary begins with just these strings."""
+    """Return the values of a stream; strings: its function of each distinct cell of the column."""
     if is_multi_valued(corpus, stream):
         return multi_values(corpus, stream, strings, vocabulary)
     column = corpus.columns[stream.column]
-    ids = column.ids if in_order else np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
+    ids = np.append(vocabulary.lookup(strings), np.int32(ABSENT))[column.ids]
     edges = plan.marks(stream)
     marks = dict(zip(edges, vocabulary.lookup([boundary(k) for k in edges]).tolist(), strict=True))
     return grid.fixed(ids, stream.absolute, marks) if stream.absolute else grid.spread(ids, marks)
@@ -208,36 +195,20 @@ def joined(
 ) -> list[NodeValues]:
     """Return the values of all nodes; number(join, left, right, out) numbers the pairs of a join.
 
-    Joins run on several threads, each as soon as its left side is done.
+    Joins of as many cells are independent, and run on several threads.
     """
-    values: list[NodeValues | None] = [*cells, *([None] * len(plan.joins))]
-    done = [Event() for _ in plan.joins]
-    out = np.empty((len(plan.joins), int(grid.start[-1])), np.int32)  # one allocation: large pages
+    values: list[Any] = [*cells, *np.empty((len(plan.joins), int(grid.start[-1])), np.int32)]
     shifts = list(dict.fromkeys((join.stream, join.gap) for join in plan.joins))
-
-    def shift(key: tuple[int, int]) -> Int32:
-        stream = cells[key[0]]
-        assert isinstance(stream, np.ndarray)  # check_multi_valued
-        return grid.shifted(stream, key[1])
-
-    right = dict(zip(shifts, threads.in_order(shift, shifts), strict=True))
+    shifted = threads.in_order(lambda key: grid.shifted(values[key[0]], key[1]), shifts)
+    right = dict(zip(shifts, shifted, strict=True))
 
     def work(k: int) -> None:
         join = plan.joins[k]
-        try:
-            if join.left >= len(cells):
-                done[join.left - len(cells)].wait()
-            left = values[join.left]
-            if left is None:
-                return  # the thread that failed to find it raises
-            assert isinstance(left, np.ndarray)
-            number(k, left, right[join.stream, join.gap], out[k])
-            values[len(cells) + k] = out[k]
-        finally:
-            done[k].set()
+        number(k, values[join.left], right[join.stream, join.gap], values[len(cells) + k])
 
-    threads.in_order(work, plan.topological_order)
-    return [v for v in values if v is not None]
+    for joins in plan.levels:
+        threads.in_order(work, joins)
+    return values
 
 
 def values_at(

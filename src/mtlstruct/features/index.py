@@ -35,7 +35,6 @@ from mtlstruct.features.extraction import (
     extract,
     joined,
     stream_functions,
-    strings_of,
     values_at,
 )
 from mtlstruct.features.plan import Plan, make_plan
@@ -96,10 +95,8 @@ class FeatureIndex:
         check_multi_valued(corpus, self.templates)
         grid = Grid(corpus, self.plan.before, self.plan.after)
         cells = [
-            cells_of(corpus, grid, self.plan, stream, strings_of(corpus, stream, function), vocabulary)
-            for stream, function, vocabulary in zip(
-                self.plan.streams, self._functions, self.vocabularies, strict=True
-            )
+            cells_of(corpus, grid, self.plan, stream, self._strings(corpus, s), self.vocabularies[s])
+            for s, stream in enumerate(self.plan.streams)
         ]
         values = joined(self.plan, grid, cells, lambda join, *pairs: self.tables[join].lookup(*pairs))
         encoded = _assemble(self, grid, values, sites)
@@ -107,6 +104,10 @@ class FeatureIndex:
             return encoded
         first, *rest = encoded.designs
         return replace(encoded, designs=(first.with_support(self.support), *rest))
+
+    def _strings(self, corpus: Corpus, stream: int) -> list[str]:
+        """Return the function of a stream of each distinct cell of its column."""
+        return list(map(self._functions[stream], corpus.columns[self.plan.streams[stream].column].strings))
 
     def layout(self, kind: str) -> WeightLayout:
         """Return the layout of the weights of a kind of sites."""
@@ -123,10 +124,8 @@ class FeatureIndex:
     def known_cells(self, corpus: Corpus, column: int) -> NDArray[np.bool_] | None:
         """Return whether each cell of a column is known; None if no template reads them."""
         known = [
-            vocabulary.lookup(strings_of(corpus, stream, function)) != ABSENT
-            for stream, function, vocabulary in zip(
-                self.plan.streams, self._functions, self.vocabularies, strict=True
-            )
+            self.vocabularies[s].lookup(self._strings(corpus, s)) != ABSENT
+            for s, stream in enumerate(self.plan.streams)
             if (stream.column, stream.function, stream.absolute) == (column, "", 0)
         ]
         return np.logical_or.reduce(known)[corpus.columns[column].ids] if known else None
@@ -215,6 +214,13 @@ def _assemble(
     return Encoded(kinds, designs, rows, grid.ptr, len(index.templates))
 
 
+Line = tuple[int, int, Callable[[], Values]]
+"""A line: its template, the first attribute of that, and its attributes at all sites.
+
+They are computed whenever they are needed: those of all lines together are as large as A.
+"""
+
+
 def _design(
     index: FeatureIndex,
     grid: Grid,
@@ -222,7 +228,9 @@ def _design(
     site: Sites,
     factors: NDArray[np.float64] | None,
 ) -> tuple[Design, Int32 | None]:
+    """Return A of one kind, and the row of each site if rows are shared."""
     layout, places = index.layout(site.kind), grid.places(site.tokens)
+    null, sites = layout.attributes, len(places)
 
     def attributes(line: int) -> Values:
         use = index.plan.uses[line]
@@ -231,68 +239,30 @@ def _design(
             return found
         return found.scaled(float(factors[index.plan.template_of[line]]))
 
-    lines = [
-        LineSource(j, first, partial(attributes, line))
+    lines: list[Line] = [
+        (j, first, partial(attributes, line))
         for j, first in zip(layout.templates.tolist(), layout.block_ptr.tolist(), strict=False)
         for line in index.plan.lines_of(j)
     ]
-    varying = any(isinstance(node, MultiValued) for node in values) or grid.gaps
-    shapes = threads.in_order(lambda line: Shape.of(line.attributes()), lines) if varying else None
-    design = assemble_design(lines, shapes, layout, len(places))
+    shapes: list[tuple[int | None, int, bool]] = [(1, sites, False)] * len(lines)
+    if grid.gaps or any(isinstance(node, MultiValued) for node in values):
+        shapes = threads.in_order(lambda line: line[2]().shape(), lines)
+    filled, real = sum(shape[1] for shape in shapes), any(shape[2] for shape in shapes)
+    widths = [width for width, _, _ in shapes if width is not None]
+    dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
+    if len(widths) == len(lines) and filled >= MIN_UNIFORM_SHARE * sites * sum(widths):
+        design = Design(*_uniform_rows(lines, widths, sites, null, dtype, real), layout)
+    else:
+        design = Design(*_ragged_rows(lines, filled, sites, null, dtype, real), layout)
     return share_rows(design) if site.shared else (design, None)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Size of a line: entries per site (None: varying), known entries, any value not 1."""
-
-    width: int | None
-    filled: int
-    real: bool
-
-    @classmethod
-    def of(cls, values: Values) -> Shape:
-        """Return the shape of the values of a line."""
-        if isinstance(values, MultiValued):
-            return cls(values.width, int(np.count_nonzero(values.ids != ABSENT)), values.real)
-        return cls(1, int(np.count_nonzero(values.ids() != ABSENT)), False)
-
-
-@dataclass(frozen=True)
-class LineSource:
-    """A line: its template, the first attribute of that, and its attributes at all sites.
-
-    `attributes` is called whenever they are needed: those of all lines together are as large as A.
-    """
-
-    block: int
-    offset: int
-    attributes: Callable[[], Values]
 
 
 _Rows = tuple[NDArray[np.integer], Int64, Int32, NDArray[np.float32]]
 """ids, ptr, blocks and values of a Design."""
 
 
-def assemble_design(
-    lines: Sequence[LineSource], shapes: Sequence[Shape] | None, layout: WeightLayout, sites: int
-) -> Design:
-    """Return A of one kind, from lines in template order; no shapes: one entry per site."""
-    null = layout.attributes
-    dtype = np.int32 if null < np.iinfo(np.int32).max else np.int64
-    shapes = [Shape(1, sites, False) for _ in lines] if shapes is None else shapes
-    widths = [shape.width for shape in shapes if shape.width is not None]
-    filled = sum(shape.filled for shape in shapes)
-    real = any(shape.real for shape in shapes)
-    if len(widths) == len(shapes) and filled >= MIN_UNIFORM_SHARE * sites * sum(widths):
-        rows = _uniform_rows(lines, widths, sites, null, dtype, real)
-    else:
-        rows = _ragged_rows(lines, filled, sites, null, dtype, real)
-    return Design(*rows, layout)
-
-
 def _uniform_rows(
-    lines: Sequence[LineSource], widths: Sequence[int], sites: int, null: int, dtype: type, real: bool
+    lines: Sequence[Line], widths: Sequence[int], sites: int, null: int, dtype: type, real: bool
 ) -> _Rows:
     """Return rows in which each line has as many slots as it has entries at a site."""
     ends = np.cumsum(widths).tolist()
@@ -303,18 +273,18 @@ def _uniform_rows(
     values = np.ones((sites, slots) if real else (0, 0), np.float32)
 
     def write(number: int) -> None:
-        line, width = lines[number], widths[number]
-        found, columns = line.attributes(), slice(ends[number] - width, ends[number])
+        _, offset, attributes = lines[number]
+        found, columns = attributes(), slice(ends[number] - widths[number], ends[number])
         if isinstance(found, SingleValued):
-            found.write(line.offset, null, table[:, ends[number] - 1])
+            found.write(offset, null, table[:, ends[number] - 1])
             return
-        local = found.ids.reshape(sites, width)
-        table[:, columns] = np.where(local == ABSENT, null, local + dtype(line.offset))
+        local = found.ids.reshape(sites, widths[number])
+        table[:, columns] = np.where(local == ABSENT, null, local + dtype(offset))
         if real and found.values is not None:
-            values[:, columns] = found.values.reshape(sites, width)
+            values[:, columns] = found.values.reshape(sites, widths[number])
 
     threads.in_order(write, range(len(lines)))
-    blocks = np.repeat(np.array([line.block for line in lines], np.int32), widths)
+    blocks = np.repeat(np.array([line[0] for line in lines], np.int32), widths)
     _sort_within_blocks(table, blocks, values if real else None)
     return ids, np.arange(sites + 1, dtype=np.int64) * slots, blocks, values.ravel()
 
@@ -334,45 +304,27 @@ def _sort_within_blocks(
             values[:, first:last] = np.take_along_axis(values[:, first:last], order, 1)
 
 
-def _ragged_rows(
-    lines: Sequence[LineSource], filled: int, sites: int, null: int, dtype: type, real: bool
-) -> _Rows:
+def _ragged_rows(lines: Sequence[Line], filled: int, sites: int, null: int, dtype: type, real: bool) -> _Rows:
     """Return rows of the known entries of each line in turn."""
     counts = np.zeros(sites, np.int64)
-    for line in lines:
-        counts += _counts(line.attributes())
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    for _, _, attributes in lines:
+        counts += np.bincount(attributes().sites(), minlength=sites)
+    ptr = np.append(0, np.cumsum(counts)).astype(np.int64)
     ids: NDArray[np.integer] = np.full(filled + PREFETCH_DISTANCE, null, dtype)
     blocks = np.empty(filled, np.int32)
     values = np.ones(filled if real else 0, np.float32)
     cursor = ptr[:-1].copy()
-    for line in lines:
-        found = line.attributes()
-        if isinstance(found, MultiValued):
-            known = found.known()
-            local, lengths = known.ids, np.diff(known.ptr)
-            at = np.repeat(cursor - known.ptr[:-1], lengths) + np.arange(len(local))
-            cursor += lengths
-            if real and known.values is not None:
-                values[at] = known.values
-        else:
-            local = found.ids()
-            firing = np.flatnonzero(local != ABSENT)
-            local, at = local[firing], cursor[firing]
-            cursor[firing] += 1
-        ids[at] = local + dtype(line.offset)
-        blocks[at] = line.block
+    for block, offset, attributes in lines:
+        found = attributes()
+        site, (local, own_values) = found.sites(), found.known()
+        lengths = np.bincount(site, minlength=sites)
+        at = (cursor - np.cumsum(lengths) + lengths)[site] + np.arange(len(site))
+        cursor += lengths
+        ids[at] = local + dtype(offset)
+        blocks[at] = block
+        if real and own_values is not None:
+            values[at] = own_values
     return ids, ptr, blocks, values
-
-
-def _counts(found: Values) -> Int64:
-    """Return the number of known entries of each site."""
-    if isinstance(found, SingleValued):
-        firing: Int64 = (found.ids() != ABSENT).astype(np.int64)
-        return firing
-    site = np.repeat(np.arange(len(found.ptr) - 1), np.diff(found.ptr))
-    counts: Int64 = np.bincount(site[found.ids != ABSENT], minlength=len(found.ptr) - 1)
-    return counts
 
 
 def share_rows(design: Design) -> tuple[Design, Int32]:

@@ -90,13 +90,15 @@ class Plan:
         return found
 
     @cached_property
-    def topological_order(self) -> list[int]:
-        """The joins by number of cells, so that each comes after its left side."""
-        depths: list[int] = []
-        for join in self.joins:
-            left = join.left - len(self.streams)
-            depths.append(1 if left < 0 else depths[left] + 1)
-        return sorted(range(len(self.joins)), key=depths.__getitem__)
+    def levels(self) -> list[list[int]]:
+        """The joins of two cells, of three, and so on: each comes after its left side."""
+        levels: list[list[int]] = []
+        depths = [0] * len(self.streams)
+        for number, join in enumerate(self.joins):
+            depths.append(depths[join.left] + 1)
+            levels += [[] for _ in range(depths[-1] - len(levels))]
+            levels[depths[-1] - 1].append(number)
+        return levels
 
     def chain(self, line: int) -> list[tuple[int, int, int]]:
         """Return the steps from the first cell of a line to its value: row, stream, node."""

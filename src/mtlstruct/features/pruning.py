@@ -6,8 +6,8 @@ a string if it is part of such a value. Everything is renumbered without gaps.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import overload
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.arcs.build import stacked
-from mtlstruct.features.arcs.kernels import EMPTY, MASK, POSITIONS, drop_unused
-from mtlstruct.features.arcs.plan import NONE, ArcPlan, Base, Side
+from mtlstruct.features.arcs.kernels import MASK, MASK_BITS, POSITIONS
+from mtlstruct.features.arcs.plan import NONE, ArcPlan, Base
 from mtlstruct.features.arcs.plan import make_plan as make_arc_plan
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.plan import make_plan
@@ -25,8 +25,6 @@ from mtlstruct.features.vocabulary import ABSENT, PairTable, Vocabulary
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-Entries = tuple[Int64, Int64]
-"""Keys and records of a base or a source."""
 
 LOW = (1 << 32) - 1
 
@@ -120,111 +118,104 @@ def _smaller_map(index: FeatureIndex, line: int, map_: Int32, needed: list[Bool]
 # ---------------------------------------------------------------- arcs
 
 
+@dataclass
+class _Entries:
+    """Entries of a base or a source: their keys high · 2³² + low · unit + position, and records.
+
+    sides     high or low or both: the parts that are values of sides
+    """
+
+    high: Int64
+    low: Int64
+    sides: tuple[Int64, ...]
+    records: Int64
+    unit: int = 1
+    position: Int64 | int = 0
+
+    def stored(self) -> tuple[Int64, Int64]:
+        """Return keys and records."""
+        return self.high << 32 | self.low * self.unit + self.position, self.records
+
+
 def _prune_arcs(index: ArcIndex, used: Sequence[Bool], live: Sequence[int]) -> ArcIndex:
     """Return the index of the templates `live`, with used attributes and the sides they need."""
     templates = index.templates.select(live)
     plan = make_arc_plan(templates)
-    bases = _base_entries(index, plan, _without_unused(index, used), live)
-    sources = [_source_entries(index, plan, pair, bases) for pair in plan.sources]
-    fields = [_side_fields(base) for base in plan.bases]
-    fields += [() if NONE in pair else ("high", "low") for pair in plan.sources]
-    parts = [
-        (keys, field) for (keys, _), some in zip([*bases, *sources], fields, strict=True) for field in some
-    ]
-    ptr = np.concatenate([[0], np.cumsum(index.words.sizes)])
+    entries = [_base_entries(index, plan, n, used, live) for n in range(len(plan.bases))]
+    entries += [_source_entries(index, plan, pair, entries) for pair in plan.sources]
+    ptr = np.append(0, np.cumsum(index.words.sizes))
     needed = np.zeros(int(ptr[-1]) + 1, bool)
-    for keys, field in parts:
-        needed[_part(keys, field)] = True
+    for values in chain.from_iterable(some.sides for some in entries):
+        needed[values] = True
     number = {template.terms: n for n, template in enumerate(index.plan.words)}
     slots = [number[template.terms] for template in plan.words]
     words = _prune_tokens(index.words, [needed[a:b] for a, b in pairwise(ptr.tolist())], slots)
-    new_values = np.full(int(ptr[-1]), NONE, np.int64)
-    first = 0
-    for slot in slots:
-        mask = needed[ptr[slot] : ptr[slot + 1]]
-        new_values[ptr[slot] : ptr[slot + 1]][mask] = np.arange(mask.sum()) + first
-        first += int(mask.sum())
-    for keys, field in parts:
-        _put(keys, field, new_values[_part(keys, field)])
-    table, starts = stacked([*bases, *sources])
+    smaller = np.zeros(len(needed), np.int64)
+    for slot, first in zip(slots, np.append(0, np.cumsum(words.sizes)).tolist(), strict=False):
+        own = slice(ptr[slot], ptr[slot + 1])
+        smaller[own] = np.cumsum(needed[own]) - 1 + first
+    for values in chain.from_iterable(some.sides for some in entries):
+        values[:] = smaller[values]
+    table, starts = stacked([some.stored() for some in entries])
     return ArcIndex(templates, words, table, starts, np.array([int(used[j].sum()) for j in live], np.int64))
 
 
-def _without_unused(index: ArcIndex, used: Sequence[Bool]) -> ArcIndex:
-    """Return the index without unmarked attributes; templates and entries stay, possibly empty."""
-    table = index.table.copy()
-    for base, templates in enumerate(index.plan.templates_of):
-        rows = table[index.first[base] : index.first[base + 1]]
-        for k, j in enumerate(templates):
-            before = np.concatenate([[0], np.cumsum(used[j])])
-            drop_unused(rows[:, 1 + k], np.append(used[j], False), before)
-    return replace(index, table=table, sizes=np.array([int(mask.sum()) for mask in used], np.int64))
+def _base_entries(
+    index: ArcIndex, plan: ArcPlan, number: int, used: Sequence[Bool], live: Sequence[int]
+) -> _Entries:
+    """Return the entries of a base of the smaller plan that have a used attribute."""
+    base = plan.bases[number]
+    b = [_described(index.plan, some) for some in index.plan.bases].index(_described(plan, base))
+    rows = index.rows(b)
+    templates = [live[j] for j in plan.templates_of[number]]
+    columns = [1 + index.plan.templates_of[b].index(j) for j in templates]
+    records = np.stack(
+        [_without_unused(rows[:, k], used[j]) for k, j in zip(columns, templates, strict=True)], axis=1
+    )
+    kept = (records & MASK != 0).any(axis=1)
+    high, low, missing = rows[kept, 0] >> 32, rows[kept, 0] & LOW, (base.first == NONE, base.second == NONE)
+    if base.between == NONE:
+        sides = tuple(part for part, none in zip((high, low), missing, strict=True) if not none)
+        return _Entries(high, low, sides, records[kept])
+    unit = POSITIONS if base.position else 1
+    low, position = np.divmod(low, unit)
+    sides = (high, low) if missing[0] != missing[1] else (low,)
+    return _Entries(high, low, sides, records[kept], unit, position)
 
 
-def _base_entries(index: ArcIndex, plan: ArcPlan, thin: ArcIndex, live: Sequence[int]) -> list[Entries]:
-    """Return the entries of each base of the smaller plan that have an attribute."""
-    number = {_described(index.plan, base): b for b, base in enumerate(index.plan.bases)}
-    found = []
-    for base, templates in zip(plan.bases, plan.templates_of, strict=True):
-        b = number[_described(plan, base)]
-        rows = thin.table[thin.first[b] : thin.first[b + 1]]
-        records = rows[:, [1 + index.plan.templates_of[b].index(live[j]) for j in templates]]
-        kept = (rows[:, 0] != EMPTY) & (records & MASK != 0).any(axis=1)
-        found.append((rows[kept, 0].copy(), np.ascontiguousarray(records[kept])))
-    return found
+def _without_unused(records: Int64, used: Bool) -> Int64:
+    """Return the records of a template without its unused attributes."""
+    starts, bits = records >> MASK_BITS, np.arange(MASK_BITS)
+    observed = records[:, None] >> bits & 1
+    attributes = starts[:, None] + np.cumsum(observed, axis=1) - observed
+    kept = np.append(used, False)[np.minimum(attributes, len(used))] & (observed == 1)
+    smaller: Int64 = np.append(0, np.cumsum(used))[starts] << MASK_BITS | kept @ (1 << bits)
+    return smaller
 
 
 def _source_entries(
-    index: ArcIndex, plan: ArcPlan, pair: tuple[int, int], bases: Sequence[Entries]
-) -> Entries:
+    index: ArcIndex, plan: ArcPlan, pair: tuple[int, int], bases: Sequence[_Entries]
+) -> _Entries:
     """Return the entries of a source that bases need; renumber them in the keys of bases."""
+    empty = np.zeros(0, np.int64)
     if NONE in pair:  # its number is the value of a side, or 0
-        return np.zeros(0, np.int64), np.zeros((0, 1), np.int64)
+        return _Entries(empty, empty, (), np.zeros((0, 1), np.int64))
     users = [
-        keys
-        for base, (keys, _) in zip(plan.bases, bases, strict=True)
+        some.high
+        for base, some in zip(plan.bases, bases, strict=False)
         if base.between != NONE and (base.first, base.second) == pair
     ]
-    old = [tuple(_side(index.plan, s) for s in one) for one in index.plan.sources]
-    node = len(index.plan.bases) + old.index(tuple(_side(plan, s) for s in pair))
-    rows = index.table[index.first[node] : index.first[node + 1]]
-    rows = rows[rows[:, 0] != EMPTY]
-    rows = rows[np.argsort(rows[:, 1])]
-    kept = np.unique(np.concatenate([keys >> 32 for keys in users]))
-    for keys in users:
-        _put(keys, "high", np.searchsorted(kept, keys >> 32))
-    return rows[kept, 0].copy(), np.arange(len(kept), dtype=np.int64)[:, None]
-
-
-def _side_fields(base: Base) -> tuple[str, ...]:
-    """Return the parts of a base's keys that are values of sides: high, low or position."""
-    if base.between == NONE:
-        return tuple(field for field, s in (("high", base.first), ("low", base.second)) if s != NONE)
-    single = (base.first == NONE) != (base.second == NONE)
-    return (*(("high",) if single else ()), "position" if base.position else "low")
-
-
-def _part(keys: Int64, field: str) -> Int64:
-    if field == "high":
-        return keys >> 32
-    return (keys & LOW) // POSITIONS if field == "position" else keys & LOW
-
-
-def _put(keys: Int64, field: str, values: Int64) -> None:
-    """Replace a part of every key, in place."""
-    if field == "high":
-        keys[:] = values << 32 | keys & LOW
-    elif field == "position":
-        keys[:] = keys >> 32 << 32 | values * POSITIONS + (keys & LOW) % POSITIONS
-    else:
-        keys[:] = keys >> 32 << 32 | values
-
-
-def _side(plan: ArcPlan, number: int) -> Side | None:
-    return None if number == NONE else plan.sides[number]
+    old = [[index.plan.sides[s] if s != NONE else None for s in one] for one in index.plan.sources]
+    rows = index.rows(len(index.plan.bases) + old.index([plan.sides[s] for s in pair]))
+    kept = np.unique(np.concatenate(users))
+    for numbers in users:
+        numbers[:] = np.searchsorted(kept, numbers)
+    keys = rows[np.argsort(rows[:, 1]), 0][kept]
+    high, low = keys >> 32, keys & LOW
+    return _Entries(high, low, (high, low), np.arange(len(kept), dtype=np.int64)[:, None])
 
 
 def _described(plan: ArcPlan, base: Base) -> tuple[object, ...]:
     """Return what a base reads, independent of how a plan numbers its sides."""
-    sides = (_side(plan, s) for s in (base.first, base.second, base.between))
+    sides = (plan.sides[s] if s != NONE else None for s in (base.first, base.second, base.between))
     return (*sides, base.place, base.position)

@@ -65,6 +65,19 @@ class SingleValued(NamedTuple):
         _count(self.node, self.places, self.shift, counts)
         return counts
 
+    def shape(self) -> tuple[int | None, int, bool]:
+        """Return entries per site, known entries, and whether any value is not 1."""
+        return 1, len(self.sites()), False
+
+    def sites(self) -> Int64:
+        """Return the site of each known entry."""
+        return np.flatnonzero(self.ids() != ABSENT)
+
+    def known(self) -> tuple[Int32, None]:
+        """Return the known entries, and None: all values are 1."""
+        found = self.ids()
+        return found[found != ABSENT], None
+
     def write(self, offset: int, null: int, column: NDArray[np.integer]) -> None:
         """Write the attribute of each site plus an offset to a column of A; null for ABSENT."""
         _write(self.node, self.places, self.shift, self.numbers, offset, null, column)
@@ -81,15 +94,6 @@ class MultiValued:
     ptr: Int64
     ids: Int32
     values: NDArray[np.float32] | None = None
-
-    @property
-    def width(self) -> int | None:
-        """Number of entries per site, if it is the same everywhere."""
-        sites = len(self.ptr) - 1
-        if sites == 0 or self.ptr[-1] % sites:
-            return None
-        width = int(self.ptr[-1]) // sites
-        return width if bool((np.diff(self.ptr) == width).all()) else None
 
     @property
     def real(self) -> bool:
@@ -111,14 +115,22 @@ class MultiValued:
         values = np.ones(len(self.ids), np.float32) if self.values is None else self.values
         return replace(self, values=(factor * values.astype(np.float64)).astype(np.float32))
 
-    def known(self) -> MultiValued:
-        """Return the known entries, sorted by number within each site."""
-        site = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
+    def shape(self) -> tuple[int | None, int, bool]:
+        """Return entries per site (None: varying), known entries, and whether any value is not 1."""
+        lengths = np.diff(self.ptr)
+        width = int(lengths[0]) if len(lengths) and bool((lengths == lengths[0]).all()) else None
+        return width, int(np.count_nonzero(self.ids != ABSENT)), self.real
+
+    def sites(self) -> Int64:
+        """Return the site of each known entry."""
+        found: Int64 = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))[self.ids != ABSENT]
+        return found
+
+    def known(self) -> tuple[Int32, NDArray[np.float32] | None]:
+        """Return the known entries and their values, sorted by number within each site."""
         kept = np.flatnonzero(self.ids != ABSENT)
-        order = kept[np.lexsort((self.ids[kept], site[kept]))]
-        ptr = np.concatenate([[0], np.cumsum(np.bincount(site[kept], minlength=len(self.ptr) - 1))])
-        values = None if self.values is None else self.values[order]
-        return MultiValued(ptr.astype(np.int64), self.ids[order], values)
+        order = kept[np.lexsort((self.ids[kept], self.sites()))]
+        return self.ids[order], None if self.values is None else self.values[order]
 
     def at(self, corpus_ptr: Int64, row: int, tokens: Int64 | None) -> MultiValued:
         """Return the entries `row` tokens from some tokens (None: all); none outside a sentence."""

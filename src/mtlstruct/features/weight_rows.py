@@ -9,6 +9,7 @@ summed. Sums are those of a design matrix, bit by bit: they have the same terms 
 from __future__ import annotations
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inlined_kernel, kernel
@@ -16,7 +17,7 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.direct import RowEncoder, find_values
 from mtlstruct.features.vocabulary import ABSENT
-from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
+from mtlstruct.linear.design import prefetch
 
 LANES = 8
 """Labels that a kernel sums at a time; it may read as many weights beyond a row."""
@@ -49,8 +50,13 @@ class WeightRows:
             size += width * (len(maps[users[0]]) - 1)
         self._nodes = np.array(nodes, np.int64).reshape(-1, 3)
         self._rows = np.empty(size + LANES, np.float32)
-        for line, (*_, first), map_ in zip(self._lines, lines.tolist(), maps, strict=True):
-            _fill(map_, weights, first, line[2], line[3], self._rows)
+        for (_, _, begin, width), (*_, first), map_ in zip(
+            self._lines.tolist(), lines.tolist(), maps, strict=True
+        ):
+            known = map_[:-1].astype(np.int64)
+            known = np.where(known >= 0, first + known, len(weights) - 1)
+            shape, steps = (len(known), self._labels), (4 * width, 4)
+            as_strided(self._rows[begin:], shape, steps)[:] = weights[known]
 
     def score(self, corpus: Corpus) -> NDArray[np.float32]:
         """Return the scores of all labels at each token of a corpus without missing cells."""
@@ -68,22 +74,7 @@ class WeightRows:
         return out
 
 
-def rows_size(encoder: RowEncoder, labels: int) -> int:
-    """Return the number of weights that WeightRows would hold."""
-    return labels * sum(len(map_) - 1 for map_ in encoder.node_maps)
-
-
 # ---------------------------------------------------------------- kernels
-
-
-@kernel
-def _fill(map_, weights, first, begin, width, rows):
-    """Copy the weights of one line to their places in the rows of its node."""
-    for value in range(len(map_) - 1):
-        prefetch(weights, first + map_[min(value + PREFETCH_DISTANCE, len(map_) - 2)])
-        row = np.uint64(first + map_[value] if map_[value] >= 0 else len(weights) - 1)
-        for y in range(np.uint64(weights.shape[1])):
-            rows[np.uint64(begin + value * width) + y] = weights[row, y]
 
 
 @kernel

@@ -17,7 +17,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.features.direct import DictEncoder, Entries, RowEncoder, first_attributes
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.features.vocabulary import ABSENT
-from mtlstruct.features.weight_rows import WeightRows, rows_size
+from mtlstruct.features.weight_rows import WeightRows
 from mtlstruct.linear.design import PREFETCH_DISTANCE
 from mtlstruct.linear.label_support import support_arrays
 from mtlstruct.linear.products import score_rows, score_supported_rows
@@ -88,7 +88,7 @@ class DirectScorer:
         encoder = self._encoder
         if not isinstance(encoder, RowEncoder) or not encoder.simple or self._support[0] is not None:
             return None
-        size = rows_size(encoder, self._structure.labels)
+        size = self._structure.labels * sum(len(map_) - 1 for map_ in encoder.node_maps)
         self._tokens += corpus.tokens
         lines = len(encoder.node_lines)
         if self._tokens * lines * WEIGHTS_PER_TERM < size or size > MAX_GROWTH * self._node.size:

@@ -11,7 +11,7 @@ from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.arcs.index import TOKENS, ArcIndex, encode_all, rooted, side_numbers
-from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, count_bits, fill, mark_classes
+from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, fill
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, ArcPlan, Base, class_tables, make_plan
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex, encode_training
@@ -122,9 +122,10 @@ def _base_entries(gold: _GoldArcs, number: int, min_count: int) -> tuple[Int64, 
     order = np.argsort(ranks, kind="stable")
     records, sizes = [], []
     for j in plan.templates_of[number]:
-        bits = mark_classes(entry, class_tables()[plan.variant_of[j]][classes], min_count, count)[order]
-        ones = count_bits(bits)
-        records.append((np.cumsum(ones) - ones) << MASK_BITS | bits)
+        found = entry * np.int64(MASK_BITS) + class_tables()[plan.variant_of[j]][classes]
+        observed = np.bincount(found, minlength=count * MASK_BITS).reshape(-1, MASK_BITS)[order] >= min_count
+        ones = observed.sum(axis=1)
+        records.append((np.cumsum(ones) - ones) << MASK_BITS | observed @ (1 << np.arange(MASK_BITS)))
         sizes.append(int(ones.sum()))
     return table.pairs[order], np.stack(records, axis=1), sizes
 

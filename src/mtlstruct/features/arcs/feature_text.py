@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct.features.arcs.index import ArcIndex
-from mtlstruct.features.arcs.kernels import EMPTY, MASK, MASK_BITS, POSITIONS
+from mtlstruct.features.arcs.kernels import MASK, MASK_BITS, POSITIONS
 from mtlstruct.features.arcs.plan import BOTH, DIRECTION, DISTANCE, DISTANCES, NONE, Base
 from mtlstruct.features.shared_templates import cells_by_term
-from mtlstruct.features.vocabulary import ABSENT
 from mtlstruct.templates import Template, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE
 
@@ -24,62 +23,43 @@ def spell_arcs(index: ArcIndex, j: int, attributes: Int64) -> list[str]:
     """Return attributes of template j as text: its line with cells, without its name."""
     plan = index.plan
     b = plan.base_of[j]
-    rows = index.table[index.first[b] : index.first[b + 1]]
+    rows = index.rows(b)
     record = rows[:, 1 + plan.templates_of[b].index(j)]
-    observed = record & MASK
-    filled = np.flatnonzero((rows[:, 0] != EMPTY) & (observed != 0))
-    starts = record >> MASK_BITS
-    filled = filled[np.argsort(starts[filled], kind="stable")]
-    at = filled[np.searchsorted(starts[filled], attributes, side="right") - 1]
-    sides = _Sides(index)
-    return [
-        _line(
-            index.templates[j],
-            sides.cells(plan.bases[b], key),
-            key & LOW,
-            _class(int(observed[row]), int(attribute - starts[row]), plan.variant_of[j]),
-        )
-        for row, key, attribute in zip(at.tolist(), rows[at, 0].tolist(), attributes.tolist(), strict=True)
-    ]
+    order = np.argsort(record, kind="stable")
+    order = order[record[order] & MASK != 0]
+    at = order[np.searchsorted(record[order] >> MASK_BITS, attributes, side="right") - 1]
+    lines = []
+    for attribute, key, found in zip(
+        attributes.tolist(), rows[at, 0].tolist(), record[at].tolist(), strict=True
+    ):
+        arc = _class(found & MASK, attribute - (found >> MASK_BITS), plan.variant_of[j])
+        lines.append(_line(index.templates[j], _cells(index, plan.bases[b], key), key & LOW, arc))
+    return lines
 
 
-class _Sides:
-    """Cells of the values of sides."""
+def _cells(index: ArcIndex, base: Base, key: int) -> Cells:
+    """Return all cells of a base's key."""
+    high, low = key >> 32, key & LOW
+    if base.between == NONE:
+        return _side(index, base.first, high) | _side(index, base.second, low)
+    between = _side(index, base.between, low // POSITIONS if base.position else low)
+    if NONE in (base.first, base.second):
+        return _side(index, max(base.first, base.second), high) | between
+    rows = index.rows(len(index.plan.bases) + index.plan.sources.index((base.first, base.second)))
+    (pair,) = rows[rows[:, 1] == high, 0].tolist()
+    return _side(index, base.first, pair >> 32) | _side(index, base.second, pair & LOW) | between
 
-    def __init__(self, index: ArcIndex) -> None:
-        self.index = index
-        self.starts = np.concatenate([[0], np.cumsum(index.words.sizes)])
 
-    def cells(self, base: Base, key: int) -> Cells:
-        """Return all cells of a base's key."""
-        high, low = key >> 32, key & LOW
-        if base.between == NONE:
-            return self._side(base.first, high) | self._side(base.second, low)
-        between = self._side(base.between, low // POSITIONS if base.position else low)
-        if NONE not in (base.first, base.second):
-            return self._source(base, high) | between
-        return self._side(max(base.first, base.second), high) | between
-
-    def _source(self, base: Base, number: int) -> Cells:
-        """Return the cells of a source: the pair of sides joined to a word between."""
-        index = self.index
-        node = len(index.plan.bases) + index.plan.sources.index((base.first, base.second))
-        rows = index.table[index.first[node] : index.first[node + 1]]
-        (row,) = np.flatnonzero((rows[:, 0] != EMPTY) & (rows[:, 1] == number))
-        key = int(rows[row, 0])
-        return self._side(base.first, key >> 32) | self._side(base.second, key & LOW)
-
-    def _side(self, side: int, value: int) -> Cells:
-        if side == NONE:
-            return {}
-        words = self.index.words
-        slot = int(np.searchsorted(self.starts, value, side="right")) - 1
-        template = words.templates[slot]
-        map_ = words.maps[slot][:-1]
-        found = np.flatnonzero((map_ != ABSENT) & (map_ == value - self.starts[slot]))[:1]
-        cells = next(cells_by_term(words.plan, slot, template, found, (words.vocabularies, words.tables)))
-        anchor = self.index.plan.sides[side].anchor
-        return {(anchor, term): cell for term, cell in zip(template.terms, cells, strict=True)}
+def _side(index: ArcIndex, side: int, value: int) -> Cells:
+    if side == NONE:
+        return {}
+    words, starts = index.words, np.append(0, np.cumsum(index.words.sizes))
+    slot = int(np.searchsorted(starts, value, side="right")) - 1
+    template = words.templates[slot]
+    found = np.flatnonzero(words.maps[slot][:-1] == value - starts[slot])[:1]
+    cells = next(cells_by_term(words.plan, slot, template, found, (words.vocabularies, words.tables)))
+    anchor = index.plan.sides[side].anchor
+    return {(anchor, term): cell for term, cell in zip(template.terms, cells, strict=True)}
 
 
 def _class(observed: int, rank: int, variant: int) -> dict[str, str]:

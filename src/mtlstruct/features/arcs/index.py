@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
-from mtlstruct.features.arcs.kernels import Program, encode_arcs, make_work
+from mtlstruct.features.arcs.kernels import EMPTY, Program, encode_arcs, make_work, score_arcs, sum_classes
 from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, Base, class_tables, make_plan
-from mtlstruct.features.arcs.weight_rows import ArcWeights
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
@@ -91,20 +90,29 @@ class ArcIndex:
         words, starts = self.numbers(corpus), arc_starts(corpus.ptr)
         memory.ensure(8 * int(starts[-1]), f"scoring {starts[-1]:,} arcs")
         out = np.zeros((int(starts[-1]), 1), np.float32)
-        if not self._stored or self._stored[0].weights is not weights[0]:
-            self._stored[:] = [ArcWeights(self, weights[0])]
-        stored = self._stored[0]
+        if not self._stored or self._stored[0] is not weights[0]:
+            self._stored[:] = [weights[0], *_by_value(self, weights[0])]
+        by_value = self._stored[1:]
 
         def work(span: tuple[int, int]) -> None:
-            stored.score(words, corpus.ptr, span, out[starts[span[0]] : starts[span[1]]])
+            longest = int(np.diff(corpus.ptr[span[0] : span[1] + 1]).max(initial=0)) + 1
+            numbers = np.empty((self.program.sources + 1, longest**2), np.int64)
+            arcs, keys = out[starts[span[0]] : starts[span[1]]], np.empty((longest + 1, 3), np.int64)
+            score_arcs(self.program, *by_value, words, corpus.ptr, span, numbers, keys, arcs)
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
 
     @cached_property
-    def _stored(self) -> list[ArcWeights]:
-        """The weights of the last call of `score`, by value."""
+    def _stored(self) -> list[NDArray[Any]]:
+        """The weights of the last call of `score`, and the same by value."""
         return []
+
+    def rows(self, node: int) -> Int64:
+        """Return the entries of the table of a base, or of a source after all bases."""
+        rows = self.table[self.first[node] : self.first[node + 1]]
+        found: Int64 = rows[rows[:, 0] != EMPTY]
+        return found
 
     def numbers(self, corpus: Corpus) -> NDArray[np.integer]:
         """Return the number of each side's value at each word and root: [T + S, slots + 1]."""
@@ -173,7 +181,19 @@ def _id_type(index: ArcIndex) -> type:
     return np.int32 if index.block_ptr[-1] < np.iinfo(np.int32).max else np.int64
 
 
-# ---------------------------------------------------------------- the program
+def _by_value(index: ArcIndex, weights: NDArray[np.float32]) -> tuple[NDArray[Any], ...]:
+    """Return the weights of all templates of a base by value and class: arguments of score_arcs."""
+    bases, program = len(index.plan.bases), index.program
+    filled = index.table[: index.first[bases], 0] != EMPTY
+    table = index.table[:, :2].copy()
+    table[: len(filled), 1] = np.cumsum(filled) - filled
+    sums = np.zeros((int(filled.sum()) + 1, program.classes.shape[1]), np.float32)
+    for base in range(bases):
+        rows = slice(index.first[base], index.first[base + 1])
+        sum_classes(program, base, index.table[rows], table[rows], weights, sums)
+    ends, slots = program.ends, program.slots
+    same = (slots[0] == slots[1]) & ((ends[0] != ends[1]) | (slots[0] == len(index.plan.words)))
+    return table, sums, same.all(axis=(0, 2)) & (np.arange(len(program.lookups)) >= program.sources)
 
 
 def _program(index: ArcIndex) -> Program:
