@@ -30,12 +30,12 @@ def available() -> int:
     return min(free)
 
 
-def resident() -> int:
-    """Return the bytes that this process uses, without files it has mapped where that is known."""
+def resident(*, shared: bool = False) -> int:
+    """Return the bytes that this process uses; without `shared`, not those of files it has mapped."""
     import psutil
 
     used = psutil.Process().memory_info()
-    return int(used.rss - getattr(used, "shared", 0))
+    return int(used.rss - (0 if shared else getattr(used, "shared", 0)))
 
 
 def peak() -> int:
@@ -50,9 +50,20 @@ def peak() -> int:
     return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def trim() -> None:
+    """Return freed memory to the system, where the C library keeps it for later."""
+    import ctypes
+
+    with suppress(OSError, AttributeError, TypeError):  # not the GNU library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def ensure(needed: int, what: str) -> None:
     """Raise ResourceError, with both sizes, if `needed` bytes are not free."""
     free = available()
+    if needed > free:
+        trim()
+        free = available()
     if needed > free:
         raise ResourceError(
             f"{what} needs about {gigabytes(needed)} of memory, but only {gigabytes(free)} is free"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from mtlstruct._system import memory
 from mtlstruct._system.atomic_write import replacing
+from mtlstruct._system.disk_arrays import arrays_on_disk
 from mtlstruct._system.memory import gigabytes
 from mtlstruct._system.threads import get_threads
 from mtlstruct.cli.checkpoint_dir import CheckpointDir, Stage
@@ -22,9 +23,10 @@ from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.cli.progress import TrainingProgress, clock, figure, percentage
 from mtlstruct.corpus import Corpus
 from mtlstruct.distributed.index import merged_outline
+from mtlstruct.distributed.on_disk import encode_on_disk, readers_of
 from mtlstruct.distributed.ray_pool import RayPool, read_pool
 from mtlstruct.distributed.train import train_local_shards, train_shards
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError, MtlError, ResourceError
 from mtlstruct.evaluation.scores import Scores, headline
 from mtlstruct.explain.selection import selected_lines
 from mtlstruct.formats import conll, jsonl
@@ -133,9 +135,37 @@ class TrainingRun:
         with ExitStack() as stack:
             if self.checkpoint is not None:
                 stack.enter_context(self.checkpoint.locked())
-            if data is None:
-                data = self.read(stack.enter_context(self._pool()) if self.engine == "ray" else None)
-            return self._run(data)
+            if data is not None:
+                return self._run(data)
+            if self.engine == "ray":
+                return self._run(self.read(stack.enter_context(self._pool())))
+            try:
+                return self._run(self.read())
+            except ResourceError as error:
+                if not self._encodes_on_disk:
+                    raise
+                reason = str(error)  # the error itself would keep what was encoded
+            print_message(f"{reason}: encoding in files beside the model")
+            stack.enter_context(arrays_on_disk(self.model.absolute().parent))
+            return self._run(self._read_on_disk())
+
+    @property
+    def _encodes_on_disk(self) -> bool:
+        """Whether data that do not fit into memory can be encoded in files."""
+        options = self.options
+        plain = self.templates is not None and not (self.dicts or self.cells.ragged)
+        return plain and options.labelled and not options.context and options.shards == 1
+
+    def _read_on_disk(self) -> RunData:
+        """Read templates and data, and encode the data in files."""
+        assert self.templates is not None
+        templates = read_templates(self.templates, self.dialect)
+        task, files = task_of(self.options.task), self._file_options()
+        read = partial(task.read_file, options=files)
+        readers = readers_of(self.data, read, templates, at_blank_lines=task.ends_at_blank_line)
+        corpus, dataset = encode_on_disk(readers, templates, self.options)
+        valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
+        return RunData(templates, corpus, valid, dataset)
 
     def read(self, pool: RayPool | None = None) -> RunData:
         """Read templates and data; with a pool, only the outline of the data that it has read."""
@@ -166,10 +196,11 @@ class TrainingRun:
         return RunData(templates, corpus, valid, labels=labels, pool=pool)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
+        return task_of(self.options.task).read(path, self._file_options(width))
+
+    def _file_options(self, width: int = 0) -> FileOptions:
         options = self.options
-        return task_of(options.task).read(
-            path, FileOptions(self.encoding, options.tags, width, options.single_root, self.cells)
-        )
+        return FileOptions(self.encoding, options.tags, width, options.single_root, self.cells)
 
     def _pool(self) -> Any:
         """Start the workers of a Ray cluster; what happens to them goes to stderr."""
@@ -181,8 +212,7 @@ class TrainingRun:
         }
         if not self._workers_read:
             return RayPool([None] * shards, **settings)
-        files = FileOptions(self.encoding, self.options.tags, cells=self.cells)
-        read = partial(task.read_file, options=files)
+        read = partial(task.read_file, options=self._file_options())
         return read_pool(self.data, shards, read, at_blank_lines=task.ends_at_blank_line, **settings)
 
     @property
@@ -246,7 +276,7 @@ class TrainingRun:
         """Train the model, or the trees of a model with arc labels."""
         templates, corpus, options = data.templates, data.corpus, self.options
         start = None if self.start is None else load(self.start)
-        encoded = data.dataset is not None  # its size is on the screen already
+        encoded = data.dataset is not None and not data.dataset.disposable  # its size is on the screen
         with self._stage("training", PASS, corpus, templates, log) as (shown, hooks):
             if not encoded:
                 print_data_summary(shown.say, options.task, corpus, templates)

@@ -9,6 +9,7 @@ attributes of its own values: no worker needs the whole vocabulary.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -36,7 +37,7 @@ def runs_of(ptr: Int64, count: int) -> list[tuple[int, int]]:
 
 
 def merged_outline(outlines: list[Corpus]) -> Corpus:
-    """Return the outline of all data, lengths and labels without text, from those of the shards."""
+    """Return the outline of all data, without text, from those of the shards."""
     first, width = outlines[0], len(outlines[0].columns)
     for number, each in enumerate(outlines):
         if len(each.columns) != width:
@@ -46,13 +47,16 @@ def merged_outline(outlines: list[Corpus]) -> Corpus:
             )
     labels = tuple(sorted({label for each in outlines for label in each.labels}, key=str.encode))
     lengths = np.concatenate([np.diff(each.ptr) for each in outlines])
-    return replace(first, ptr=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), labels=labels)
+    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    found = [each.relabelled(labels).outputs for each in outlines]
+    known = [outputs for outputs in found if outputs is not None]
+    return replace(first, ptr=ptr, labels=labels, outputs=np.concatenate(known) if known else None)
 
 
 def build_index(
     pool: Pool, templates: TemplateSet, structure: Structure, *, min_count: int, normalize: str
-) -> tuple[FeatureIndex, list[list[Int32]]]:
-    """Return the index of all shards, and for each shard the attributes of its own values."""
+) -> tuple[FeatureIndex, Iterator[list[Int32]]]:
+    """Return the index of all shards, and for each shard in turn the attributes of its own values."""
     found: list[LocalCounts] = pool.call("observe", templates, structure, normalize)
     plan = make_plan(templates)
     translation = _Translation(plan, found)
@@ -67,10 +71,10 @@ def build_index(
     maps, sizes = number_attributes(templates, plan, known, count, min_count)
     kind_of = {site.letter: site.kind for site in structure.sites(np.array([0, 1]))}
     kinds = tuple(kind_of[t.kind] for t in templates)
-    own = [
+    own = (
         [np.append(maps[r][translation.of(r)[k]], np.int32(ABSENT)) for r in range(len(plan.uses))]
         for k in range(pool.size)
-    ]
+    )
     return FeatureIndex(templates, kinds, normalize, *known, maps, sizes), own
 
 

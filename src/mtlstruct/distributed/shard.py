@@ -19,6 +19,7 @@ from mtlstruct.corpus import Column, Corpus
 from mtlstruct.distributed.pool import Arrays, Stored
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.features.duplicate_columns import columns, merged_by
+from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.extraction import Extraction, extract
 from mtlstruct.features.index import FeatureIndex, encoded_by
 from mtlstruct.features.shared_templates import size_of
@@ -122,6 +123,15 @@ class Shard:
         counts = [seen.counts(r, size) for r, size in enumerate(sizes)]
         return LocalCounts(strings, [table.pairs for table in seen.tables], counts)
 
+    def encoded(self, index: FeatureIndex, maps: list[Int32], structure: Structure) -> Encoded:
+        """Encode the sentences and release their text, which is read again if necessary."""
+        if self._observed is None:
+            self.observe(index.templates, structure, index.normalize)
+        assert self._observed is not None
+        found = encoded_by(replace(index, maps=tuple(maps)), self._observed)
+        self._observed = self._corpus = None
+        return found
+
     def columns(self, view: View) -> Arrays:
         """Return three arrays per kind whose sums over shards identify equal columns."""
         found = columns(self._oracle(view).encoded, self.number)
@@ -182,16 +192,11 @@ class Shard:
         return self._cached("merged", view.keys, merged)
 
     def _oracle_of(self, coding: Coding | Oracle) -> Oracle:
-        """Encode the shard and release its text, which is read again if necessary."""
         if isinstance(coding, Oracle):
             return coding
-        if self._observed is None:
-            self.observe(coding.index.templates, coding.structure, coding.index.normalize)
-        assert self._observed is not None
-        encoded = encoded_by(replace(coding.index, maps=tuple(coding.maps)), self._observed)
         outputs = self.corpus().relabelled(coding.labels).outputs
-        self._observed = self._corpus = None
         assert outputs is not None
+        encoded = self.encoded(coding.index, coding.maps, coding.structure)
         return Oracle(coding.structure, encoded, outputs, coding.cost)
 
     def _parts(self, view: View, parts: Point | MixedPoint) -> Parts:

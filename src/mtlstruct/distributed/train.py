@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -103,7 +104,7 @@ def train_shards(
 def sharded_oracle(
     pool: Pool,
     index: FeatureIndex,
-    maps: list[list[Int32]],
+    maps: Iterable[list[Int32]],
     structure: Structure,
     outlines: list[Corpus],
     cost: NDArray[np.float32],

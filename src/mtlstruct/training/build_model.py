@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system import threads
+from mtlstruct._system import disk_arrays, threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.encoded import Encoded
@@ -34,7 +34,8 @@ def build_model(
     encoded, fit = _with_all_pairs(encoded, fit)
     blocks = blocks_of(encoded, fit, structure)
     small, live = prune(index, [block.used for block in blocks])
-    weights = dict(zip(live, threads.in_order(lambda j: blocks[j].weights(), live), strict=True))
+    stacks, weights = _stacks(blocks, live, index, encoded, structure)
+    threads.in_order(lambda j: blocks[j].write(weights[j]), live)
     norm, features = np.zeros(len(blocks)), np.zeros(len(blocks), np.int64)
     for j, table in weights.items():
         norm[j] = math.sqrt(float(np.einsum("ay,ay->", table, table, dtype=np.float64)))
@@ -48,7 +49,7 @@ def build_model(
         templates=index.templates,
         live=tuple(live),
         index=_with_support(small, [blocks[j] for j in live], encoded.designs[0].layout.support),
-        weights=stacked(weights, index, encoded, structure),
+        weights=stacks,
         mu=fit.mu,
         norm=norm,
         features=features,
@@ -146,12 +147,13 @@ class Block:
         found = self.nonzero[self.which]
         return found if self.scale != 0 else np.zeros_like(found)
 
-    def weights(self) -> NDArray[np.float32]:
-        """Return the rows of w_j that have a weight."""
-        which = self.which
-        rows = self.table[which][self.live] if isinstance(which, slice) else self.table[which[self.live]]
-        found: NDArray[np.float32] = (self.scale * rows).astype(np.float32)
-        return found
+    def write(self, out: NDArray[np.float32]) -> None:
+        """Write the rows of w_j that have a weight."""
+        live, which = np.flatnonzero(self.live), self.which
+        source = live + which.start if isinstance(which, slice) else which[live]
+        for first in range(0, len(live), CHUNK_ROWS):
+            rows = slice(first, first + CHUNK_ROWS)
+            out[rows] = self.scale * self.table[source[rows]]
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
@@ -204,16 +206,17 @@ def _with_support(index: Index, live: Sequence[Block], support: LabelSupport | N
     return replace(index, support=LabelSupport(ptr, np.concatenate(labels), support.width))
 
 
-def stacked(
-    blocks: dict[int, NDArray[np.float32]], index: Index, encoded: Encoded, structure: Structure
-) -> tuple[NDArray[np.float32], ...]:
-    """Return the blocks of each kind stacked, with the zero row of the null attribute below."""
-    return tuple(
-        np.concatenate(
-            [
-                *(b for j, b in blocks.items() if index.kinds[j] == kind),
-                np.zeros((1, design.layout.weight_shape(width)[1]), np.float32),
-            ]
+def _stacks(
+    blocks: Sequence[Block], live: Sequence[int], index: Index, encoded: Encoded, structure: Structure
+) -> tuple[tuple[NDArray[np.float32], ...], dict[int, NDArray[np.float32]]]:
+    """Return zero weights of each kind, with a row for the null attribute below, and their blocks."""
+    stacks = []
+    views: dict[int, NDArray[np.float32]] = {}
+    for kind, design, width in zip(encoded.kinds, encoded.designs, structure.widths(), strict=True):
+        own = [j for j in live if index.kinds[j] == kind]
+        ends = np.append(0, np.cumsum([np.count_nonzero(blocks[j].live) for j in own])).astype(np.int64)
+        stacks.append(
+            disk_arrays.zeros((int(ends[-1]) + 1, design.layout.weight_shape(width)[1]), np.float32)
         )
-        for kind, design, width in zip(encoded.kinds, encoded.designs, structure.widths(), strict=True)
-    )
+        views |= {j: stacks[-1][a:b] for j, (a, b) in zip(own, pairwise(ends.tolist()), strict=True)}
+    return tuple(stacks), {j: views[j] for j in live}

@@ -90,12 +90,15 @@ class EncodedDataset:
     ----------
     seconds : float
         Time that encoding took.
+    disposable : bool
+        Whether training may change the data, which then serve for one training.
     """
 
     structure: Structure
     encoded: Encoded
     index: Index
     seconds: float
+    disposable: bool = False
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,7 @@ def _prepare(
     made = encode(corpus, templates, options) if dataset is None else dataset
     oracle = oracle_of(corpus, structure_of(corpus, options), made.encoded, options)
     if solver_name(options) == "coordinate":
-        oracle = with_shared_singletons(oracle, overwrite=dataset is None)
+        oracle = with_shared_singletons(oracle, overwrite=dataset is None or dataset.disposable)
     return PreparedTraining(corpus, made.index, oracle, options, hooks, made.seconds)
 
 
@@ -393,9 +396,15 @@ def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
         arcs = int(arc_starts(corpus.ptr)[-1])
         memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
         return
-    lines = sum(len(template.members) for template in templates)
     opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
-    memory.ensure(corpus.tokens * (4 * lines + 64) + 24 * opened, f"encoding {corpus.tokens:,} tokens")
+    memory.ensure(
+        encoding_bytes(corpus.tokens, templates) + 24 * opened, f"encoding {corpus.tokens:,} tokens"
+    )
+
+
+def encoding_bytes(tokens: int, templates: TemplateSet) -> int:
+    """Return about how many bytes it takes to encode tokens: A, the values of joins, and tables."""
+    return tokens * (8 * sum(len(template.members) for template in templates) + 64)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system import threads
+from mtlstruct._system import disk_arrays, threads
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
@@ -76,6 +76,8 @@ class SequenceDual(Stateful):
         """Return the bytes that the edge marginals of the data take."""
         if oracle.temperature == 0:
             return flow_bytes(oracle.tokens)
+        if disk_arrays.on_disk():
+            return 0
         return dense_bytes(oracle.encoded.ptr, oracle.structure.labels)
 
     def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:

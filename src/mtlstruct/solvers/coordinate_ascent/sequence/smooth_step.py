@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel, kernel
+from mtlstruct._system import disk_arrays
 from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
@@ -103,7 +104,7 @@ class DenseMarginals(NamedTuple):
     def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> DenseMarginals:
         """Return the marginals of the gold labels of sentences `ptr`."""
         tokens = len(gold)
-        mass = np.zeros((tokens, _edges(ptr, labels), labels), np.float32)
+        mass = disk_arrays.zeros((tokens, _edges(ptr, labels), labels), np.float32)
         before = np.zeros(tokens, np.int32)
         before[1:] = gold[:-1]
         before[ptr[:-1]] = 0
