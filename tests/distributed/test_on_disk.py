@@ -1,5 +1,6 @@
 """Training on data in files: the bytes of training in memory, and the limit of memory."""
 
+import gzip
 import mmap
 from functools import partial
 from pathlib import Path
@@ -81,6 +82,9 @@ def test_parts_are_smaller_where_less_memory_is_free(tmp_path, monkeypatch):
         monkeypatch.setattr(memory, "available", lambda free=free: free)
         counts.append(len(readers_of(path, columns.read, templates, at_blank_lines=True)))
     assert counts[0] == 1 < counts[1]
+    (tmp_path / "other.txt.gz").write_bytes(gzip.compress(path.read_bytes()))
+    packed = readers_of(tmp_path, columns.read, templates, at_blank_lines=True)
+    assert [len(read()) for read in packed] == [4, 4]
 
 
 def test_train_goes_to_disk_where_memory_does_not_suffice(tmp_path, monkeypatch, run):

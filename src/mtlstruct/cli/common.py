@@ -54,7 +54,13 @@ ThreadsOption = Annotated[
     int | None, option("Number of threads.", metavar="N", limits=(1, 1000), shown="all cores")
 ]
 MemoryOption = Annotated[
-    float | None, option("Memory limit.", metavar="GB", limits=(1e-6, 1e6), shown="free memory")
+    float | None,
+    option(
+        "Memory to use; beyond it, data are encoded in files beside MODEL.",
+        metavar="GB",
+        limits=(1e-6, 1e6),
+        shown="free memory",
+    ),
 ]
 EncodingOption = Annotated[str, option("Encoding of the data files.")]
 ModelEncodingOption = Annotated[

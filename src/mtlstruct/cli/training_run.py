@@ -153,7 +153,8 @@ class TrainingRun:
     def _encodes_on_disk(self) -> bool:
         """Whether data that do not fit into memory can be encoded in files."""
         options = self.options
-        plain = self.templates is not None and not (self.dicts or self.cells.ragged)
+        again = self.data.is_dir() or self.data.is_file()  # a pipe cannot be read twice
+        plain = again and self.templates is not None and not (self.dicts or self.cells.ragged)
         return plain and options.labelled and not options.context and options.shards == 1
 
     def _read_on_disk(self) -> RunData:

@@ -21,11 +21,11 @@ from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.distributed.index import build_index, merged_outline
 from mtlstruct.distributed.pool import PerWorker, Pool
-from mtlstruct.distributed.shard import Shard
+from mtlstruct.distributed.shard import LocalCounts, Shard
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import share_rows
 from mtlstruct.formats import partition
-from mtlstruct.formats.text import Part
+from mtlstruct.formats.text import GZIP, Part
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design, padded_ids
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Options
@@ -46,14 +46,31 @@ class PartPool(Pool):
     def call(self, method: str, *arguments: Any, each: PerWorker | None = None) -> list[Any]:
         """Call a method of every shard k with `each[k]` and `arguments`; return the results."""
         tasks = enumerate(zip(self.workers, each or [()] * self.size, strict=True))
-        return [getattr(Shard(k, read), method)(*first, *arguments) for k, (read, first) in tasks]
+        return [_stored(getattr(Shard(k, read), method)(*first, *arguments)) for k, (read, first) in tasks]
+
+
+def _stored(found: Any) -> Any:
+    """Move the counts of a part into a file."""
+    if not isinstance(found, LocalCounts):
+        return found
+    arrays = [*found.pairs, *found.counts]
+    stored = np.split(disk_arrays.zeros(sum(map(len, arrays)), np.int64), np.cumsum([*map(len, arrays)])[:-1])
+    for out, array in zip(stored, arrays, strict=True):
+        out[:] = array
+    joins = len(found.pairs)
+    return replace(found, pairs=stored[:joins], counts=stored[joins:])
 
 
 def readers_of(
-    path: Path, read: Callable[[Part], Corpus], templates: TemplateSet, *, at_blank_lines: bool
+    path: Path, read: Callable[[Path | Part], Corpus], templates: TemplateSet, *, at_blank_lines: bool
 ) -> list[Reader]:
-    """Return readers of parts of a file or folder that are small enough to be encoded in memory."""
+    """Return readers of parts of a file or folder that are small enough to be encoded in memory.
+
+    A gzip file cannot be read from the middle: with one, the parts are files.
+    """
     files = partition.files_of(path)
+    if any(Part(file, 0, len(GZIP)).read_bytes() == GZIP for file in files):
+        return [partial(read, file) for file in files]
     size = sum(file.stat().st_size for file in files)
 
     def parts(count: int) -> list[list[Part]]:
