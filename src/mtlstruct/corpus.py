@@ -118,11 +118,8 @@ class Corpus:
     def relabelled(self, labels: Sequence[str]) -> Corpus:
         """Return the corpus with outputs numbered by other labels; the rest is UNKNOWN."""
         number = {label: i for i, label in enumerate(labels)}
-        table = np.array([number.get(label, UNKNOWN) for label in self.labels], np.int32)
-        outputs = None
-        if self.outputs is not None:
-            known = np.append(table, UNKNOWN).astype(np.int32)  # UNKNOWN = -1 stays UNKNOWN
-            outputs = known[self.outputs]
+        table = [*(number.get(label, UNKNOWN) for label in self.labels), UNKNOWN]  # -1 stays UNKNOWN
+        outputs = None if self.outputs is None else np.array(table, np.int32)[self.outputs]
         return replace(self, outputs=outputs, labels=tuple(labels))
 
     def take(self, sentences: NDArray[np.int64]) -> Corpus:
@@ -156,12 +153,9 @@ def joined(corpora: Sequence[Corpus]) -> Corpus:
 
 def _stacked(columns: Sequence[Column]) -> Column:
     """Return the concatenation of single-valued columns."""
-    number: dict[str, int] = {}
-    ids = []
-    for column in columns:
-        table = np.array([number.setdefault(text, len(number)) for text in column.strings], np.int32)
-        ids.append(table[column.ids])
-    return Column(np.concatenate(ids), list(number))
+    starts = np.cumsum([0, *(len(column.strings) for column in columns)])
+    ids = [column.ids + start for column, start in zip(columns, starts, strict=False)]
+    return Column.merged(np.concatenate(ids), [text for column in columns for text in column.strings])
 
 
 def entries(ptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats.feature_dicts import ALL_KEYS, OTHER_KEYS, group_of
-from mtlstruct.formats.sentences import aligned, from_dicts, from_rows
+from mtlstruct.formats.sentences import aligned, from_dicts, from_rows, label_column
 
 
 def attributes(token, prefix=""):
@@ -157,11 +157,11 @@ def test_too_many_keys_make_one_column_beside_those_of_vectors():
 )
 def test_labels_belong_to_tokens(y, problem):
     with pytest.raises(FormatError, match=re.escape(problem)):
-        from_dicts([[{}, {}], [{}]], y)
+        label_column(y, np.array([2, 1]))
 
 
 def test_empty_sentences_are_left_out():
-    found = from_dicts([[], [{"a": "b"}], []], [[], ["A"], []])
+    found = from_dicts([[], [{"a": "b"}], []])
     assert found.nonempty.tolist() == [False, True, False]
     assert found.corpus.ptr.tolist() == [0, 1]
 

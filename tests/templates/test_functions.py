@@ -201,7 +201,7 @@ def test_the_docs_list_every_function():
 def test_a_function_runs_once_for_a_distinct_value(monkeypatch):
     seen: list[str] = []
     row = FUNCTIONS["shape"]
-    spy = type(row)(lambda cell: seen.append(cell) or "x", row.arguments, row.doc)
+    spy = type(row)(row.doc, lambda cell: seen.append(cell) or "x", *row.arguments)
     monkeypatch.setitem(FUNCTIONS, "shape", spy)
     data = corpus([[("a",), ("b",), ("a",)], [("a",), ("a",)]], [["A", "B", "A"], ["A", "A"]])
     templates = TemplateSet.parse("U:%shape[0,0]\nU:%shape[-1,0]/%shape[1,0]\nB")

@@ -40,7 +40,7 @@ from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures.schemes import recognised
 from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.generate import automatic, preset
+from mtlstruct.templates.generate import automatic, of_keys, preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, check_groups, method_spec
 from mtlstruct.training.options import Options
@@ -178,9 +178,7 @@ class TrainingRun:
         if templates is None:
             if self.dicts:
                 check_groups(corpus.names, self.options.method)
-                templates = TemplateSet.of_keys(
-                    corpus.names, transitions=self.options.structure == "sequence"
-                )
+                templates = of_keys(corpus.names, transitions=self.options.structure == "sequence")
             else:
                 templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
         if self.options.share_identical:

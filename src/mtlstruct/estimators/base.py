@@ -25,6 +25,7 @@ from mtlstruct.structures import structure_for
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
+from mtlstruct.templates.generate import of_keys
 from mtlstruct.training.methods import check_groups
 from mtlstruct.training.options import MAX_COUNT, Options, check_number
 from mtlstruct.training.train import EncodedDataset, encode, train
@@ -300,7 +301,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         options = self._options()
         check_groups(data.corpus.names, options.method)
         linear = options.structure == "sequence"
-        return TemplateSet.of_keys(data.corpus.names, transitions=linear)
+        return of_keys(data.corpus.names, transitions=linear)
 
     def _set(self, given: Mapping[str, Any]) -> None:
         """Store the parameters of a constructor under their names."""

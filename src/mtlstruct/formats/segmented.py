@@ -71,8 +71,7 @@ def words(path: str | Path, *, encoding: str = "utf-8") -> Iterator[list[str]]:
     """Yield the words of each line, an empty list for an empty line."""
     lines = _lines(path, encoding)
     _check_not_columns(lines, 1, str(path))
-    for line in lines:
-        yield line.split(" ") if line else []
+    yield from (line.split(" ") if line else [] for line in lines)
 
 
 def vocabulary(path: str | Path, *, encoding: str = "utf-8") -> set[str]:
@@ -80,14 +79,11 @@ def vocabulary(path: str | Path, *, encoding: str = "utf-8") -> set[str]:
     return set().union(*(line.split(" ") for line in _lines(path, encoding) if line))
 
 
-def known_words(corpus: Corpus) -> set[str]:
-    """Return the distinct words of a labelled corpus."""
-    assert corpus.outputs is not None
-    return set().union(*words_by_sentence(corpus, text.named(corpus.outputs, corpus.labels)))
-
-
-def words_by_sentence(corpus: Corpus, labels: Sequence[str]) -> list[list[str]]:
-    """Return the words of each sentence that labels make, one label per token."""
+def words_by_sentence(corpus: Corpus, labels: Sequence[str] | None = None) -> list[list[str]]:
+    """Return the words of each sentence that labels make, one label per token: given or gold."""
+    if labels is None:
+        assert corpus.outputs is not None
+        labels = text.named(corpus.outputs, corpus.labels)
     characters = "".join(corpus.columns[0].cells())
     return [cut(characters[span], labels[span]) for span in corpus.sentences()]
 
@@ -195,9 +191,7 @@ def relabelled(corpus: Corpus, tags: str) -> Corpus:
     """Return labelled text with the labels of the same words in another scheme."""
     if corpus.labels == tag_labels(tags):
         return corpus
-    assert corpus.outputs is not None
-    words = words_by_sentence(corpus, text.named(corpus.outputs, corpus.labels))
-    found = labels_of((len(word) for sentence in words for word in sentence), tags)
+    found = labels_of((len(word) for sentence in words_by_sentence(corpus) for word in sentence), tags)
     outputs, labels = label_outputs(text.column(found))
     return replace(corpus, outputs=outputs, labels=labels)
 

@@ -94,7 +94,7 @@ class Sentences(Sequence[Sentence]):
         alone: bool = False,
         task: str = "sequence",
     ) -> None:
-        self.data = _read(X, columns, group_by, alone, task)
+        self.data = data_of(X, columns=columns, group_by=group_by, alone=alone, task=task)
         self.corpus = self.data.corpus
         self.encoded: tuple[Any, Any] | None = None  # the key of the last encoding, and the encoding
 
@@ -155,12 +155,8 @@ def data_of(
 ) -> InputData:
     """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
     part = _part_of(X)
-    return _read(X, columns, group_by, alone, task) if part is None else _part(*part)
-
-
-def _read(
-    X: Any, columns: Sequence[str] | bool | None, group_by: Grouping, alone: bool, task: str
-) -> InputData:
+    if part is not None:
+        return _part(*part)
     if isinstance(X, str | Path):
         X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
     if isinstance(X, Corpus):
@@ -320,32 +316,27 @@ def from_dicts(
 ) -> InputData:
     """Read sentences of feature dicts; `names`: the columns, if they are known."""
     features = Features(group, names)
-    data = _collected(X, y, features.add, features.finish)
-    groups = {key: name for key, name in features.groups.items() if name is not None}
-    return replace(data, dicts=True, groups=merged_groups(data.corpus.names) if group is None else groups)
+    data = _collected(X, features)
+    groups = merged_groups(data.corpus.names)
+    if group is not None:
+        groups = {key: name for key, name in features.groups.items() if name is not None}
+    corpus = data.corpus
+    if y is not None:
+        outputs, labels = label_outputs(label_column(y, data.lengths))
+        corpus = replace(corpus, outputs=outputs, labels=labels)
+    return replace(data, corpus=corpus, dicts=True, groups=groups)
 
 
-def from_rows(
-    X: Iterable[Iterable[Any]],
-    y: Iterable[Iterable[str]] | None = None,
-    *,
-    names: Sequence[str] = (),
-) -> InputData:
+def from_rows(X: Iterable[Iterable[Any]], *, names: Sequence[str] = ()) -> InputData:
     """Read sentences of rows, one cell per column; `names` are those of the columns, if any.
 
     A row may be a dict from the names of columns to cells; without `names` those of the first are
     taken.
     """
-    table = _Table(tuple(names))
-    return _collected(X, y, table.add, table.finish)
+    return _collected(X, _Table(tuple(names)))
 
 
-def _collected(
-    X: Iterable[Iterable[Any]],
-    y: Iterable[Iterable[str]] | None,
-    add: Callable[[Any], None],
-    finish: Callable[[], tuple[tuple[Column, ...], tuple[str, ...]]],
-) -> InputData:
+def _collected(X: Iterable[Iterable[Any]], tokens: Features | _Table) -> InputData:
     lengths = array("q")
     for number, sentence in enumerate(X, 1):
         if isinstance(sentence, Mapping | str) or not isinstance(sentence, Iterable):
@@ -353,19 +344,18 @@ def _collected(
         length = 0
         for length, token in enumerate(sentence, 1):
             try:
-                add(token)
+                tokens.add(token)
             except FeatureError as error:
                 hint = f"; X must be {SENTENCES}" if isinstance(token, str) else ""
                 raise FormatError("X", None, f"sentence {number}, token {length}: {error}{hint}") from None
         lengths.append(length)
     try:
-        columns, names = finish()
+        columns, names = tokens.finish()
     except FeatureError as error:
         raise FormatError("X", None, str(error)) from None
     sizes = np.array(lengths, np.int64)
     ptr = np.concatenate([[0], np.cumsum(sizes[sizes > 0])]).astype(np.int64)
-    outputs, classes = (None, ()) if y is None else label_outputs(label_column(y, sizes))
-    return InputData(Corpus(columns, ptr, outputs, classes, names), sizes > 0)
+    return InputData(Corpus(columns, ptr, names=names), sizes > 0)
 
 
 def label_column(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Column:
@@ -438,8 +428,7 @@ class _Cells:
         self.ids = array("i")
 
     def add(self, cell: Any) -> None:
-        text = cell if type(cell) is str else str(cell)
-        self.ids.append(self.numbers.setdefault(text, len(self.numbers)))
+        self.ids.append(self.numbers.setdefault(str(cell), len(self.numbers)))
 
     def finish(self) -> Column:
         return Column(np.array(self.ids, np.int32), list(self.numbers))

@@ -73,21 +73,18 @@ class Segmentation(Task):
     def score(
         self, gold: Corpus, outputs: Outputs, labels: Sequence[str], words: Words = None, arcs: Names = None
     ) -> Scores:
-        assert gold.outputs is not None
-        sides = text.named(gold.outputs, gold.labels), text.named(outputs, labels)
-        theirs, ours = (segmented.words_by_sentence(gold, side) for side in sides)
-        return word_scores(theirs, ours, words)
+        ours = segmented.words_by_sentence(gold, text.named(outputs, labels))
+        return word_scores(segmented.words_by_sentence(gold), ours, words)
 
     def score_files(self, gold: Path, predicted: Path, words: Words, options: FileOptions) -> Scores:
-        both = (segmented.words(path, encoding=options.encoding) for path in (gold, predicted))
-        right, ours = map(list, both)
+        right, ours = (list(segmented.words(path, encoding=options.encoding)) for path in (gold, predicted))
         return word_scores(right, ours, words, source=str(predicted))
 
     def vocabulary(self, path: Path | None, encoding: str) -> set[str] | None:
         return None if path is None else segmented.vocabulary(path, encoding=encoding)
 
     def known_words(self, trained: Corpus, given: Words) -> Words:
-        return segmented.known_words(trained) if given is None else given
+        return set().union(*segmented.words_by_sentence(trained)) if given is None else given
 
     def tokenize(self, line: str) -> list[tuple[list[str], tuple[int, ...]]]:
         """Return the characters of a line, and the lengths of its runs between blanks."""

@@ -20,14 +20,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import shortened
 from mtlstruct.templates.terms import NO_COLUMN, Line, Term
-
-if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
 
 ANCHORS = ("h", "m", "l", "r", "b")
 
@@ -47,8 +44,7 @@ def reach_of(corpus: Corpus) -> int:
     return max(1, int(max(spans)) - 1)
 
 
-@dataclass(frozen=True)
-class SiteFunction:
+class SiteFunction(NamedTuple):
     """A function of an arc: the anchors in its macro, and what it gives."""
 
     anchor: str

@@ -60,10 +60,9 @@ def _crfpp(template: Template) -> str:
 def _wapiti(template: Template) -> str:
     if any("#" in piece for piece in template.pieces):
         raise _Inexpressible("a '#' in a template, where a comment starts")
-    macros = [_wapiti_term(term) for term in template.terms]
-    pieces = (template.pieces[0].replace(template.kind, template.kind.lower(), 1), *template.pieces[1:])
-    text = pieces[0] + "".join(m + p for m, p in zip(macros, pieces[1:], strict=True))
-    return text.rstrip()
+    pairs = zip(map(_wapiti_term, template.terms), template.pieces[1:], strict=True)
+    first = template.pieces[0].replace(template.kind, template.kind.lower(), 1)
+    return (first + "".join(macro + piece for macro, piece in pairs)).rstrip()
 
 
 def _wapiti_term(term: Term) -> str:

@@ -52,7 +52,7 @@ class Dialect:
 
     macro: Callable[[Line, int], tuple[Term, int]]
     kinds: dict[str, str]
-    cut: Callable[[str], str]
+    cut: Callable[[str], str] = lambda text: "" if text.startswith("#") else text
     translated: bool = True
 
 
@@ -87,11 +87,9 @@ def _template(
 def _check_first(line: Line, rules: Dialect) -> None:
     first = line.text[0]
     *others, last = ("u", "b", "*") if "*" in rules.kinds else tuple(rules.kinds)
-    letters = f"{', '.join(others)} or {last}"
-    if first.isspace():
-        raise line.error(f"expected {letters} as the first character, got a blank before the template", 1)
     if first not in rules.kinds:
-        raise line.error(f"expected {letters} as the first character, got {first!r}", 1)
+        got = "a blank before the template" if first.isspace() else repr(first)
+        raise line.error(f"expected {', '.join(others)} or {last} as the first character, got {got}", 1)
 
 
 def _check_values(line: Line, letter: str, terms: tuple[Term, ...]) -> None:
@@ -143,13 +141,10 @@ def _checked(line: Line, at: int, end: int, term: Term, farthest: int = MAX_ROW)
     return term, end
 
 
-def _number(digits: str) -> int:
+def _number(digits: str, sign: str = "") -> int:
     # Ten significant digits are beyond every limit; int() itself refuses a few thousand.
-    return int(digits.lstrip("0")[:10] or "0")
-
-
-def _row(sign: str, digits: str) -> int:
-    return -_number(digits) if sign == "-" else _number(digits)
+    number = int(digits.lstrip("0")[:10] or "0")
+    return -number if sign == "-" else number
 
 
 def _bad_macro(line: Line, at: int, expected: str) -> TemplateError:
@@ -167,19 +162,20 @@ _ARGUMENT = re.compile(rf",(?:([0-9]+)|{_QUOTED})")
 
 
 def _our_macro(line: Line, at: int) -> tuple[Term, int]:
-    name = _NAME.match(line.text, at)
-    assert name is not None
+    name = _NAME.match(line.text, at)[1]  # type: ignore[index]  # it has a % there
     on_arcs = line.text.startswith("A")
-    if on_arcs and name[1] in arcs.FUNCTIONS:
-        return arcs.site_macro(line, at, name[1])
-    if name[1] not in FUNCTIONS and name[1] not in ALIASES:
-        raise line.error(_unknown(line.text[at:], name[1], on_arcs), at + 1)
-    function = ALIASES.get(name[1], name[1])
+    if on_arcs and name in arcs.FUNCTIONS:
+        return arcs.site_macro(line, at, name)
+    if name not in FUNCTIONS and name not in ALIASES:
+        known = ", ".join(f"%{function}" for function in (*FUNCTIONS, *(arcs.FUNCTIONS if on_arcs else ())))
+        got = shortened("%" + name, 100) if name else line.text[at : at + 2]
+        raise line.error(f"unknown macro {got!r}: expected %x[row,column] or one of {known}", at + 1)
+    function = ALIASES.get(name, name)
     macro = (_ARC if on_arcs else _OURS).match(line.text, at)
     if macro is None or (not function and macro[7]) or (on_arcs and not arcs.sound(*macro.group(2, 3, 4, 5))):
-        raise _bad_macro(line, at, f"{_written(name[1], function)} {arcs.CELL if on_arcs else _CELL}")
+        raise _bad_macro(line, at, f"{_written(name, function)} {arcs.CELL if on_arcs else _CELL}")
     term = Term(
-        row=_row(macro[4], macro[5]),
+        row=_number(macro[5], macro[4]),
         column=_number(macro[6]) if macro[6].isdigit() else NO_COLUMN,
         function=function,
         arguments=_arguments(line, at, macro[7], function),
@@ -213,16 +209,9 @@ def _arguments(line: Line, at: int, text: str, function: str) -> tuple[str, ...]
     """Return the arguments after the column, without leading zeros and quotes."""
     found = [(m[1], m[2]) for m in _ARGUMENT.finditer(text)]
     kinds = FUNCTIONS[function].arguments if function else ()
-    given = ["n" if number is not None else "quoted" for number, _ in found]
-    if given != ["n" if kind == "n" else "quoted" for kind in kinds]:
+    if [number is not None for number, _ in found] != [kind == "n" for kind in kinds]:
         raise _bad_macro(line, at, f"{_written(function or 'x', function)} {_CELL}")
     return tuple(str(_number(number)) if number is not None else quoted for number, quoted in found)
-
-
-def _unknown(rest: str, name: str, on_arcs: bool) -> str:
-    known = ", ".join(f"%{function}" for function in (*FUNCTIONS, *(arcs.FUNCTIONS if on_arcs else ())))
-    got = shortened("%" + name, 100) if name else rest[:2]
-    return f"unknown macro {got!r}: expected %x[row,column] or one of {known}"
 
 
 # ---------------------------------------------------------------- CRF++
@@ -236,7 +225,7 @@ def _crfpp_macro(line: Line, at: int) -> tuple[Term, int]:
     macro = _CRFPP.match(line.text, at)
     if macro is None:
         raise _bad_macro(line, at, f"%x[row,column] {_CELL}")
-    term = Term(_row(macro[1], macro[2]), _number(macro[3]))
+    term = Term(_number(macro[2], macro[1]), _number(macro[3]))
     return _checked(line, at, macro.end(), term, CRFPP_ROWS)
 
 
@@ -255,25 +244,21 @@ def _wapiti_macro(line: Line, at: int) -> tuple[Term, int]:
     wants = name in "tTmM"
     if macro is None or (macro[6] is not None) != wants:
         raise _bad_macro(line, at, f"%{name}[row,column{_REGEX if wants else ''}]")
-    for digits in (macro[4], macro[5]):
+    for digits in macro.group(4, 5):
         if len(digits) > 1 and digits[0] == "0":
-            problem = f"expected a number without a leading 0 (octal to Wapiti), got {shortened(digits, 100)}"
-            raise line.error(problem, at + 1)
+            got = shortened(digits, 100)
+            raise line.error(f"expected a number without a leading 0 (octal to Wapiti), got {got}", at + 1)
     arguments = (macro[6],) if wants else ()
-    row, column = _row(macro[3], macro[4]), _number(macro[5])
+    row, column = _number(macro[4], macro[3]), _number(macro[5])
     term = Term(row, column, _WAPITI_NAMES[name], arguments, bool(macro[2]))
     return _checked(line, at, macro.end(), term)
-
-
-def _whole(text: str) -> str:
-    return "" if text.startswith("#") else text
 
 
 _UB = {"U": "U", "B": "B"}
 _WAPITI_KINDS = {"u": "U", "U": "U", "b": "B", "B": "B", "*": "UB"}
 DIALECTS: dict[str, Dialect] = {
-    "mtlstruct": Dialect(_our_macro, _UB | {"A": "A"}, _whole, translated=False),
-    "crfpp": Dialect(_crfpp_macro, _UB, _whole),
+    "mtlstruct": Dialect(_our_macro, _UB | {"A": "A"}, translated=False),
+    "crfpp": Dialect(_crfpp_macro, _UB),
     "wapiti": Dialect(_wapiti_macro, _WAPITI_KINDS, lambda text: text.partition("#")[0].rstrip()),
 }
 """Dialects by name."""

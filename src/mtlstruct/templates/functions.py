@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 from mtlstruct.templates.regex import Regex, RegexError, compiled
 
@@ -36,12 +36,11 @@ _NUMERAL = re.compile(r"[0-9]+|[0-9]+\.[0-9]+|[0-9]+[0-9,]+")  # what MSTParser 
 _MARK = re.compile(r"_B[+-][0-9]+|_ROOT")
 
 
-class Function(NamedTuple):
-    """A row of FUNCTIONS: apply(cell, *arguments), kinds of arguments, a line for the docs."""
+class Function:
+    """A row of FUNCTIONS: a line for the docs, apply(cell, *arguments), kinds of arguments."""
 
-    apply: Callable[..., str]
-    arguments: tuple[str, ...]
-    doc: str
+    def __init__(self, doc: str, apply: Callable[..., str], *arguments: str) -> None:
+        self.doc, self.apply, self.arguments = doc, apply, arguments
 
 
 class ArgumentError(ValueError):
@@ -65,8 +64,14 @@ def bound(
     """
     if not name:
         return lambda cell: cell
-    row = FUNCTIONS[name]
-    ready = [_prepared(kind, given, lists, normalize) for kind, given in zip(row.arguments, arguments)]
+    row, ready = FUNCTIONS[name], list[Any]()
+    for kind, given in zip(row.arguments, arguments):
+        if kind == NUMBER:
+            ready.append(int(given))
+        elif kind == LIST:
+            ready.append(frozenset(lists[given] if normalize is None else map(normalize, lists[given])))
+        else:
+            ready.append(compiled(given, wapiti=kind == WAPITI))
     return lambda cell: cell if is_mark(cell) else row.apply(cell, *ready)
 
 
@@ -76,35 +81,20 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
     if len(kinds) != len(arguments):
         raise ArgumentError(f"expected {signature(name)}, got {len(arguments)} arguments after the column")
     for kind, given in zip(kinds, arguments):
-        _check_argument(name, kind, given)
+        if kind == NUMBER and not 1 <= int(given) <= MAX_NUMBER:
+            raise ArgumentError(f"expected a number from 1 to {MAX_NUMBER} in %{name}, got {given}")
+        if kind == LIST and not given:
+            raise ArgumentError(f"expected the name of a file in %{name}, got nothing")
+        if kind in (REGEX, WAPITI):
+            try:
+                compiled(given, wapiti=kind == WAPITI)
+            except RegexError as error:
+                raise ArgumentError(f"expected {error}, in the regular expression {given[:200]!r}") from None
 
 
 def signature(name: str) -> str:
     """Return how a function is written, such as %prefix[row,column,n]."""
     return f"%{name}[{','.join(('row', 'column', *FUNCTIONS[name].arguments))}]"
-
-
-def _check_argument(name: str, kind: str, given: str) -> None:
-    if kind == NUMBER and not 1 <= int(given) <= MAX_NUMBER:
-        raise ArgumentError(f"expected a number from 1 to {MAX_NUMBER} in %{name}, got {given}")
-    if kind == LIST and not given:
-        raise ArgumentError(f"expected the name of a file in %{name}, got nothing")
-    if kind in (REGEX, WAPITI):
-        try:
-            compiled(given, wapiti=kind == WAPITI)
-        except RegexError as error:
-            raise ArgumentError(f"expected {error}, in the regular expression {given[:200]!r}") from None
-
-
-def _prepared(
-    kind: str, given: str, lists: Mapping[str, Lists], normalize: Callable[[str], str] | None
-) -> Any:
-    if kind == NUMBER:
-        return int(given)
-    if kind == LIST:
-        entries: Iterable[str] = lists[given]
-        return frozenset(entries if normalize is None else map(normalize, entries))
-    return compiled(given, wapiti=kind == WAPITI)
 
 
 # ---------------------------------------------------------------- characters
@@ -183,60 +173,58 @@ def _match(cell: str, regex: Regex) -> str:
     return regex.search(cell) or ""
 
 
-def _row(doc: str, apply: Callable[..., str], *arguments: str) -> Function:
-    return Function(apply, arguments, doc)
-
-
 FUNCTIONS: dict[str, Function] = {
-    "prefix": _row("the first n characters; the whole cell if it is shorter", lambda c, n: c[:n], NUMBER),
-    "suffix": _row("the last n characters; the whole cell if it is shorter", lambda c, n: c[-n:], NUMBER),
-    "lprefix": _row("the first n characters in lower case", lambda c, n: c.lower()[:n], NUMBER),
-    "lsuffix": _row("the last n characters in lower case", lambda c, n: c.lower()[-n:], NUMBER),
-    "lower": _row("the cell in lower case", str.lower),
-    "first": _row(
+    "prefix": Function("the first n characters; the whole cell if it is shorter", lambda c, n: c[:n], NUMBER),
+    "suffix": Function("the last n characters; the whole cell if it is shorter", lambda c, n: c[-n:], NUMBER),
+    "lprefix": Function("the first n characters in lower case", lambda c, n: c.lower()[:n], NUMBER),
+    "lsuffix": Function("the last n characters in lower case", lambda c, n: c.lower()[-n:], NUMBER),
+    "lower": Function("the cell in lower case", str.lower),
+    "first": Function(
         "the first of several values that a bar separates, as in FEATS", lambda c: c.partition("|")[0]
     ),
-    "num": _row(
+    "num": Function(
         "<num> for a number in digits (3, 3.14 or 1,000), else the cell",
         lambda c: "<num>" if _NUMERAL.fullmatch(c) else c,
     ),
-    "mask": _row("the cell with every digit turned into 0", _mask),
-    "root": _row("the cell in lower case, digits turned into 0, punctuation and symbols left out", _root),
-    "shape": _row(
+    "mask": Function("the cell with every digit turned into 0", _mask),
+    "root": Function("the cell in lower case, digits turned into 0, punctuation and symbols left out", _root),
+    "shape": Function(
         "X for upper case, x for lower case, 0 for a digit, o for other letters, signs as they are",
         lambda c: "".join(map(_drawn, c)),
     ),
-    "short": _row(
+    "short": Function(
         "the shape with runs of one character made one",
         lambda c: "".join(drawn for drawn, _ in groupby(map(_drawn, c))),
     ),
-    "case": _row("lower, upper, capital (first letter only), initial (one capital), mixed or none", _case),
-    "type": _row(
+    "case": Function(
+        "lower, upper, capital (first letter only), initial (one capital), mixed or none", _case
+    ),
+    "type": Function(
         "types of characters in order: upper, lower, digit, numeral, punct, symbol, cjk, hiragana, thai …",
         lambda c: "+".join(dict.fromkeys(map(character_type, c))),
     ),
-    "len": _row(
+    "len": Function(
         f"the number of characters, {MAX_COUNTED_LENGTH} if there are more",
         lambda c: str(min(len(c), MAX_COUNTED_LENGTH)),
     ),
-    "digits": _row("which characters are digits: none, some, all, or number (digits and signs)", _digits),
-    "punct": _row(
+    "digits": Function("which characters are digits: none, some, all, or number (digits and signs)", _digits),
+    "punct": Function(
         "which characters are punctuation or symbols: none, some or all", lambda c: _share(map(_is_sign, c))
     ),
-    "test": _row("true if the expression matches somewhere, else false", _test, REGEX),
-    "match": _row("the first part that the expression matches, empty if none", _match, REGEX),
-    "in": _row(
+    "test": Function("true if the expression matches somewhere, else false", _test, REGEX),
+    "match": Function("the first part that the expression matches, empty if none", _match, REGEX),
+    "in": Function(
         "true if the cell is an entry of the list, else false",
         lambda c, entries: "true" if c in entries else "false",
         LIST,
     ),
-    VALUE: _row(
+    VALUE: Function(
         "the cell as a number, or as several with commas between: [real values](#real-values), alone in a U line",
         lambda c: c,  # the encoder reads it
     ),
-    "t": _row("Wapiti's test: true or false", _test, WAPITI),
-    "m": _row("Wapiti's match: the first part that matches, empty if none", _match, WAPITI),
-    "M": _row("Wapiti's match in lower case", lambda c, regex: _match(c, regex).lower(), WAPITI),
+    "t": Function("Wapiti's test: true or false", _test, WAPITI),
+    "m": Function("Wapiti's match: the first part that matches, empty if none", _match, WAPITI),
+    "M": Function("Wapiti's match in lower case", lambda c, regex: _match(c, regex).lower(), WAPITI),
 }
 """Functions of a cell by name."""
 

@@ -28,7 +28,7 @@ from mtlstruct.errors import MtlError
 from mtlstruct.templates.arc_terms import stretched
 from mtlstruct.templates.functions import FUNCTIONS, ArgumentError, check
 from mtlstruct.templates.template_set import TemplateSet
-from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, Term
+from mtlstruct.templates.terms import MAX_COLUMN, MAX_ROW, Term, quoted
 
 PAPER = ("cws-tp1", "cws-tp2", "ner-134", "dependency", "dependency-labels")
 PRESETS = (*PAPER, "ner", "pos", "chunking", "segmentation")
@@ -196,6 +196,12 @@ def automatic(corpus: Corpus, task: str, *, chunks: bool) -> TemplateSet:
     lines = [f"U{n:03}:{body}" for n, body in enumerate(dict.fromkeys(bodies))]
     lines += [f"B{n:03}:{body}" for n, body in enumerate(dict.fromkeys(edges))] + ["B"] * (not alone)
     return TemplateSet.parse("".join(f"{line}\n" for line in lines), path="generated templates")
+
+
+def of_keys(names: Iterable[str], *, transitions: bool) -> TemplateSet:
+    """Return one template per column, the default for feature dicts, and `B` with `transitions`."""
+    lines = [f"U{number:03}:%x[0,{quoted(name)}]" for number, name in enumerate(names)]
+    return TemplateSet.parse("\n".join(lines + ["B"] * transitions))
 
 
 def kind_of(column: Column) -> Kind:

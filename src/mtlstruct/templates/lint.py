@@ -26,6 +26,7 @@ from mtlstruct.templates.terms import Line, Template, numbered
 
 ERROR, WARNING = "error", "warning"
 COMMENT = "make it a comment with #"
+LEAVE_OUT = "leave one of them out"
 
 MAX_SINGLETON_SHARE = 0.5
 """A template memorises if the values at more than this share of its places occur nowhere else."""
@@ -101,7 +102,9 @@ def readable(
                 for name in (name for template in read for name in list_names(template)):
                     read_list(Path(folder) / name)
         except MtlError as error:
-            found.append(_found(line, ERROR, "syntax", _clause(error), f"correct it or {COMMENT}"))
+            column, problem = getattr(error, "column", None), getattr(error, "problem", str(error))
+            problem = problem if column is None else f"at character {column} {problem}"
+            found.append(_found(line, ERROR, "syntax", problem, f"correct it or {COMMENT}"))
         else:
             templates += read
     return templates, found
@@ -114,13 +117,6 @@ def check_data(templates: TemplateSet, facts: Sequence[Facts]) -> list[LintFindi
 
 def _found(line: Line, severity: str, code: str, problem: str, advice: str) -> LintFinding:
     return LintFinding(line.number, severity, code, shortened(line.text, 100), problem, advice)
-
-
-def _clause(error: MtlError) -> str:
-    """Return the error without line and text, which a finding has itself."""
-    column = getattr(error, "column", None)
-    problem = getattr(error, "problem", str(error))
-    return problem if column is None else f"at character {column} {problem}"
 
 
 # ---------------------------------------------------------------- rules about the text
@@ -144,16 +140,17 @@ def _again(
 def _about_pairs(templates: Sequence[Template]) -> Iterator[LintFinding]:
     """Yield findings about two templates each, by rule."""
     for old, new in _again(templates, lambda t: (t.kind, t.terms)):
-        problem = f"looks at the same cells as line {old.line}"
-        yield _about(new, "duplicate", problem, "leave one of them out")
+        yield _about(new, "duplicate", f"looks at the same cells as line {old.line}", LEAVE_OUT)
     for old, new in _again(templates, lambda t: (t.kind, tuple(sorted(t.terms)))):
         if old.terms != new.terms:
-            problem = f"looks at the cells of line {old.line} in another order"
-            yield _about(new, "permuted", problem, "leave one of them out")
+            yield _about(
+                new, "permuted", f"looks at the cells of line {old.line} in another order", LEAVE_OUT
+            )
     for old, new in _again([t for t in templates if len(t.name) > 1], lambda t: t.name):
         if old.pieces != new.pieces:
-            problem = f"has the identifier {new.name} of line {old.line}"
-            yield _about(new, "name", problem, "give each line its own")
+            yield _about(
+                new, "name", f"has the identifier {new.name} of line {old.line}", "give each its own"
+            )
     for old, new in _again([t for t in templates if t.terms], lambda t: t.pieces):
         if old.terms != new.terms:
             problem = f"expands like line {old.line} where the cells agree, so CRF++ would merge the two"

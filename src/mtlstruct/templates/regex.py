@@ -159,7 +159,7 @@ class _Reader:
         if not repeat or repeat not in self.repeats:
             return [Atom(test)]
         self.at += 1
-        if self.text[self.at : self.at + 1] and self.text[self.at] in self.repeats:
+        if self.text[self.at : self.at + 1] in [*self.repeats]:
             raise RegexError(f"one repetition a character, got {self.text[self.at - 1 : self.at + 1]!r}")
         return [Atom(test), Atom(test, "*")] if repeat == "+" else [Atom(test, repeat)]
 
@@ -177,8 +177,7 @@ class _Reader:
         if char == "[":
             return self._set()
         if char in "(){}]^$":
-            problem = f"no groups, counts or anchors inside, got {char!r} (write \\{char} for the character)"
-            raise RegexError(problem)
+            raise RegexError(f"no groups, counts or anchors inside, got {char!r} (to match it: \\{char})")
         return char.__eq__
 
     def _escape(self) -> Test:
@@ -186,12 +185,10 @@ class _Reader:
         if not char:
             raise RegexError("a character after the last backslash")
         self.at += 1
-        if char in CLASSES:
-            return CLASSES[char]
-        if char.lower() in CLASSES:
-            inner = CLASSES[char.lower()]
-            return lambda c: not inner(c)
-        return char.__eq__
+        inner = CLASSES.get(char.lower())
+        if inner is None:
+            return char.__eq__
+        return inner if char in CLASSES else lambda c: not inner(c)
 
     def _set(self) -> Test:
         """Return the test of a set, from after [ to ]."""

@@ -62,24 +62,6 @@ class TemplateSet(Sequence[Template]):
     dialect: str = field(default="mtlstruct", compare=False, repr=False)
 
     @classmethod
-    def of_keys(cls, names: Iterable[str], *, transitions: bool) -> TemplateSet:
-        """Return one template per column, the default for feature dicts.
-
-        Parameters
-        ----------
-        names : iterable of str
-            The names of the columns.
-        transitions : bool
-            Whether to add `B`.
-
-        Returns
-        -------
-        TemplateSet
-        """
-        lines = [f"U{number:03}:%x[0,{quoted(name)}]" for number, name in enumerate(names)]
-        return cls.parse("\n".join(lines + ["B"] * transitions))
-
-    @classmethod
     def parse(
         cls,
         text: str,
@@ -148,7 +130,7 @@ class TemplateSet(Sequence[Template]):
         -------
         str
         """
-        return "".join(member.text + "\n" for member in self._members())
+        return "".join(f"{member.text}\n" for member in self._members())
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -192,7 +174,7 @@ class TemplateSet(Sequence[Template]):
         -------
         frozenset of int
         """
-        return frozenset(term.column for term in self._terms() if term.column != NO_COLUMN)
+        return frozenset(term.column for _, term in self._terms() if term.column != NO_COLUMN)
 
     def reach(self) -> tuple[int, int]:
         """Return how many rows before and after the current position templates read.
@@ -201,7 +183,7 @@ class TemplateSet(Sequence[Template]):
         -------
         tuple of int
         """
-        rows = [0, *(term.row for term in self._terms() if not term.absolute)]
+        rows = [0, *(term.row for _, term in self._terms() if not term.absolute)]
         return -min(rows), max(rows)
 
     def resolved(self, names: Sequence[str]) -> TemplateSet:
@@ -221,18 +203,18 @@ class TemplateSet(Sequence[Template]):
         TemplateError
             If a template names another column.
         """
-        numbers = column_numbers(names)
-        return replace(self, templates=tuple(self._resolved(t, names, numbers) for t in self.templates))
-
-    def _resolved(self, template: Template, names: Sequence[str], numbers: Mapping[str, int]) -> Template:
-        for term in template.terms:
-            if term.name and canonical(term.name) not in numbers:
-                raise self.error(template, f"template names column {term.name}, but {named(names)}")
-        terms = (
-            replace(term, column=numbers[canonical(term.name)]) if term.name else term
-            for term in template.terms
-        )
-        return replace(template, terms=tuple(terms))
+        numbers = {"": NO_COLUMN} | column_numbers(names)
+        found = []
+        for template in self.templates:
+            for term in template.terms:
+                if canonical(term.name) not in numbers:
+                    raise self.error(template, f"template names column {term.name}, but {named(names)}")
+            terms = (
+                replace(term, column=numbers[canonical(term.name)]) if term.name else term
+                for term in template.terms
+            )
+            found.append(replace(template, terms=tuple(terms)))
+        return replace(self, templates=tuple(found))
 
     def check_columns(self, count: int) -> None:
         """Raise on templates that read a missing column.
@@ -246,11 +228,10 @@ class TemplateSet(Sequence[Template]):
         ------
         TemplateError
         """
-        for member in self._members():
-            for term in member.terms:
-                if term.column >= count:
-                    problem = f"template names column {term.column}, but the data has {columns_of(count)}"
-                    raise self.error(member, problem)
+        for member, term in self._terms():
+            if term.column >= count:
+                problem = f"template names column {term.column}, but the data has {columns_of(count)}"
+                raise self.error(member, problem)
 
     def error(self, template: Template, problem: str) -> TemplateError:
         """Return an error about one of the templates, with its file and line.
@@ -285,8 +266,8 @@ class TemplateSet(Sequence[Template]):
     def _members(self) -> Iterator[Template]:
         return (member for template in self.templates for member in template.members)
 
-    def _terms(self) -> Iterator[Term]:
-        return (term for member in self._members() for term in member.terms)
+    def _terms(self) -> Iterator[tuple[Template, Term]]:
+        return ((member, term) for member in self._members() for term in member.terms)
 
 
 def check_dialect(dialect: str) -> None:
@@ -299,10 +280,8 @@ def read_list(path: str | Path) -> Lists:
     """Return the distinct entries of a list file: UTF-8, one per line, stripped."""
     lines = (line.strip() for line in split_lines(read_text(path, "list file")))
     entries = tuple(dict.fromkeys(line for line in lines if line))
-    if len(entries) > MAX_LIST_ENTRIES:
-        raise MtlError(
-            f"{path}: expected at most {MAX_LIST_ENTRIES:,} entries in a list, got {len(entries):,}"
-        )
+    if (got := len(entries)) > MAX_LIST_ENTRIES:
+        raise MtlError(f"{path}: expected at most {MAX_LIST_ENTRIES:,} entries in a list, got {got:,}")
     return entries
 
 
@@ -346,16 +325,13 @@ def column_numbers(names: Sequence[str]) -> dict[str, int]:
 
 def named(names: Sequence[str]) -> str:
     """Return the names of columns, for messages."""
-    columns = ", ".join(names)
-    return (
-        f"the data has the columns {columns}"
-        if names
-        else "the columns of the data have no names (CoNLL trees have them: --task dependency)"
-    )
+    if names:
+        return f"the data has the columns {', '.join(names)}"
+    return "the columns of the data have no names (CoNLL trees have them: --task dependency)"
 
 
 def columns_of(count: int) -> str:
     """Return the number of observation columns, for messages."""
-    if count == 0:
+    if not count:
         return "no observation columns"
     return "1 observation column (0)" if count == 1 else f"{count} observation columns (0..{count - 1})"

@@ -56,15 +56,10 @@ class Term:
             return f"%{self.function}[{','.join(self.anchor)}]"
         kinds = FUNCTIONS[self.function].arguments if self.function else ()
         given = [f'"{a}"' if kind in QUOTED else a for a, kind in zip(self.arguments, kinds, strict=True)]
-        place = [self._place(), self.name or str(self.column), *given]
+        row = f"@{self.row}" if self.absolute else f"{self.row:{'+' if self.anchor else ''}d}"
+        row = "" if self.anchor and not self.row else row
+        place = [f"{self.anchor}{row}", self.name or str(self.column), *given]
         return f"%{self.function or 'x'}[{','.join(place)}]"
-
-    def _place(self) -> str:
-        if self.absolute:
-            return f"{self.anchor}@{self.row}"
-        if not self.anchor:
-            return str(self.row)
-        return f"{self.anchor}{self.row:+d}" if self.row else self.anchor
 
 
 @dataclass(frozen=True)
@@ -125,13 +120,11 @@ def expand(template: Template, cells: Callable[..., str], lists: Mapping[str, Li
     A term that counts from the edge asks for cells(row, column, True). The slow and obvious
     definition, for tests and explanations.
     """
-    values = []
-    for term in template.terms:
+    found = template.pieces[0]
+    for term, piece in zip(template.terms, template.pieces[1:], strict=True):
         place = (term.row, term.column, True) if term.absolute else (term.row, term.column)
-        values.append(bound(term.function, term.arguments, lists or {})(cells(*place)))
-    return template.pieces[0] + "".join(
-        value + piece for value, piece in zip(values, template.pieces[1:], strict=True)
-    )
+        found += bound(term.function, term.arguments, lists or {})(cells(*place)) + piece
+    return found
 
 
 @dataclass(frozen=True)
