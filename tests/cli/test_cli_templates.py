@@ -87,9 +87,9 @@ def test_segmented_data_and_dialects(run):
     ("options", "lines"),
     [
         (
-            ["--window", "0:1", "--functions", "case[0] suffix[0,2-3]", "--observed", "1"],
+            ["--window", "0:1", "--functions", "case[0] suffix[0,2-3]"],
             "U000:%x[0,0] U001:%x[1,0] U002:%case[0,0] U003:%case[1,0] U004:%suffix[0,0,2] "
-            "U005:%suffix[1,0,2] U006:%suffix[0,0,3] U007:%suffix[1,0,3] B000:%x[0,1] B",
+            "U005:%suffix[1,0,2] U006:%suffix[0,0,3] U007:%suffix[1,0,3] B",
         ),
         (
             ["--window", "0:2", "--columns", "0,1", "--ngrams", "2,3", "--gap", "1"],
@@ -98,7 +98,7 @@ def test_segmented_data_and_dialects(run):
         ),
     ],
 )
-def test_generate_with_functions_transitions_orders_and_gap(run, options, lines):
+def test_generate_with_functions_orders_and_gap(run, options, lines):
     assert run("templates generate", *options).out.splitlines() == lines.split()
 
 

@@ -26,9 +26,7 @@ def cells(corpus):
 @pytest.mark.parametrize(
     ("task", "text"), [("sequence", TRAIN), ("segmentation", WORDS), ("multiclass", TRAIN)]
 )
-@pytest.mark.parametrize("chunk", [1, 7, 1 << 16])
-def test_shards_are_the_file(tmp_path, monkeypatch, count, task, text, chunk):
-    monkeypatch.setattr(partition, "CHUNK_BYTES", chunk)
+def test_shards_are_the_file(tmp_path, count, task, text):
     path = tmp_path / "train.txt"
     path.write_text(text.replace("\n\n", "\n \n\n") + "\n\n")
     parts = cut([path], count, task)

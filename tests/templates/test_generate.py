@@ -102,12 +102,6 @@ def test_orders_and_gaps():
     assert len(generate((0, 4), orders=(2,), gap=2, transitions=False)) == 4 + 3
 
 
-def test_transitions_that_look():
-    templates = generate((0, 0), observed=("1", "case[0]"))
-    lines = "U000:%x[0,0] B000:%x[0,1] B001:%case[0,0] B"
-    assert texts(templates) == lines.split()
-
-
 def test_what_two_rules_make_is_written_once():
     templates = generate((0, 2), (0, 1), orders=(1, 3, 3), trigrams=(1,), cross=True)
     assert len({frozenset(t.terms) for t in templates}) == len(templates) == 6 + 2 + 6 + 1

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from mtlstruct.corpus import Corpus, joined
@@ -12,9 +13,6 @@ from mtlstruct.formats.text import Part
 BLANK_LINE = re.compile(rb"\n(?:[ \t\r]*\n)+")
 LINE_END = re.compile(rb"\n(?:[ \t\r]*\n)*")
 """The end of a sentence, with the blank lines that follow."""
-
-CHUNK_BYTES = 1 << 16
-"""Bytes read at a time in search of the end of a sentence."""
 
 
 def files_of(path: Path) -> list[Path]:
@@ -87,10 +85,8 @@ def _between(
 
 def _next_end(file: Path, at: int, size: int, end: re.Pattern[bytes]) -> int:
     """Return the end of the sentence that contains byte `at`."""
-    start, seen = max(0, at - 1), b""
-    while start + len(seen) < size:
-        seen += Part(file, start + len(seen), min(size, start + len(seen) + CHUNK_BYTES)).read_bytes()
-        found = end.search(seen)
-        if found and found.end() < len(seen.rstrip(b" \t\r")):  # else there may be more blank lines
-            return start + found.end()
-    return size
+    if at >= size:
+        return size
+    with file.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as content:
+        found = end.search(content, max(0, at - 1))
+        return size if found is None else found.end()

@@ -68,9 +68,8 @@ def generate(
     transitions: bool = True,
     functions: Sequence[str] = (),
     gap: int | None = None,
-    observed: Sequence[str] = (),
 ) -> TemplateSet:
-    """Return n-gram templates, named U000, U001, …, then B lines, and last `B`.
+    """Return n-gram templates, named U000, U001, …, and last `B`.
 
     window        first and last offset, both included
     columns       where n-grams look; an n-gram within a view has increasing offsets
@@ -80,7 +79,6 @@ def generate(
     cross         bigrams of two different views at two different offsets
     gap           the largest step between neighbouring offsets of an n-gram: 1 for no skip-grams;
                   None for any
-    observed      views of B templates in row 0
     transitions   whether to add `B`
     """
     _check(window, columns, trigrams, orders, gap)
@@ -94,7 +92,7 @@ def generate(
     chosen = [(Term(0, column), 3) for column in trigrams]
     chosen += [(view, n) for n in orders if n > 2 for view in all_views]
     longer = (gram for view, n in chosen for gram in within(view, offsets, n, gap))
-    lines = _lines("U", chain(short, crossed, longer)) + _lines("B", [(view,) for view in views(observed)])
+    lines = _lines(chain(short, crossed, longer))
     return TemplateSet.parse("\n".join([*lines, *["B"] * transitions, ""]), path="generated templates")
 
 
@@ -117,15 +115,15 @@ def _crossed(one: Term, other: Term, offsets: Sequence[int], gap: int | None) ->
             yield replace(one, row=row), replace(other, row=second)
 
 
-def _lines(kind: str, grams: Iterable[Gram]) -> list[str]:
-    """Return numbered templates of a kind, each set of cells once."""
+def _lines(grams: Iterable[Gram]) -> list[str]:
+    """Return numbered templates, each set of cells once."""
     found = list(islice(grams, MAX_TEMPLATES + 1))
     if len(found) > MAX_TEMPLATES:
         raise MtlError(f"expected at most {MAX_TEMPLATES} templates, got more: take a smaller window")
     distinct = list({frozenset(gram): gram for gram in reversed(found)}.values())[::-1]
     width = max(3, len(str(len(distinct) - 1)))
     bodies = ("/".join(term.text() for term in gram) for gram in distinct)
-    return [f"{kind}{number:0{width}}:{body}" for number, body in enumerate(bodies)]
+    return [f"U{number:0{width}}:{body}" for number, body in enumerate(bodies)]
 
 
 def _view(text: str) -> list[Term]:

@@ -81,9 +81,6 @@ def generate(
         int | None,
         option("Largest step between cells of an n-gram; 1: no skip-grams.", metavar="N", limits=(1, 1000)),
     ] = None,
-    observed: Annotated[
-        str | None, option('Cells to combine with pairs of labels, such as "1 case[0]".')
-    ] = None,
     no_transitions: Annotated[bool, option("Leave out B, the pair of labels.", "--no-transitions")] = False,
     reach: Annotated[
         str | None,
@@ -103,7 +100,7 @@ def generate(
     Example: mtlstruct templates generate --preset ner -o ner.tpl
     """
     _check_output(out, [None if reach is None else Path(reach)], force=force)
-    choices = (window, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, observed)
+    choices = (window, functions, ngrams, unigrams, bigrams, trigrams, cross, gap)
     if preset is not None:
         if no_transitions or any(choice not in (None, False) for choice in choices):
             raise IncompatibleError(
@@ -126,7 +123,6 @@ def generate(
         transitions=not no_transitions,
         functions=(functions or "").split(),
         gap=gap,
-        observed=(observed or "").split(),
     )
     return _write(found.source, out)
 
