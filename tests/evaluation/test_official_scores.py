@@ -51,38 +51,26 @@ def test_scores_by_hand_under_their_names():
     assert scores == {"precision": 50.0, "recall": 40.0, "f1": 2 * 50.0 * 40.0 / 90.0} | whole
 
 
+BY_SCHEME = {  # one error as IOB2 and two as IOB1; chunks of one sort, without a type
+    "bio": "O B-PER I-PER B-LOC | B-A I-A O I-A B-A I-A B-A I-A | B I O",
+    "iob1": "O I-PER B-PER",
+    "io": "O I-PER | O | ",
+    "ioe2": "I-A E-A E-A O",
+    "ioe1": "I-A E-A I-A O",
+    "bmes": "B-PER M-PER E-PER S-PER O",
+    "bioes": "B-PER I-PER E-PER S-PER O | B I E S",
+    "bilou": "U-A B-A I-A L-A O",
+    "conlleval": "O [-A ]-A .-A",
+    "grobid": "I-<day> I-<month> <day> | I-<day> <day> O | I-<day> I-<day>",
+    "classes": "B-A W-A E-A L-A | E S | <day> <month> | NOUN VERB ADJ | N V O | B- I- O | X-PER O | b-per o | "
+    "B-PER I-PER O PER",  # one label of another form is enough
+}
+
+
 @pytest.mark.parametrize(
-    ("gold", "scheme"),
-    [
-        ("O B-PER I-PER B-LOC", "bio"),
-        ("O I-PER B-PER", "iob1"),
-        ("O I-PER", "io"),
-        ("I-A E-A E-A O", "ioe2"),
-        ("I-A E-A I-A O", "ioe1"),
-        ("B-PER M-PER E-PER S-PER O", "bmes"),
-        ("B-PER I-PER E-PER S-PER O", "bioes"),
-        ("U-A B-A I-A L-A O", "bilou"),
-        ("B-A I-A O I-A B-A I-A B-A I-A", "bio"),  # one error as IOB2, two as IOB1
-        ("O [-A ]-A .-A", "conlleval"),
-        ("B-A W-A E-A L-A", "classes"),
-        ("B I O", "bio"),  # chunks of one sort, without a type
-        ("B I E S", "bioes"),
-        ("E S", "classes"),
-        ("O", "io"),
-        ("I-<day> I-<month> <day>", "grobid"),
-        ("I-<day> <day> O", "grobid"),
-        ("I-<day> I-<day>", "grobid"),
-        ("<day> <month>", "classes"),
-        ("NOUN VERB ADJ", "classes"),
-        ("N V O", "classes"),
-        ("B-PER I-PER O PER", "classes"),  # one label of another form is enough
-        ("B- I- O", "classes"),
-        ("X-PER O", "classes"),
-        ("b-per o", "classes"),
-        ("", "io"),
-    ],
+    ("scheme", "gold"), [(name, gold) for name, rows in BY_SCHEME.items() for gold in rows.split(" | ")]
 )
-def test_schemes_by_their_labels(gold, scheme):
+def test_schemes_by_their_labels(scheme, gold):
     assert scheme_of(labels(gold)) == scheme
 
 
@@ -132,42 +120,23 @@ def test_table_as_the_script_prints_it():
     )
 
 
+BY_NUMBER = {
+    # a plain word is a place that the script does not know, of type ""; "." is never in a chunk
+    0: "O O O | NP NP O NP | . .-A O",
+    # E is the last of its chunk, E then B of one type is no end; S, L and U are unknown: only types tell them apart
+    1: "B-A I-A E-A | B-A E-A B-A E-A | S-A S-A | S-A B-A | B-A S-A | B-A L-A U-A | O E O | -A -A O | B-0 I-0",
+    # I after O starts (the older IOB); a change of type ends and starts; the type follows the first hyphen
+    2: "B-A I-A O B-A | B-A B-A | B-A I-B | O I-A I-A O I-A | I-A B-A I-A | B-A E-A O B-A E-A | E-A E-A | "
+    "B-A E-A I-A | B-A E-A B-B E-B | O S-A O S-A | S-A S-B | U-A O B-A L-A | [ ] O | B I O B | B-A NP | "
+    "B-A-x I-A-x B-A-y | B-A-x I-A-y",
+    3: "[-A [-A ]-A",  # brackets are chunks of one token
+}
+
+
 @pytest.mark.parametrize(
-    ("tags", "number"),
-    [
-        ("O O O", 0),
-        ("B-A I-A O B-A", 2),
-        ("B-A B-A", 2),
-        ("B-A I-B", 2),  # a change of type ends one chunk and starts another
-        ("O I-A I-A O I-A", 2),  # I after O starts: the older IOB reading
-        ("I-A B-A I-A", 2),
-        ("B-A I-A E-A", 1),
-        ("B-A E-A O B-A E-A", 2),
-        ("E-A E-A", 2),  # E is the last of its chunk
-        ("B-A E-A I-A", 2),
-        ("B-A E-A B-A E-A", 1),  # E then B of one type is in neither list
-        ("B-A E-A B-B E-B", 2),  # but the type tells these apart
-        ("O S-A O S-A", 2),  # a new type after none
-        ("S-A S-A", 1),  # the script does not know S: nothing changes, so one chunk
-        ("S-A S-B", 2),
-        ("S-A B-A", 1),  # S then B is in no list either
-        ("B-A S-A", 1),
-        ("U-A O B-A L-A", 2),
-        ("B-A L-A U-A", 1),  # L and U are unknown too
-        ("[-A [-A ]-A", 3),  # brackets are chunks of one token
-        ("[ ] O", 2),
-        ("B I O B", 2),  # no hyphen: chunks of type ""
-        ("O E O", 1),
-        ("NP NP O NP", 0),  # a plain word is a place that the script does not know, of type ""
-        ("B-A NP", 2),  # it starts a chunk only where the type changes, from A to none
-        (". .-A O", 0),  # the place "." is never in a chunk
-        ("B-A-x I-A-x B-A-y", 2),  # the type is all that follows the first hyphen
-        ("B-A-x I-A-y", 2),
-        ("-A -A O", 1),  # an empty place
-        ("B-0 I-0", 1),
-    ],
+    ("number", "tags"), [(number, tags) for number, rows in BY_NUMBER.items() for tags in rows.split(" | ")]
 )
-def test_number_of_chunks(tags, number):
+def test_number_of_chunks(number, tags):
     assert counts(tags, tags) == (number, number, number)
 
 

@@ -73,18 +73,15 @@ def test_equivalent_spellings_give_the_same_corpus(tmp_path, raw):
 
 
 def test_without_labels_all_columns_are_observed(tmp_path):
+    assert columns.read(put(tmp_path, "a 10\nb 9\n")).labels == ("10", "9")
+    latin = columns.read(put(tmp_path, "é O\n".encode("latin-1")), encoding="latin-1")
+    assert latin.columns[0].strings == ["é"]
     corpus = columns.read(put(tmp_path, "a b\nc d\n"), labelled=False, names=["word", "tag"])
     assert corpus.outputs is None
     assert corpus.labels == ()
     assert corpus.names == ("word", "tag")
     assert corpus.columns[1].cells() == ["b", "d"]
     assert columns.read(put(tmp_path, "a\nb\n"), labelled=False).tokens == 2
-
-
-def test_labels_may_be_numbers_and_encodings_other(tmp_path):
-    assert columns.read(put(tmp_path, "a 10\nb 9\n")).labels == ("10", "9")
-    corpus = columns.read(put(tmp_path, "é O\n".encode("latin-1")), encoding="latin-1")
-    assert corpus.columns[0].strings == ["é"]
 
 
 EMPTY = "no sentences: expected rows of columns, got none"
@@ -168,13 +165,6 @@ def test_a_sentence_comes_as_soon_as_its_blank_line():
             typist.write(b"\n")
             batch = next(stream)  # would wait for ever if it wanted more than has been typed
             assert batch.columns[0].cells() == [f"word{number}"] * number
-
-
-@pytest.mark.parametrize("batch_tokens", [100, 20000])
-def test_one_very_long_sentence(batch_tokens):
-    (batch,) = batches("word TAG\n" * 100_000, 2, batch_tokens)
-    assert batch.tokens == 100_000
-    assert len(batch) == 1
 
 
 def written(corpus, labels, predictions):
