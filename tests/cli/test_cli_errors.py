@@ -164,7 +164,7 @@ COMMANDS = {
     "evaluate m.mtl train.txt --words words.txt": "--words is for segmentation",
     "score train.txt train.txt --task sequence --words words.txt": "--words is for segmentation",
     "score train.txt train.txt --task multiclass --scheme bio": "--scheme is for label sequences",
-    "score train.txt other.txt --task sequence": "other.txt, line 9: expected 'canta' in the first column as in "
+    "score train.txt other.txt --task sequence": "other.txt, line 9: expected the word 'canta' as in "
     "train.txt, got 'calla'\n",
     "score train.txt short.txt --task sequence": "expected 4 sentences",
     "score items.txt class.txt --task multiclass": "class.txt, line 3: expected 'come'",

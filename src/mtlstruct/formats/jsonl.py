@@ -110,20 +110,20 @@ def _sentence(
     if alone and isinstance(value, dict) and "tokens" not in value:
         value = [value]
     tokens, labels = (value.get("tokens"), value.get("labels")) if isinstance(value, dict) else (value, None)
+    problem = None
     if not isinstance(tokens, list):
-        got = type(tokens).__name__
-        raise FormatError(source, number, f'expected a list of tokens, or {{"tokens": [...]}}, got {got}')
-    if not labelled:
+        problem = f'expected a list of tokens, or {{"tokens": [...]}}, got {type(tokens).__name__}'
+    elif not labelled:
         return tokens, None
-    if not isinstance(labels, list) or len(labels) != len(tokens):
-        got = "none" if not isinstance(labels, list) else str(len(labels))
+    elif not isinstance(labels, list) or len(labels) != len(tokens):
+        got = "none" if not isinstance(labels, list) else len(labels)
         problem = f'expected {{"tokens": [...], "labels": [...]}} with {len(tokens)} labels, got {got}'
-        raise FormatError(source, number, problem)
-    for label in labels:
-        if not isinstance(label, str) or _NO_LABEL.search(label):
-            problem = f"expected labels that are strings without blanks, got {shown(label)}"
-            raise FormatError(source, number, problem)
-    return tokens, labels
+    else:
+        bad = [label for label in labels if not isinstance(label, str) or _NO_LABEL.search(label)]
+        if not bad:
+            return tokens, labels
+        problem = f"expected labels that are strings without blanks, got {shown(bad[0])}"
+    raise FormatError(source, number, problem)
 
 
 def _parsed(line: str, source: str, number: int) -> Any:
@@ -134,11 +134,8 @@ def _parsed(line: str, source: str, number: int) -> Any:
     except UnicodeEncodeError:
         raise FormatError(source, number, "expected text, got half of a surrogate pair") from None
     except ValueError as error:
-        raise FormatError(
-            source,
-            number,
-            f"expected one JSON list of feature dicts per line, for a model trained on dicts: {error}",
-        ) from None
+        problem = f"expected one JSON list of feature dicts per line, for a model trained on dicts: {error}"
+        raise FormatError(source, number, problem) from None
     except RecursionError:
         raise FormatError(source, number, "expected JSON of tokens, got something nested too deep") from None
     return value
@@ -146,13 +143,11 @@ def _parsed(line: str, source: str, number: int) -> Any:
 
 def _with_vectors(token: Any) -> Any:
     """Return the token with lists of numbers as arrays, which JSON does not have."""
-    if not isinstance(token, dict):
-        return token
-    return {key: _vector(value) if isinstance(value, list) else value for key, value in token.items()}
+    return {key: _vector(value) for key, value in token.items()} if isinstance(token, dict) else token
 
 
-def _vector(value: list[Any]) -> Any:
-    numbers = value and all(isinstance(x, int | float) and not isinstance(x, bool) for x in value)
+def _vector(value: Any) -> Any:
+    numbers = value and isinstance(value, list) and all(type(x) in (int, float) for x in value)
     try:
         return np.array(value, np.float64) if numbers else value
     except OverflowError:  # rejected later, as all numbers that are not finite

@@ -34,8 +34,7 @@ def bundled() -> list[Ingredient]:
 
 def parse(text: str) -> Ingredient:
     """Read a line with brackets."""
-    tokens: list[str] = []
-    labels: list[str] = []
+    tokens, labels = list[str](), list[str]()
     for span in _SPAN.finditer(text):
         found = (span["inside"] or span["outside"]).split()
         tokens += found
@@ -62,19 +61,15 @@ def column_file(lines: Iterable[Ingredient], seed: int) -> str:
 
 def _rows(line: Ingredient, draw: random.Random) -> str:
     lower = [token.lower() for token in line.tokens]
-    columns = zip(
+    columns: list[Iterable[str]] = [
         line.tokens,
         lower,
         [word[-3:] for word in lower],
         map(shape, line.tokens),
-        map(position, range(len(lower))),
-        parentheses(line.tokens),
-        [draw.choice(NOISE_VALUES) for _ in lower],
-        draw.choice(NOISE_VALUES) * len(lower),
-        line.labels,
-        strict=True,
-    )
-    return "".join("\t".join(row) + "\n" for row in columns)
+    ]
+    columns += [map(position, range(len(lower))), parentheses(line.tokens)]
+    columns += [[draw.choice(NOISE_VALUES) for _ in lower], draw.choice(NOISE_VALUES) * len(lower)]
+    return "".join("\t".join(row) + "\n" for row in zip(*columns, line.labels, strict=True))
 
 
 def shape(token: str) -> str:

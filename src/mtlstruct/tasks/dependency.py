@@ -16,7 +16,7 @@ from mtlstruct.model.model import Model
 from mtlstruct.structures.base import Sites
 from mtlstruct.structures.tree import TreeStructure
 from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Task, Words
-from mtlstruct.tasks.sequence import different
+from mtlstruct.tasks.sequence import check_same_words
 
 TOKEN = re.compile(r"[0-9]+(?:\t[^\t]+){5}")
 NO_TOKEN = re.compile(r"#|[0-9]+[-.][0-9]+\t")
@@ -84,7 +84,10 @@ class Dependency(Task):
     def score_files(self, gold: Path, predicted: Path, words: Words, options: FileOptions) -> Scores:
         right = conll.read(gold, encoding=options.encoding)
         ours = conll.read(predicted, trees=False, encoding=options.encoding)
-        _check_same_words(right, ours, gold, predicted)
+        check_same_words(right, ours, gold, predicted, lambda token: int(ours.extra.tokens[token]) + 1)
+        if right.ptr.tolist() != ours.ptr.tolist():
+            problem = f"expected {len(right)} sentences of the lengths in {gold}, got {len(ours)} of others"
+            raise FormatError(predicted, None, problem)
         assert ours.outputs is not None
         relations = conll.relations(right).cells(), conll.relations(ours).cells()
         return attachment_scores(right, ours.outputs, relations)
@@ -113,15 +116,3 @@ def _comments(model: Model, lattice: Lattice, heads: Outputs) -> list[dict[str, 
         {"probability": f"{tree:f}", "head_probabilities": " ".join(chosen[slice(*span)])}
         for tree, span in zip(trees, spans, strict=True)
     ]
-
-
-def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path) -> None:
-    """Raise unless both have the same words in the same sentences."""
-    token = different(right, ours)
-    if token is not None:
-        expected, got = (corpus.columns[0].cells()[token] for corpus in (right, ours))
-        problem = f"expected the word {expected!r} as in {gold}, got {got!r}"
-        raise FormatError(predicted, int(ours.extra.tokens[token]) + 1, problem)
-    if right.ptr.tolist() != ours.ptr.tolist():
-        problem = f"expected {len(right)} sentences of the lengths in {gold}, got {len(ours)} of others"
-        raise FormatError(predicted, None, problem)

@@ -1,6 +1,6 @@
 """Label sequences in column files: one token per line, the label last."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as List
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -70,7 +70,12 @@ class Sequence(Task):
 
     def score_files(self, gold: Path, predicted: Path, words: Words, options: FileOptions) -> Scores:
         right, ours = (self.read_file(path, options) for path in (gold, predicted))
-        _check_same_words(right, ours, gold, predicted, options.encoding)
+
+        def line_of(token: int) -> int:
+            lines = text.tidy(text.load(predicted, options.encoding))
+            return [number for number, line in enumerate(lines, 1) if line][token]
+
+        check_same_words(right, ours, gold, predicted, line_of)
         sides = (right, _gold_labels(right)), (ours, _gold_labels(ours))
         return self._compared(*sides, (*right.labels, *ours.labels), str(predicted))
 
@@ -84,21 +89,15 @@ def _gold_labels(corpus: Corpus) -> list[str]:
     return text.named(corpus.outputs, corpus.labels)
 
 
-def _check_same_words(right: Corpus, ours: Corpus, gold: Path, predicted: Path, encoding: str) -> None:
-    """Raise unless the first cells of all tokens agree."""
-    token = different(right, ours)
-    if token is not None:
-        cells = [corpus.columns[0].cells()[token] for corpus in (right, ours)]
-        lines = text.tidy(text.load(predicted, encoding))
-        line = [number for number, line in enumerate(lines, 1) if line][token]
-        problem = f"expected {cells[0]!r} in the first column as in {gold}, got {cells[1]!r}"
-        raise FormatError(predicted, line, problem)
-
-
-def different(right: Corpus, ours: Corpus) -> int | None:
-    """Return the first token whose first cells differ, None if there is none."""
+def check_same_words(
+    right: Corpus, ours: Corpus, gold: Path, predicted: Path, line_of: Callable[[int], int]
+) -> None:
+    """Raise unless the first cells of all tokens agree; `line_of`: the line of a predicted token."""
     pairs = zip(right.columns[0].cells(), ours.columns[0].cells(), strict=False)
-    return next((token for token, (a, b) in enumerate(pairs) if a != b), None)
+    for token, (expected, got) in enumerate(pairs):
+        if expected != got:
+            problem = f"expected the word {expected!r} as in {gold}, got {got!r}"
+            raise FormatError(predicted, line_of(token), problem)
 
 
 def _are_trees(corpus: Corpus) -> bool:
