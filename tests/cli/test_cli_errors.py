@@ -164,11 +164,11 @@ COMMANDS = {
     "evaluate m.mtl train.txt --words words.txt": "--words is for segmentation",
     "score train.txt train.txt --task sequence --words words.txt": "--words is for segmentation",
     "score train.txt train.txt --task multiclass --scheme bio": "--scheme is for label sequences",
-    "score train.txt other.txt --task sequence": "other.txt, line 9: expected the word 'canta' as in "
+    "score train.txt other.txt --task sequence": "other.txt, line 9: expected 'canta' as in "
     "train.txt, got 'calla'\n",
     "score train.txt short.txt --task sequence": "expected 4 sentences",
     "score items.txt class.txt --task multiclass": "class.txt, line 3: expected 'come'",
-    "score roots.conll word.conll --task dependency": "line 2: expected the word 'a'",
+    "score roots.conll word.conll --task dependency": "line 2: expected 'a' as in",
     "calibrate m.mtl train.txt -o train.txt": f"train.txt: {SAME_FILE}",
     "weights train.txt": "train.txt: not a model file",
     "weights m.mtl s.mtl": "s.mtl has other templates than m.mtl",

@@ -96,7 +96,7 @@ def check_same_words(
     pairs = zip(right.columns[0].cells(), ours.columns[0].cells(), strict=False)
     for token, (expected, got) in enumerate(pairs):
         if expected != got:
-            problem = f"expected the word {expected!r} as in {gold}, got {got!r}"
+            problem = f"expected {expected!r} as in {gold}, got {got!r}"
             raise FormatError(predicted, line_of(token), problem)
 
 
