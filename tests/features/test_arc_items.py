@@ -33,6 +33,7 @@ WORDS = [
     [("a", "N1", "_", 2), ("B", "V", "_", 0), ("abc", "N2", "_", 2)],
     [("B", "V", "_", 0), ("a", "N1", "_", 1)],
 ]
+WIDE = {"columns": 999}
 RELATIONS = ["subject", "root", "object", "root", "object"]
 
 
@@ -64,16 +65,12 @@ def test_labels_are_learned_saved_and_loaded(parser, tmp_path):
     assert loaded.relations.templates.text() == preset("dependency-labels").text()
 
 
-def test_labels_depend_on_the_head(parser):
+def test_labels_depend_on_the_head_and_need_a_second_stage(parser):
     corpus, model = parser
     heads = np.array([0, 1, 1, 2, 0], np.int32)
     assert [model.relations.labels[k] for k in model.relate(corpus, heads)] != RELATIONS
-
-
-def test_labels_need_a_second_stage(parser):
-    corpus, model = parser
     with pytest.raises(IncompatibleError, match="trained without them"):
-        replace(model, relations=None).relate(corpus, corpus.outputs)
+        replace(model, relations=None).relate(corpus, heads)
 
 
 @pytest.mark.parametrize(
@@ -81,9 +78,7 @@ def test_labels_need_a_second_stage(parser):
     [
         lambda model, second: replace(model, relations=replace(second, relations=second)),
         lambda model, second: replace(second, relations=second),
-        lambda model, second: replace(
-            model, relations=replace(second, facts=second.facts | {"columns": 999})
-        ),
+        lambda model, second: replace(model, relations=replace(second, facts=second.facts | WIDE)),
         lambda model, second: replace(model, relations=model),
     ],
     ids=["stage of a stage", "stage of labels", "other columns", "another task"],

@@ -82,9 +82,13 @@ def test_lines_with_equal_text_around_their_cells_are_one_template():
 
 
 @settings(max_examples=40)
-@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
-def test_an_attribute_is_an_expanded_line(seed, sentences, words):
+@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5), st.integers(2, 4))
+def test_an_attribute_is_an_expanded_line(seed, sentences, words, min_count):
     data = random_corpus(np.random.default_rng(seed), sentences, 6, words)
+    counts = Counter(line for lines in texts(data, shared(), "U") for line in lines)
+    often = Counter(text.partition(":")[0] for text, n in counts.items() if n >= min_count)
+    sizes = encode(data, shared(), min_count=min_count)[1].sizes[:4].tolist()
+    assert sizes == [often[name] for name in ("U0", "U", "U1", "U2")]
     encoded, index, structure = encode(data, shared())
     again = index.encode(data, structure.sites(data.ptr))
     for kind, letter in enumerate("UB"):
@@ -97,17 +101,6 @@ def test_an_attribute_is_an_expanded_line(seed, sentences, words):
         assert all(number.values())
         assert encoded.designs[kind].layout.attributes == len(number)
         assert rows(again, kind) == rows(encoded, kind)
-
-
-@pytest.mark.parametrize("min_count", [2, 4])
-def test_min_count_counts_all_lines(min_count):
-    data = random_corpus(np.random.default_rng(3), 20, 6, 8)
-    _, index, _ = encode(data, shared(), min_count=min_count)
-    counts = Counter(line for lines in texts(data, shared(), "U") for line in lines)
-    kept = [
-        sum(n >= min_count for text, n in counts.items() if text[: len(p)] == p) for p in ("U0:", "U:", "U1:")
-    ]
-    assert index.sizes[:3].tolist() == kept
 
 
 @pytest.mark.parametrize("regularizer", NORMS, ids=lambda r: type(r).__name__)

@@ -46,39 +46,44 @@ def prune(index: FeatureIndex | ArcIndex, used: Sequence[Bool]) -> tuple[Feature
 
 def _prune_tokens(index: FeatureIndex, used: Sequence[Bool], live: Sequence[int]) -> FeatureIndex:
     """Return the index of the templates `live`, in that order, with used attributes only."""
-    maps = {line: _renumbered(index.maps[line], used[j]) for j in live for line in index.plan.lines_of(j)}
+    maps = {
+        line: np.append(_renumbering(used[j]), np.int32(ABSENT))[index.maps[line]]  # ABSENT = -1 is the last
+        for j in live
+        for line in index.plan.lines_of(j)
+    }
     needed = _needed(index, maps)
     small = index.templates.select(live)
     plan = make_plan(small)
     node_of = {index.plan.signature(node): node for node in range(index.plan.nodes)}
     nodes = [node_of[plan.signature(node)] for node in range(plan.nodes)]
     numbers = {n: _renumbering(needed[n]) for n in nodes}
-    streams = nodes[: len(plan.streams)]
-    joins = nodes[len(plan.streams) :]
+    strings = [
+        map(index.vocabularies[n].__getitem__, np.flatnonzero(needed[n]).tolist())
+        for n in nodes[: len(plan.streams)]
+    ]
+    tables = []
+    for n in nodes[len(plan.streams) :]:
+        number = n - len(index.plan.streams)
+        join, pairs = index.plan.joins[number], index.tables[number].pairs[needed[n]]
+        left = numbers[join.left][pairs >> 32].astype(np.int64)
+        tables.append(PairTable(left << 32 | numbers[join.stream][pairs & LOW]))
+    for line, map_ in maps.items():
+        if (node := index.plan.uses[line].node) != ABSENT:
+            maps[line] = np.append(map_[:-1][needed[node]], np.int32(ABSENT))
     return FeatureIndex(
         templates=small,
         kinds=tuple(index.kinds[j] for j in live),
         normalize=index.normalize,
-        vocabularies=tuple(
-            Vocabulary.of(map(index.vocabularies[n].__getitem__, np.flatnonzero(needed[n]).tolist()))
-            for n in streams
-        ),
-        tables=tuple(_smaller_table(index, n, needed, numbers) for n in joins),
-        maps=tuple(_smaller_map(index, line, map_, needed) for line, map_ in maps.items()),
+        vocabularies=tuple(map(Vocabulary.of, strings)),
+        tables=tuple(tables),
+        maps=tuple(maps.values()),
         sizes=np.array([int(used[j].sum()) for j in live], np.int64),
     )
 
 
-def _renumbered(map_: Int32, used: Bool) -> Int32:
-    """Return the map of a line without unused attributes, the others numbered without gaps."""
-    numbers = np.append(_renumbering(used), np.int32(ABSENT))
-    return numbers[map_]  # ABSENT = -1 points at the appended entry
-
-
 def _renumbering(mask: Bool) -> Int32:
-    out = np.cumsum(mask, dtype=np.int32) - 1
-    out[~mask] = ABSENT
-    return out.astype(np.int32)
+    """Return numbers without gaps of the marked values, ABSENT for the others."""
+    return np.where(mask, np.cumsum(mask, dtype=np.int32) - 1, np.int32(ABSENT))
 
 
 def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
@@ -95,24 +100,6 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
         needed[join.left][table.left()[mask]] = True
         needed[join.stream][table.right()[mask]] = True
     return needed
-
-
-def _smaller_table(
-    index: FeatureIndex, node: int, needed: list[Bool], numbers: dict[int, Int32]
-) -> PairTable:
-    number = node - len(index.plan.streams)
-    join, table = index.plan.joins[number], index.tables[number]
-    kept = np.flatnonzero(needed[node])
-    left = numbers[join.left][table.left()[kept]].astype(np.int64)
-    right = numbers[join.stream][table.right()[kept]].astype(np.int64)
-    return PairTable(left << 32 | right)
-
-
-def _smaller_map(index: FeatureIndex, line: int, map_: Int32, needed: list[Bool]) -> Int32:
-    node = index.plan.uses[line].node
-    if node == ABSENT:
-        return map_
-    return np.append(map_[:-1][needed[node]], np.int32(ABSENT))
 
 
 # ---------------------------------------------------------------- arcs

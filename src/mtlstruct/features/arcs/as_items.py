@@ -60,28 +60,27 @@ class ArcItems:
         self, corpus: Corpus, heads: NDArray[np.int32], columns: Collection[int] | None = None
     ) -> Corpus:
         """Return the arcs to these heads int32[T] as items; columns not in `columns` stay empty."""
-        arcs = _TreeArcs(corpus, heads)
+        arcs = TreeArcs(corpus.ptr, heads)
+        normal = NORMALIZERS[self.normalize]
         empty = Column(np.zeros(corpus.tokens, np.int32), [""])
 
         @cache
         def view(column: int, function: str, arguments: tuple[str, ...]) -> Column:
-            return self._view(corpus.columns[column], function, arguments)
+            apply = bound(function, arguments, self.arcs.lists, normal)
+            cells = corpus.columns[column]
+            return Column.merged(cells.ids, [apply(normal(cell)) for cell in cells.strings])
 
         def column(term: Term) -> Column:
             if not term.sees:
-                return arcs.direction() if term.function == "direction" else arcs.distance()
-            return arcs.column(view(term.column, term.function, term.arguments), term)
+                direction = term.function == "direction"
+                names = ("left", "right") if direction else tuple(map(str, BINS))
+                return Column((arcs.right if direction else arcs.distance).astype(np.int32), names)
+            return _cells(arcs, view(term.column, term.function, term.arguments), term)
 
         found = (
             column(term) if columns is None or k in columns else empty for k, term in enumerate(self.terms)
         )
         return Corpus(tuple(found), corpus.ptr)
-
-    def _view(self, column: Column, function: str, arguments: tuple[str, ...]) -> Column:
-        """Return a function of the normal form of a column of words."""
-        normal = NORMALIZERS[self.normalize]
-        apply = bound(function, arguments, self.arcs.lists, normal)
-        return Column.merged(column.ids, [apply(normal(cell)) for cell in column.strings])
 
 
 def _of_items(template: Template, number: dict[Term, int]) -> Template:
@@ -89,48 +88,40 @@ def _of_items(template: Template, number: dict[Term, int]) -> Template:
     return replace(template, kind="U", terms=terms)
 
 
-class _TreeArcs:
-    """Ends of the arcs of all tokens, int64[T] each: positions in the sentence, 0 is the root."""
+class TreeArcs:
+    """The arcs of trees, one per token, int64[T] each: positions in the sentence; 0 is the root.
 
-    def __init__(self, corpus: Corpus, heads: NDArray[np.int32]) -> None:
-        lengths = np.diff(corpus.ptr)
-        self.first = np.repeat(corpus.ptr[:-1], lengths)
-        self.length = np.repeat(lengths, lengths)
-        head, modifier = heads.astype(np.int64), np.arange(corpus.tokens) - self.first + 1
+    ends       the place of each anchor
+    right      whether the modifier is right of its head
+    between    the number of words between; `distance` is its bin
+    origin     where the root would be if one stood before each sentence of the corpus
+    """
+
+    def __init__(self, ptr: Int64, heads: NDArray[np.int32]) -> None:
+        lengths = np.diff(ptr)
+        self.first, self.length = np.repeat(ptr[:-1], lengths), np.repeat(lengths, lengths)
+        self.origin = self.first + np.repeat(np.arange(len(lengths)), lengths)
+        head, modifier = heads.astype(np.int64), np.arange(len(heads)) - self.first + 1
         left, right = np.minimum(head, modifier), np.maximum(head, modifier)
         self.ends = {"h": head, "m": modifier, "l": left, "r": right}
+        self.right, self.between = (modifier > head).astype(np.int64), right - left - 1
+        self.distance = np.searchsorted(BINS, self.between, side="right") - 1
 
-    def direction(self) -> Column:
-        """Return the side of the head on which the modifier is."""
-        return Column((self.ends["m"] > self.ends["h"]).astype(np.int32), ["left", "right"])
 
-    def distance(self) -> Column:
-        """Return the bin of the number of words between."""
-        between = self.ends["r"] - self.ends["l"] - 1
-        ids = np.searchsorted(BINS, between, side="right") - 1
-        return Column(ids.astype(np.int32), [str(low) for low in BINS])
+def _cells(arcs: TreeArcs, view: Column, term: Term) -> Column:
+    """Return what a term reads: cells of `view`, the root, the other end, boundary marks.
 
-    def column(self, view: Column, term: Term) -> Column:
-        """Return what a term reads: cells of `view`, the root, the other end, boundary marks.
-
-        A cell that is spelled like a mark is that mark.
-        """
-        steps = range(1, abs(term.row) + 1)
-        marks = [ROOT, MIDDLE, *(boundary(-k) for k in steps), *(boundary(k) for k in steps)]
-        return Column.merged(self._cells(view, term), [*view.strings, *marks])
-
-    def _cells(self, column: Column, term: Term) -> NDArray[np.int32]:
-        """Return ids of the column; then the root, the other end, marks before and after."""
-        values = len(column.strings)
-        start = self.ends[term.anchor]
-        place = start + term.row
-        inside = (place >= 1) & (place <= self.length)
-        ids = np.full(len(place), values, np.int64)
-        ids[inside] = column.ids[(self.first + place - 1)[inside]]
-        ids = np.where(place < 0, values + 1 - place, ids)
-        ids = np.where(place > self.length, values + 1 + abs(term.row) + place - self.length, ids)
-        if term.row:
-            left, right = self.ends["l"], self.ends["r"]
-            passed = ((start == left) & (place >= right)) | ((start == right) & (place <= left))
-            ids[passed] = values + 1
-        return ids.astype(np.int32)
+    A cell that is spelled like a mark is that mark.
+    """
+    values, reach = len(view.strings), abs(term.row)
+    marks = [boundary(sign * k) for sign in (-1, 1) for k in range(1, reach + 1)]
+    start, left, right = arcs.ends[term.anchor], arcs.ends["l"], arcs.ends["r"]
+    place = start + term.row
+    inside = (place >= 1) & (place <= arcs.length)
+    ids = np.full(len(place), values)
+    ids[inside] = view.ids[(arcs.first + place - 1)[inside]]
+    ids = np.where(place < 0, values + 1 - place, ids)
+    ids = np.where(place > arcs.length, values + 1 + reach + place - arcs.length, ids)
+    passed = ((start == left) & (place >= right)) | ((start == right) & (place <= left))
+    ids[passed & (term.row != 0)] = values + 1
+    return Column.merged(ids.astype(np.int32), [*view.strings, ROOT, MIDDLE, *marks])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.features.arcs.as_items import TreeArcs
 from mtlstruct.features.arcs.index import TOKENS, ArcIndex, encode_all, rooted, side_numbers
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, fill
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, ArcPlan, Base, class_tables, make_plan
@@ -17,7 +18,6 @@ from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex, encode_training
 from mtlstruct.features.vocabulary import PairTable, capacity, rank_by_count
 from mtlstruct.templates import TemplateSet
-from mtlstruct.templates.arc_terms import BINS
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -54,26 +54,19 @@ class _GoldArcs:
     """Values of sides and bases on the arcs of gold trees; positions count words and roots."""
 
     def __init__(self, plan: ArcPlan, numbers: NDArray[np.integer], ptr: Int64, heads: Int32) -> None:
-        self.plan, self.numbers = plan, numbers
-        sentence = np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
-        self.head = ptr[sentence] + sentence + heads
-        self.modifier = np.arange(len(heads)) + sentence + 1
-        self.left_end = np.minimum(self.head, self.modifier)
-        self.right_end = np.maximum(self.head, self.modifier)
-        self.right = (self.modifier > self.head).astype(np.int64)
-        self.between = self.right_end - self.left_end - 1
-        self.classes = self.right * DISTANCES + np.searchsorted(BINS, self.between, side="right") - 1
+        self.plan, self.numbers, self.arcs = plan, numbers, TreeArcs(ptr, heads)
+        self.classes = self.arcs.right * DISTANCES + self.arcs.distance
         pairs = plan.sources
         self._sources = dict(zip(pairs, threads.in_order(self._number_source, pairs), strict=True))
 
     def side(self, number: int) -> Int32:
         """Return the value of a side on each arc, 0 if there is no such side."""
+        arcs = self.arcs
         if number == NONE:
-            return np.zeros(len(self.between), np.int32)
-        anchors = {"h": self.head, "m": self.modifier, "l": self.left_end, "r": self.right_end}
-        place = anchors[self.plan.sides[number].anchor]
-        reach = np.minimum(self.between, self.plan.slots.shape[2] - 1)
-        values: Int32 = self.numbers[place, self.plan.slots[number, self.right, reach]].astype(np.int32)
+            return np.zeros(len(arcs.between), np.int32)
+        place = arcs.origin + arcs.ends[self.plan.sides[number].anchor]
+        reach = np.minimum(arcs.between, self.plan.slots.shape[2] - 1)
+        values: Int32 = self.numbers[place, self.plan.slots[number, arcs.right, reach]].astype(np.int32)
         return values
 
     def _number_source(self, pair: tuple[int, int]) -> tuple[PairTable | None, Int32]:
@@ -91,21 +84,21 @@ class _GoldArcs:
         """Return the arcs with a value of a base (None: all), and the two parts of its key."""
         if base.between == NONE:
             return None, self.side(base.first), self.side(base.second)
-        arc, place = self._between(base)
+        arc, step = self._between(base)
+        place = (self.arcs.origin + self.arcs.ends["l"])[arc] + step
         inner = self.numbers[place, self.plan.slots[base.between, 0, 0]].astype(np.int64)
         if base.position:
-            inner = inner * POSITIONS + np.minimum(place - self.left_end[arc], POSITIONS - 1)
+            inner = inner * POSITIONS + np.minimum(step, POSITIONS - 1)
         return arc, self._sources[base.first, base.second][1][arc], inner
 
     def _between(self, base: Base) -> tuple[Int64, Int64]:
-        """Return arcs and the positions of words between, for each word that a base reads."""
+        """Return arcs and distances from the left end, for each word between that a base reads."""
+        between = self.arcs.between
         if base.place == EACH:
-            arc = np.repeat(np.arange(len(self.between)), self.between)
-            begins = np.repeat(np.cumsum(self.between) - self.between, self.between)
-            return arc, np.asarray(self.left_end[arc] + 1 + np.arange(len(arc)) - begins)
-        arc = np.flatnonzero(self.between >= abs(base.place))
-        ends = self.left_end if base.place > 0 else self.right_end
-        return arc, np.asarray(ends[arc] + base.place)
+            arc = np.repeat(np.arange(len(between)), between)
+            return arc, np.arange(1, len(arc) + 1) - np.repeat(np.cumsum(between) - between, between)
+        arc = np.flatnonzero(between >= abs(base.place))
+        return arc, base.place + (base.place < 0) * (between[arc] + 1)
 
 
 def _base_entries(gold: _GoldArcs, number: int, min_count: int) -> tuple[Int64, Int64, list[int]]:

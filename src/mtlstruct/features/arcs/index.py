@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.features.arcs.kernels import EMPTY, Program, encode_arcs, make_work, score_arcs, sum_classes
-from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, Base, class_tables, make_plan
+from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, class_tables, make_plan
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
@@ -201,41 +201,38 @@ def _program(index: ArcIndex) -> Program:
     pairs = [b for b, base in enumerate(plan.bases) if base.between == NONE]
     inner = [b for b, base in enumerate(plan.bases) if base.between != NONE]
     inner.sort(key=lambda b: (plan.bases[b].place > EACH, plan.bases[b].place))
-    n_sources, n_bases = len(plan.sources), len(plan.bases)
     sides = [*plan.sources, *((plan.bases[b].first, plan.bases[b].second) for b in pairs)]
     lookups = [
         *(
-            [first[n], mask[n], NONE, NONE not in sides[n - n_bases]]
-            for n in range(n_bases, n_bases + n_sources)
+            [first[n], mask[n], NONE, NONE not in pair]
+            for n, pair in enumerate(plan.sources, len(plan.bases))
         ),
         *([first[b], mask[b], b, False] for b in pairs),
     ]
-    ends = [[[_end(plan, s, right) for s in pair] for pair in sides] for right in (0, 1)]
+    between = []
+    for b in inner:
+        base = plan.bases[b]
+        source, slot = plan.sources.index((base.first, base.second)), plan.slots[base.between, 0, 0]
+        between.append((first[b], mask[b], b, source, slot, base.place, base.position))
+    # the end of the arc that a side is seen from: 0 the head, 1 the modifier
+    ends = [
+        [[s != NONE and plan.sides[s].anchor in ("m", "r" if right else "l") for s in pair] for pair in sides]
+        for right in (False, True)
+    ]
     listed = [j for templates in plan.templates_of for j in templates]
     return Program(
-        lookups=_ints(lookups).reshape(-1, 4),
-        ends=_ints(ends).reshape(2, -1, 2),
+        lookups=np.array(lookups, np.int64).reshape(-1, 4),
+        ends=np.array(ends, np.int64).reshape(2, -1, 2),
         slots=_slots(plan, sides),
-        inner=_ints([[first[b], mask[b], b, *_inner(plan, plan.bases[b])] for b in inner]).reshape(-1, 7),
-        record=np.concatenate([[0], np.cumsum([len(js) for js in plan.templates_of])]).astype(np.int64),
-        block=_ints(index.block_ptr[listed]),
-        classes=class_tables()[_ints([plan.variant_of[j] for j in listed])],
+        inner=np.array(between, np.int64).reshape(-1, 7),
+        record=np.append(0, np.cumsum([len(js) for js in plan.templates_of])).astype(np.int64),
+        block=index.block_ptr[np.array(listed, np.int64)],
+        classes=class_tables()[np.array([plan.variant_of[j] for j in listed], np.int64)],
         bins=np.searchsorted(BINS, np.arange(BINS[-1] + 1), side="right") - 1,
-        sources=n_sources,
+        sources=len(plan.sources),
         # 0 is a missing side, even where no template has sides
         null=int(index.words.sizes.sum()) or NONE,
     )
-
-
-def _inner(plan: ArcPlan, base: Base) -> tuple[int, int, int, int]:
-    """Return source, slot, place and position of a base with a word between."""
-    source = plan.sources.index((base.first, base.second))
-    return source, int(plan.slots[base.between, 0, 0]), base.place, int(base.position)
-
-
-def _end(plan: ArcPlan, side: int, right: int) -> int:
-    """Return the end of the arc that a side is seen from: 0 the head, 1 the modifier."""
-    return int(side != NONE and plan.sides[side].anchor in ("m", "r" if right else "l"))
 
 
 def _slots(plan: ArcPlan, sides: Sequence[tuple[int, int]]) -> Int64:
@@ -244,7 +241,3 @@ def _slots(plan: ArcPlan, sides: Sequence[tuple[int, int]]) -> Int64:
     slots = np.concatenate([plan.slots, missing])  # NONE = -1 is the last one
     pairs = np.array(sides, np.int64).reshape(len(sides), 2)
     return np.ascontiguousarray(slots[pairs].transpose(2, 3, 0, 1)).astype(np.int64)
-
-
-def _ints(numbers: Sequence[Any] | Int64) -> Int64:
-    return np.array(numbers, np.int64)
