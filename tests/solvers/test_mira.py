@@ -18,31 +18,25 @@ def oracle(request):
     return random_oracle(0, 15, 5, 6, templates="U0:%x[0,0]\nU1:%x[-1,0]/%x[0,0]\nB\nB1:%x[0,1]")
 
 
-@pytest.mark.parametrize("augmented", [True, False])
-def test_the_violated_output_of_one_sentence_is_that_of_the_corpus(oracle, augmented):
-    w = oracle.zeros()
-    for u, width in zip(w, oracle.structure.widths(), strict=True):
+def test_the_violated_output_of_one_sentence_is_that_of_the_corpus(oracle):
+    run = Mira().start(oracle, L2(), 1.0, None)
+    for u, width in zip(run.w, oracle.structure.widths(), strict=True):
         u[:-1, :width] = np.random.default_rng(2).normal(size=(len(u) - 1, width))
-    ptr = oracle.encoded.ptr
-    parts = oracle.score(w, np.ones(oracle.templates))
-    outputs, values = np.zeros(len(oracle.gold), np.int32), np.zeros(oracle.sentences)
-    extra = {"gold": oracle.gold, "cost": oracle.cost} if augmented else {}
-    batch = Batch(parts, oracle.encoded.rows, ptr)
-    oracle.structure.decode(batch, (0, oracle.sentences), outputs, values, **extra)
+    ptr, ones = oracle.encoded.ptr, np.ones(oracle.templates)
+    parts = oracle.score(run.w, ones)
+    outputs, batch = oracle.hinge(parts).outputs, Batch(parts, oracle.encoded.rows, ptr)
     losses = oracle.structure.losses(outputs, oracle.gold, oracle.cost, ptr)
     scores = [oracle.structure.evaluate(batch, y) for y in (oracle.gold, outputs)]
     for i in range(oracle.sentences):
-        found = oracle.violated(i, w, augmented=augmented)
+        found = oracle.violated(i, run.w)
         assert found.loss == losses[i]
         assert found.margin == pytest.approx(scores[0][i] - scores[1][i], abs=1e-4)
         alone = oracle.gold.copy()
         alone[ptr[i] : ptr[i + 1]] = outputs[ptr[i] : ptr[i + 1]]
-        expected = features(oracle, alone)
-        workspace, moved = oracle.zeros(), oracle.zeros()
-        distance = oracle.squared_distance(found, workspace)
-        assert distance == pytest.approx(sum(float((f**2).sum()) for f in expected))
-        assert not any(u.any() for u in workspace)
-        oracle.step(found, -1.0, moved)
+        expected, moved = features(oracle, alone), oracle.zeros()
+        assert run.squared_distance(found) == pytest.approx(sum(float((f**2).sum()) for f in expected))
+        assert not any(u.any() for u in run.workspace)
+        oracle.step(found, -ones, moved, ones.copy())
         for u, f in zip(moved, expected, strict=True):
             np.testing.assert_allclose(u, f, atol=1e-6)
 
@@ -52,7 +46,7 @@ def test_a_step_puts_gold_ahead_by_the_loss(oracle):
     for i in range(oracle.sentences):
         before = oracle.violated(i, run.w)
         run.update(i)
-        if before.loss - before.margin > 0 and oracle.squared_distance(before, run.workspace) > 0:
+        if before.loss - before.margin > 0 and run.squared_distance(before) > 0:
             along = sum(
                 float((score(d, u.astype(float), np.ones(oracle.templates))[t.row, t.part] * t.count).sum())
                 for d, u, t in zip(oracle.encoded.designs, run.w, before.difference, strict=True)

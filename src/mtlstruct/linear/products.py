@@ -134,11 +134,6 @@ def score_some_rows(
     return out
 
 
-def add_rows(design: Design, rows: Ints, parts: Ints, counts: Floats, step: float, out: Floats) -> None:
-    """Add step · Aᵀ·z to `out`: out[id, part] += step · count · x on the entries of some rows."""
-    _add_rows(rows, parts, counts, step, design.ids, design.ptr, design.values, design.layout.null_row, out)
-
-
 def add_scaled_rows(
     design: Design,
     rows: Ints,
@@ -151,12 +146,6 @@ def add_scaled_rows(
     """Add amount_j · count · x to out[id, part] on some rows, and update N_j = ‖out_j‖²."""
     entries = design.ids, design.ptr, *design.entry_blocks, design.values, design.layout.null_row
     _add_scaled_rows(rows, parts, counts, amount, *entries, out, N)
-
-
-def squared_norm_of_rows(design: Design, rows: Ints, parts: Ints, counts: Floats, buffer: Floats) -> float:
-    """Return ‖Aᵀ·z‖²; `buffer` has the shape of the weights and is zero before and after."""
-    add_rows(design, rows, parts, counts, 1.0, buffer)
-    return float(_take_rows(rows, parts, design.ids, design.ptr, buffer))
 
 
 # ---------------------------------------------------------------- kernels
@@ -340,31 +329,6 @@ def _score_rows(rows, ids, ptr, values, scale, by, blocks, weights, out):
                 x *= values[start + k]
             for y in range(width):
                 out[r, y] += x * np.float32(u[y])
-
-
-@fast_kernel
-def _add_rows(rows, parts, counts, step, ids, ptr, values, null, out):
-    real = len(values) > 0
-    for r in range(len(rows)):
-        amount = step * counts[r]
-        start = ptr[rows[r]]
-        entry = ids[start : ptr[rows[r] + 1]]
-        for k in range(len(entry)):
-            if entry[k] != null:
-                out[np.uint64(entry[k]), parts[r]] += amount * values[start + k] if real else amount
-
-
-@fast_kernel
-def _take_rows(rows, parts, ids, ptr, buffer):
-    total = 0.0
-    for r in range(len(rows)):
-        entry = ids[ptr[rows[r]] : ptr[rows[r] + 1]]
-        for k in range(len(entry)):
-            f = np.uint64(entry[k])
-            z = np.float64(buffer[f, parts[r]])
-            total += z * z
-            buffer[f, parts[r]] = 0
-    return total
 
 
 @fast_kernel

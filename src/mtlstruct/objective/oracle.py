@@ -19,12 +19,6 @@ from mtlstruct._system import threads
 from mtlstruct.features.duplicate_columns import MergedColumns, merge
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear import products as linear
-from mtlstruct.linear.products import (
-    add_rows,
-    add_scaled_rows,
-    score_some_rows,
-    squared_norm_of_rows,
-)
 from mtlstruct.linear.weight_layout import aligned_zeros, padded
 from mtlstruct.structures.base import Batch, Parts, RowCounts, Structure, Triplets
 
@@ -188,61 +182,41 @@ class Oracle:
         return Likelihood(log_partition - gold, slope, counts, variance)
 
     def violated(
-        self,
-        sentence: int,
-        weights: Weights,
-        scale: NDArray[np.float64] | None = None,
-        *,
-        augmented: bool = True,
+        self, sentence: int, weights: Weights, scale: NDArray[np.float64] | None = None
     ) -> Violation:
-        """Return the best output of one sentence against gold, loss-augmented if asked."""
-        structure, rows, ptr = self.structure, self._sentence_rows(sentence), self.encoded.ptr[sentence:]
-        span, gold = np.array([0, ptr[1] - ptr[0]]), self.gold[ptr[0] : ptr[1]]
+        """Return the best output of one sentence against gold, with its loss added."""
+        structure, encoded = self.structure, self.encoded
+        start, end = encoded.ptr[sentence : sentence + 2]
+        gold, span = self.gold[start:end], np.array([0, end - start])
+        sites = [np.arange(*ptr[sentence : sentence + 2]) for ptr in self._site_ptr]
+        rows = [
+            site if row is None else row[site].astype(np.int64)
+            for site, row in zip(sites, encoded.rows, strict=True)
+        ]
         parts = tuple(
-            score_some_rows(design, u, row, width, scale)
-            for design, u, row, width in zip(
-                self.encoded.designs, weights, rows, structure.widths(), strict=True
-            )
+            linear.score_some_rows(design, u, row, width, scale)
+            for design, u, row, width in zip(encoded.designs, weights, rows, structure.widths(), strict=True)
         )
         # here each site has a row of its own, whether it shares one in A or not
         apart = tuple(np.arange(len(row), dtype=np.int32) for row in rows)
-        outputs, value = np.zeros(len(gold), np.int32), np.zeros(1)
-        cost = self.cost if augmented else None
-        batch = Batch(parts, apart, span)
-        structure.decode(batch, (0, 1), outputs, value, gold=gold, cost=cost)
+        outputs, value, batch = np.zeros(len(gold), np.int32), np.zeros(1), Batch(parts, apart, span)
+        structure.decode(batch, (0, 1), outputs, value, gold=gold, cost=self.cost)
         loss = float(structure.losses(outputs, gold, self.cost, span)[0])
-        margin = float(structure.evaluate(batch, gold)[0] - value[0]) + loss * augmented
+        margin = float(structure.evaluate(batch, gold)[0] - value[0]) + loss
         found = structure.indicator(outputs, gold, apart, span)
-        return Violation(
-            outputs,
-            loss,
-            margin,
-            tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True)),
-        )
-
-    def _sentence_rows(self, sentence: int) -> list[NDArray[np.int64]]:
-        """The rows of a sentence's sites, for each kind."""
-        sites = (np.arange(*ptr[sentence : sentence + 2]) for ptr in self._site_ptr)
-        return [
-            site if row is None else row[site].astype(np.int64)
-            for site, row in zip(sites, self.encoded.rows, strict=True)
-        ]
+        difference = tuple(replace(t, row=row[t.row]) for t, row in zip(found, rows, strict=True))
+        return Violation(outputs, loss, margin, difference)
 
     @cached_property
     def _site_ptr(self) -> tuple[NDArray[np.int64], ...]:
         return self.structure.site_ptr(self.encoded.ptr)
 
-    def step(self, violation: Violation, size: float, weights: Weights) -> None:
-        """weights += size·(features of gold − features of the output)."""
-        for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
-            add_rows(design, t.row, t.part, t.count, -size, u)
-
-    def step_scaled(
+    def step(
         self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
     ) -> None:
-        """Add size_j·(features of gold − of the output) to weights_j, and update N_j."""
+        """Add size_j·(features of gold − of the output) to weights_j, and update N_j = ‖weights_j‖²."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
-            add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
+            linear.add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
 
     def block(self, weights: Weights, j: int) -> NDArray[Any]:
         """weights_j."""
@@ -262,14 +236,6 @@ class Oracle:
                 strict=True,
             )
         }
-
-    def squared_distance(self, violation: Violation, room: Weights) -> float:
-        """Return ‖features of gold − of the output‖²; `room` is zero before and after."""
-        squares = [
-            squared_norm_of_rows(design, t.row, t.part, t.count, u)
-            for design, t, u in zip(self.encoded.designs, violation.difference, room, strict=True)
-        ]
-        return sum(squares, 0.0)
 
     def indicator(self, outputs: NDArray[np.integer]) -> tuple[Triplets, ...]:
         """Parts of outputs − parts of gold."""

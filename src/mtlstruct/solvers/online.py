@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._system.stateful import Stateful
-from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct.objective.oracle import Oracle, Violation, Weights
 from mtlstruct.objective.regularizers import Regularizer
 from mtlstruct.solvers.base import (
     Fit,
@@ -74,50 +74,56 @@ class Proximal(Solver):
         stored = (1 + self.stop.max_passes // 2) * oracle.gold.nbytes
         return 2 * table_bytes(oracle) + score_bytes(oracle) + stored
 
-    def start(self, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None) -> _Epochs:
+    def start(self, oracle: Oracle, regularizer: Regularizer, c: float, init: Start | None) -> _ProximalRun:
         """Return the run before the first epoch."""
-        return _Epochs(_Updates(oracle, regularizer, c, self.dense, init), self)
+        return _ProximalRun(self, oracle, regularizer, c, init)
+
+    def best_rate(self, oracle: Oracle, regularizer: Any, c: float, some: NDArray[np.int64]) -> float:
+        """Return the η₀ with the least objective after one epoch on some sentences.
+
+        The slack is estimated by that of the later half.
+        """
+
+        def value(rate: float) -> float:
+            run, half = _ProximalRun(self, oracle, regularizer, c, None), len(some) // 2
+            run.epoch(some[:half], rate)
+            slack = run.epoch(some[half:], rate)
+            return run.omega() / (c * oracle.sentences) + slack / max(1, len(some) - half)
+
+        return min(RATES, key=value)
 
 
-def best_rate(oracle: Oracle, regularizer: Regularizer, c: float, some: NDArray[np.int64]) -> float:
-    """Return the η₀ with the least objective after one epoch on these sentences.
+class _ProximalRun(SolverRun):
+    """w as (u, scale), squared norms of u, and outputs of the last update of each sentence."""
 
-    The slack is estimated by that of the later half.
-    """
+    state_fields = ("u", "scale", "squares", "outputs", "random", "rate", "epochs", "later_outputs")
 
-    def value(rate: float) -> float:
-        run = _Updates(oracle, regularizer, c, dense=False)
-        half = len(some) // 2
-        run.epoch(some[:half], rate)
-        slack = run.epoch(some[half:], rate)
-        return run.omega() / (c * oracle.sentences) + slack / max(1, len(some) - half)
-
-    return min(RATES, key=value)
-
-
-class _Epochs(SolverRun):
-    """State of the epochs: the random order, η₀, and the outputs of their later half."""
-
-    state_fields = ("updates", "random", "rate", "epochs", "later_outputs")
-
-    def __init__(self, updates: _Updates, solver: Proximal) -> None:
-        self.updates, self.solver = updates, solver
+    def __init__(
+        self, solver: Proximal, oracle: Oracle, regularizer: Any, c: float, init: Start | None
+    ) -> None:
+        self.solver, self.oracle, self.regularizer, self.c = solver, oracle, regularizer, c
+        self.u = oracle.zeros() if init is None else init.weights
+        self.scale = np.ones(oracle.templates)
+        self.squares = oracle.squared_norms(self.u)
+        self.outputs = oracle.gold.copy()
         self.random = np.random.Generator(np.random.PCG64(solver.seed))
         self.rate: float | None = None
         self.epochs = 0
-        self.later_outputs: list[NDArray[np.int32]] = []
+        self.later_outputs: list[NDArray[np.int32]] = []  # of the later half of the epochs
 
     def advance(self) -> Record:
-        """Run one epoch; choose η₀ before the first."""
-        updates, oracle = self.updates, self.updates.oracle
+        """Run one epoch; choose η₀ before the first. Slacks are of changing weights: an estimate."""
+        oracle, c = self.oracle, self.c
         if self.rate is None:
             sample = self.random.permutation(oracle.sentences)[:RATE_SENTENCES]
-            self.rate = self.solver.rate or best_rate(oracle, updates.regularizer, updates.c, sample)
+            self.rate = self.solver.rate or self.solver.best_rate(oracle, self.regularizer, c, sample)
         self.epochs += 1
-        slack = updates.epoch(self.random.permutation(oracle.sentences), self.rate / self.epochs**0.5)
-        check_finite(self.epochs, sum_of_slacks=slack, norm=updates.omega())
-        self.later_outputs = [*self.later_outputs, updates.outputs.copy()][-(self.epochs + 1) // 2 :]
-        return updates.record(self.epochs, slack, self.solver.stop)
+        slack = self.epoch(self.random.permutation(oracle.sentences), self.rate / self.epochs**0.5)
+        omega = self.omega()
+        check_finite(self.epochs, sum_of_slacks=slack, norm=omega)
+        self.later_outputs = [*self.later_outputs, self.outputs.copy()][-(self.epochs + 1) // 2 :]
+        figures = omega + c * slack, 0.0, 1.0, slack / oracle.sentences, active_templates(self._mu())
+        return Record(self.epochs, *figures, False, partial(self._fit, []))
 
     def ended(self) -> bool:
         """Return whether all epochs are over."""
@@ -125,93 +131,67 @@ class _Epochs(SolverRun):
 
     def result(self) -> Fit:
         """Return the last w, with the certificate of the outputs of the later half."""
-        return self.updates.result(self.epochs, self.later_outputs, self.solver.stop)
-
-
-class _Updates(Stateful):
-    """w as (u, scale), squared norms of u, and outputs of the last update of each sentence."""
-
-    state_fields = ("u", "scale", "squares", "outputs")
-
-    def __init__(
-        self, oracle: Oracle, regularizer: Regularizer, c: float, dense: bool, init: Start | None = None
-    ) -> None:
-        self.oracle, self.regularizer, self.c, self.dense = oracle, regularizer, c, dense
-        self.u = oracle.zeros() if init is None else init.weights
-        self.scale = np.ones(oracle.templates)
-        self.squares = oracle.squared_norms(self.u)
-        self.outputs = oracle.gold.copy()
+        return self._fit(self.later_outputs)
 
     def epoch(self, order: NDArray[np.int64], rate: float) -> float:
         """Update on each sentence; return the sum of the slacks before the updates."""
         step = rate / (self.c * self.oracle.sentences)
         return sum(self._update(i, rate, step) for i in order.tolist())
 
+    def omega(self) -> float:
+        """Return Ω(w)."""
+        return float(self.regularizer.value(self._norms()))
+
     def _update(self, sentence: int, rate: float, step: float) -> float:
         found = self.oracle.violated(sentence, self.u, self.scale)
         first, last = self.oracle.encoded.ptr[sentence : sentence + 2]
         self.outputs[first:last] = found.outputs
-        self.oracle.step_scaled(found, rate / self.scale, self.u, self.squares)
+        self.oracle.step(found, rate / self.scale, self.u, self.squares)
         before = self._norms()
-        after = self.regularizer.prox(before, step)  # type: ignore[attr-defined]
+        after = self.regularizer.prox(before, step)
         self._shorten(np.divide(after, before, out=np.ones_like(before), where=before > 0))
         return max(0.0, found.loss - found.margin)
 
     def _shorten(self, factor: NDArray[np.float64]) -> None:
         """Multiply w_j by factor_j."""
-        zero = factor == 0
-        for j in np.flatnonzero(zero).tolist():
-            self.oracle.block(self.u, j)[:] = 0
-        self.squares[zero], self.scale[zero] = 0.0, 1.0
-        self.scale *= np.where(zero, 1.0, factor)
-        due = np.ones(len(factor), bool) if self.dense else self.scale < MIN_SCALE
+        self.scale *= factor
+        due = self.solver.dense | (self.scale < MIN_SCALE)
         for j in np.flatnonzero(due).tolist():
             block = self.oracle.block(self.u, j)
             block *= block.dtype.type(self.scale[j])
             self.squares[j] *= self.scale[j] ** 2
             self.scale[j] = 1.0
 
-    def omega(self) -> float:
-        """Return Ω(w)."""
-        return self.regularizer.value(self._norms())
-
-    def record(self, epoch: int, slack: float, stop: Stop) -> Record:
-        """Return the record of an epoch: an estimate, since slacks are of changing weights."""
-        objective = self.omega() + self.c * slack
-        active = active_templates(self._mu())
-        now = partial(self.result, epoch, [], stop)
-        return Record(epoch, objective, 0.0, 1.0, slack / self.oracle.sentences, active, False, now)
-
-    def result(self, epochs: int, outputs: list[NDArray[np.int32]], stop: Stop) -> Fit:
+    def _fit(self, outputs: list[NDArray[np.int32]]) -> Fit:
         """Return the last w, and both bounds computed from scratch."""
         oracle, C = self.oracle, self.c * self.oracle.sentences
         objective = self.omega() + self.c * oracle.hinge(oracle.score(self.u, self.scale)).total
         dual = self._dual(outputs)
-        converged = stop.reached(objective, dual, C)
-        return Fit.bounded(self.u, self.scale, self._mu(), (objective, dual), C, epochs, converged)
+        converged = self.solver.stop.reached(objective, dual, C)
+        return Fit.bounded(self.u, self.scale, self._mu(), (objective, dual), C, self.epochs, converged)
 
     def _dual(self, outputs: list[NDArray[np.int32]]) -> float:
         """Return the dual at the mean of these outputs, scaled towards gold; 0 without any."""
         if not outputs:
             return 0.0
-        oracle = self.oracle
+        oracle, share = self.oracle, self.c / len(outputs)
         counts = [np.zeros(shape, np.float32) for shape in oracle.part_shapes()]
-        loss = 0.0
         for cut in outputs:
-            loss += oracle.loss(cut) / len(outputs)
             for triplets, table in zip(oracle.indicator(cut), counts, strict=True):
-                triplets.add_to(table, self.c / len(outputs))
+                triplets.add_to(table, share)
         v = oracle.zeros()
         oracle.count(counts, v)
-        norms = np.sqrt(oracle.squared_norms(v))
-        return max(0.0, self.regularizer.lower_bound(self.c * loss, norms))
+        gain = share * sum(map(oracle.loss, outputs))
+        return max(0.0, self.regularizer.lower_bound(gain, np.sqrt(oracle.squared_norms(v))))
 
     def _norms(self) -> NDArray[np.float64]:
         return self.scale * np.sqrt(np.maximum(self.squares, 0.0))
 
     def _mu(self) -> NDArray[np.float64]:
         norms = self._norms()
-        return self.regularizer.weights(norms) if norms.any() else self.regularizer.start(len(norms))
+        return np.asarray(
+            self.regularizer.weights(norms) if norms.any() else self.regularizer.start(len(norms))
+        )
 
 
 @dataclass(frozen=True)
@@ -242,7 +222,7 @@ class _MiraRun(SolverRun):
         self.solver, self.oracle, self.regularizer, self.c = solver, oracle, regularizer, c
         self.random = np.random.Generator(np.random.PCG64(solver.seed))
         self.w = oracle.zeros() if init is None else init.weights
-        self.delayed, self.workspace = oracle.zeros(), oracle.zeros()
+        self.delayed, self.workspace, self.ones = oracle.zeros(), oracle.zeros(), np.ones(oracle.templates)
         self.updates = self.epochs = 0
 
     def advance(self) -> Record:
@@ -263,13 +243,20 @@ class _MiraRun(SolverRun):
         """Update w on one sentence; return its hinge before the update."""
         found = self.oracle.violated(sentence, self.w)
         hinge = found.loss - found.margin
-        distance = self.oracle.squared_distance(found, self.workspace) if hinge > 0 else 0.0
-        if distance > 0:
+        if hinge > 0 and (distance := self.squared_distance(found)) > 0:
             size = min(self.c, hinge / distance)
-            self.oracle.step(found, size, self.w)
-            self.oracle.step(found, size * self.updates, self.delayed)
+            self.oracle.step(found, size * self.ones, self.w, self.ones.copy())
+            self.oracle.step(found, size * self.updates * self.ones, self.delayed, self.ones.copy())
         self.updates += 1
         return max(0.0, hinge)
+
+    def squared_distance(self, found: Violation) -> float:
+        """Return ‖features of gold − of the output‖²."""
+        squares = np.zeros_like(self.ones)
+        self.oracle.step(found, self.ones, self.workspace, squares)
+        distance = float(squares.sum())
+        self.oracle.step(found, -self.ones, self.workspace, squares)
+        return distance
 
     def average(self) -> Weights:
         """Return the mean of w over all updates."""
@@ -277,7 +264,7 @@ class _MiraRun(SolverRun):
 
     def result(self) -> Fit:
         """Return the average with the objective of the SVM and the trivial lower bound 0."""
-        oracle, w, ones = self.oracle, self.average(), np.ones(self.oracle.templates)
+        oracle, w, ones = self.oracle, self.average(), self.ones
         objective = self._omega(w) + self.c * oracle.hinge(oracle.score(w, ones)).total
         return Fit.bounded(w, ones, ones, (objective, 0.0), self.c * oracle.sentences, self.epochs, False)
 
