@@ -59,7 +59,7 @@ def best_nonprojective(first, last, ptr, scores, row, scale, gold, wrong, single
     s = np.empty((n, n + 1))
     W = np.empty((n + 1, n + 1))
     arc = np.empty((n + 1, n + 1), np.int32)
-    small = np.empty((9, 2 * n + 2), np.int64)
+    small = np.empty((6, 2 * n + 2), np.int64)
     for i in range(first, last):
         start = ptr[i]
         n = ptr[i + 1] - start
@@ -116,8 +116,7 @@ def _contract(n, s, penalty, W, arc, small, heads, start):
     place.
     """
     N = n + 1
-    parent, child, sibling, choice = small[0], small[1], small[2], small[3]
-    state, path, alive, node = small[4], small[5], small[6], small[7]
+    parent, choice, state, path, alive, node = small[0], small[1], small[2], small[3], small[4], small[5]
     for m in range(n):
         for h in range(N):
             W[m + 1, h] = s[m, h]
@@ -125,8 +124,6 @@ def _contract(n, s, penalty, W, arc, small, heads, start):
         W[m + 1, 0] -= penalty
     for v in range(N):
         state[v], alive[v], node[v] = 0, v, v
-    for v in range(2 * N):
-        parent[v] = child[v] = sibling[v] = -1
     state[0] = 2
     living, nodes = N, N
     for begin in range(1, N):
@@ -160,8 +157,6 @@ def _contract(n, s, penalty, W, arc, small, heads, start):
                     x = path[k]
                     state[x] = 3
                     parent[node[x]] = nodes
-                    sibling[node[x]] = child[nodes]
-                    child[nodes] = node[x]
                 _join(bottom, size, path, living, alive, state, W, arc)
                 state[u] = 1
                 node[u] = nodes
@@ -173,7 +168,13 @@ def _contract(n, s, penalty, W, arc, small, heads, start):
                         kept += 1
                 living = kept
                 size = bottom + 1
-    _expand(nodes, N, parent, child, sibling, choice, small[8], heads, start)
+    for v in range(nodes - 1, N - 1, -1):  # an arc into a cycle replaces that of one member
+        u = choice[v] % N
+        while parent[u] != v:
+            u = parent[u]
+        choice[u] = choice[v]
+    for m in range(1, N):
+        heads[start + m - 1] = choice[m] // N
 
 
 @kernel
@@ -193,30 +194,6 @@ def _join(bottom, size, path, living, alive, state, W, arc):
             if k > bottom and y > 0 and W[y, x] > W[y, u]:
                 W[y, u] = W[y, x]
                 arc[y, u] = arc[y, x]
-
-
-@kernel
-def _expand(nodes, N, parent, child, sibling, choice, stack, heads, start):
-    """Expand contracted nodes: an arc enters one member, the others keep the arcs of the cycle."""
-    size = 0
-    for v in range(1, nodes):
-        if parent[v] < 0:
-            stack[size] = v
-            size += 1
-    while size > 0:
-        size -= 1
-        top = stack[size]
-        code = choice[top]
-        x = code % N
-        heads[start + x - 1] = code // N
-        while x != top:
-            y = child[parent[x]]
-            while y >= 0:
-                if y != x:
-                    stack[size] = y
-                    size += 1
-                y = sibling[y]
-            x = parent[x]
 
 
 @kernel
