@@ -10,11 +10,9 @@ from support.naive import (
     block_squares,
     log_loss,
     path_score,
-    random_items,
     sentence_scores,
-    tree_oracle,
 )
-from support.oracles import blocks_of, make_oracle, random_oracle
+from support.oracles import blocks_of, random_oracle
 
 from mtlstruct._system import threads
 from mtlstruct.errors import IncompatibleError
@@ -28,7 +26,6 @@ from mtlstruct.objective.regularizers import (
     PBlock,
 )
 from mtlstruct.solvers import LBFGS, OWLQN, Reweighted, Start, Stop
-from mtlstruct.structures import MulticlassStructure, TreeStructure
 
 SOLVED = [(LBFGS, L2()), (LBFGS, BlockL1Squared()), (OWLQN, ElasticNet()), (OWLQN, ElasticNet(0.3, 0.2))]
 every_norm = pytest.mark.parametrize(("solver", "norm"), SOLVED, ids=["l2", "mtl", "l1", "elastic net"])
@@ -155,27 +152,6 @@ def test_the_gradient_is_that_of_weights_and_template_weights(regularizer):
         way = np.where(np.arange(len(x)) >= first, rng.normal(size=len(x)), 0.0)
         rise = (value(x + 5e-3 * way) - value(x - 5e-3 * way)) / 1e-2
         assert rise == pytest.approx(gradient @ way, rel=2e-2, abs=3e-3)
-
-
-def item_oracle():
-    data = random_items(np.random.default_rng(3), 60)
-    return make_oracle(data, "U0:%x[0,0]\nU1:%x[0,1]", structure=MulticlassStructure)
-
-
-def dependency_oracle():
-    return tree_oracle(np.random.default_rng(3), TreeStructure(), sentences=20)
-
-
-@pytest.mark.parametrize("make", [item_oracle, dependency_oracle])
-def test_template_weights_are_learned_for_items_and_trees(make):
-    oracle = make()
-    fit = LBFGS(Stop(gap=0.005)).fit(oracle, BlockL1Squared(), 1.0)
-    assert fit.converged
-    total = oracle.likelihood(oracle.score(fit.weights, fit.scale)).total
-    norms = fit.scale * np.sqrt(oracle.squared_norms(fit.weights))
-    assert fit.objective == pytest.approx(BlockL1Squared().value(norms) + total, rel=1e-5)
-    plain = LBFGS(Stop(gap=0.005)).fit(oracle, L2(), 1.0)
-    assert fit.dual > plain.objective * 0.99  # ½(Σ‖w_j‖)² ≥ ½Σ‖w_j‖²
 
 
 def test_an_exponent_above_two_is_rejected():

@@ -102,13 +102,6 @@ def test_any_pair_gives_bounds_on_the_optimum(regularizer, seed, C):
     assert best.objective <= any_pair.primal * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("regularizer", "C"), AT_EVERY_C)
-@pytest.mark.parametrize(("m", "s"), [(1, 1), (1, 12), (9, 1), (5, 2), (40, 30), (134, 60)])
-def test_the_gap_closes(m, s, C, regularizer):
-    cuts = bundle(m, s, seed=m + s)
-    cuts.check(cuts.solve(C, regularizer), C, regularizer)
-
-
 @pytest.mark.parametrize("C", [0.1, 1e3])
 def test_nearly_the_maximum_norm_is_solved_within_the_limit(C):
     """p = 100 is all but not smooth; a solver's own certificate counts what its master leaves open."""
@@ -169,32 +162,29 @@ def degenerate():
     }
     for noise in (1e-4, 1e-7, 1e-10):
         shaken = p[twice] + noise * rng.standard_normal(p.shape)
-        found[f"cuts come nearly twice, {noise:g}"] = Bundle(shaken, q[twice], blocks)
+        found[f"cuts come nearly twice: {noise:g}"] = Bundle(shaken, q[twice], blocks)
     return found
 
 
-DEGENERATE = degenerate()
+SIZES = [(1, 1), (1, 12), (9, 1), (5, 2), (40, 30), (134, 60)]
+CASES = degenerate() | {f"{m} templates, {s} cuts": bundle(m, s, seed=m + s) for m, s in SIZES}
 
 
 @pytest.mark.parametrize(("regularizer", "C"), AT_EVERY_C)
-@pytest.mark.parametrize("name", DEGENERATE)
-def test_degenerate_bundles(name, C, regularizer):
-    cuts = DEGENERATE[name]
-    cuts.check(cuts.solve(C, regularizer), C, regularizer, tol=1e-6)
+@pytest.mark.parametrize("name", CASES)
+def test_the_gap_closes(name, C, regularizer):
+    cuts = CASES[name]
+    cuts.check(cuts.solve(C, regularizer), C, regularizer, tol=TOL if "templates, " in name else 1e-6)
 
 
 @pytest.mark.parametrize("regularizer", [r for r in EVERY if r.degree == 2])
-@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1e3, 1e8])
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
 def test_units_do_not_matter(scale, regularizer):
     """p in other units, with C to match, is the same program up to its value."""
     cuts, C = bundle(20, 24, seed=12), 10.0
     plain = cuts.solve(C, regularizer)
-    other = Bundle(scale**0.5 * cuts.p, cuts.q, cuts.blocks)
-    assert other.solve(C / scale, regularizer).objective * scale == pytest.approx(
-        plain.objective, rel=2 * TOL
-    )
-    for far in (1e-3, 1e8):
-        other.check(other.solve(far, regularizer), far, regularizer)
+    other = Bundle(scale**0.5 * cuts.p, cuts.q, cuts.blocks).solve(C / scale, regularizer)
+    assert other.objective * scale == pytest.approx(plain.objective, rel=2 * TOL)
 
 
 @pytest.mark.parametrize(("constant", "value"), [("MAX_STEPS", 0), ("RIDGES", ())])
@@ -204,10 +194,6 @@ def test_a_gap_too_wide_is_an_error(constant, value, monkeypatch):
     with pytest.raises(SolverError, match="expected a gap of at most 1e-03, got") as caught:
         cuts.solve(20.0, BLOCK)
     assert caught.value.gap > MAX_GAP
-
-
-def test_nan_is_an_error():
-    cuts = bundle(5, 6)
     with pytest.raises(SolverError):
         Bundle(cuts.p * np.nan, cuts.q, cuts.blocks).solve(1.0, BLOCK)
 

@@ -1,4 +1,4 @@
-"""Hinge-loss solvers: certificates that enumeration confirms, and one optimum for all solvers."""
+"""Hinge-loss solvers: limits, bounds of passes, and data on which they once failed."""
 
 import itertools
 
@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.naive import corpus, objective
+from support.naive import corpus
 from support.oracles import make_oracle, random_oracle
 
 from mtlstruct.formats import columns
-from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, PBlock
 from mtlstruct.samples import recipes as demo
 from mtlstruct.solvers import Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.coordinate_ascent import solver as ascent
 from mtlstruct.templates import generate
 
 NORMS = [BlockL1Squared(), L2()]
-OTHERS = [PBlock(4 / 3), PBlock(4.0), Mixed(1.5), GroupLasso()]
 
 
 def demo_data(tmp_path):
@@ -32,23 +31,6 @@ SOLVERS = {
     "cutting-plane": CuttingPlane(Stop(gap=2e-3, max_passes=600)),
     "line-search": CuttingPlane(Stop(gap=2e-3, max_passes=300), line_search=True),
 }
-
-
-@pytest.mark.parametrize(
-    ("regularizer", "c"), [*((r, c) for r in NORMS for c in (0.05, 1.0, 5.0)), *((r, 0.3) for r in OTHERS)]
-)
-def test_all_solvers_reach_one_optimum_with_true_certificates(regularizer, c):
-    oracle = random_oracle(1, 10, 5, 6)
-    fits = [solver.fit(oracle, regularizer, c) for solver in SOLVERS.values()]
-    lowest = max(fit.dual for fit in fits)
-    for fit in fits:
-        assert fit.converged
-        assert fit.gap <= 2e-3
-        assert lowest <= fit.objective * (1 + 1e-6)
-        assert fit.objective <= lowest * (1 + 5e-3)
-        true = objective(oracle, fit.weights, fit.scale, regularizer, c)
-        assert fit.objective == pytest.approx(true, rel=1e-4)
-        assert fit.epsilon == pytest.approx((fit.objective - fit.dual) / (c * oracle.sentences))
 
 
 def test_limits_of_p_are_mtl_svm_and_the_maximum_norm():

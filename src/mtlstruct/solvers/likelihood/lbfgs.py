@@ -6,7 +6,8 @@ forward-backward, and one Aᵀ for the gradient.
 Norms of blocks with exponents up to 2 are the least such quadratic over a set of mu (Micchelli and
 Pontil 2005; Kloft et al. 2011):  Ω(w) = min over mu of ½ Σ_j ‖w_j‖²/mu_j + g(mu).  Both minimisations are one:
 mu is that of norms exp(θ_j), and L-BFGS steps in x and θ together. As θ moves and x stays, weights move about
-as their minimum does (`MergedProblem.set_mu`), so that x and θ are nearly independent variables.
+as their minimum does (`MergedProblem.set_mu`), so that x and θ are nearly independent variables. Each step lowers
+this upper bound of Ω plus the loss. Records have the objective, with Ω itself, which may rise slightly.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import BlockL2, Regularizer
@@ -199,7 +199,7 @@ class LBFGSRun(QuasiNewtonRun):
     def set_gradient(self) -> None:
         """Compute the gradient in x and θ, and sums for each template, from v."""
         problem, n = self.problem, self.norms
-        problem.map_blocks(_gradient, self.gradient, problem.scale, problem.total, self.x, self.v)
+        problem.gradient(self.x, self.v, self.gradient)
         self.sums = problem.template_sums(self.x, self.v)
         if self.learned:
             mu, exp = problem.mu, np.exp(self.theta())
@@ -220,14 +220,3 @@ class LBFGS(QuasiNewton):
 
     run = LBFGSRun
     needs: tuple[str, ...] = ("marginals", "weights")
-
-
-# ---------------------------------------------------------------- kernels
-
-
-@fast_kernel
-def _gradient(out, scale, total, x, v):
-    for f in range(x.shape[0]):
-        share = scale[f] / np.float32(total[f])
-        for y in range(x.shape[1]):
-            out[f, y] = scale[f] * (share * x[f, y] + v[f, y])

@@ -19,7 +19,7 @@ from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.objective.regularizers import ElasticNet
 from mtlstruct.solvers.base import Start
-from mtlstruct.solvers.likelihood.problem import MergedProblem, Rows
+from mtlstruct.solvers.likelihood.problem import MergedProblem
 from mtlstruct.solvers.likelihood.quasi_newton import Vector, blend, dot
 from mtlstruct.solvers.likelihood.run import QuasiNewton, QuasiNewtonRun
 
@@ -37,10 +37,10 @@ class _OWLQNRun(QuasiNewtonRun):
         self, solver: QuasiNewton, oracle: Oracle, regularizer: ElasticNet, c: float, init: Start | None
     ) -> None:
         mu = regularizer.start(oracle.templates)
-        super().__init__(solver, MergedProblem(oracle, mu, c, regularizer), regularizer, init)
+        super().__init__(
+            solver, MergedProblem(oracle, mu, c, regularizer.l1, regularizer.l2), regularizer, init
+        )
         self.elastic, self.pseudo_gradient = regularizer, self.problem.vector()
-        total = [regularizer.l2 / some for some in self.problem.total]
-        self.ridge: Rows = [some.astype(np.float32) for some in total]  # Ω is l1·‖h‖₁ + Σ ridge_f·h_f²
         self._arrive(self.likelihood())
 
     def step(self) -> bool:
@@ -71,7 +71,8 @@ class _OWLQNRun(QuasiNewtonRun):
         def omega(x: Vector, scale: Vector, ridge: Vector) -> float:
             return float(_elastic_net(x, scale, ridge, self.elastic.l1))
 
-        return float(np.sum(self.problem.map_blocks(omega, self.x, self.problem.scale, self.ridge)))
+        problem = self.problem
+        return float(np.sum(problem.map_blocks(omega, self.x, problem.scale, problem.ridge)))
 
     def full_omega(self, weights: Weights) -> float:
         """Return Ω of sums of absolute values and of squares."""
@@ -88,8 +89,7 @@ class _OWLQNRun(QuasiNewtonRun):
 
     def _beyond(self, v: Vector) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the |v_f| above l1, and how many equal columns each stands for."""
-        norms = [np.zeros(0)]
-        counts = [np.zeros(0)]
+        norms, counts = [np.zeros(0)], [np.zeros(0)]
         for kind, rows, flat, width in self.problem.chunks():
             table = np.abs(v[flat].reshape(-1, width))
             row, part = np.nonzero(table > self.elastic.l1)
@@ -109,9 +109,7 @@ class _OWLQNRun(QuasiNewtonRun):
     def _arrive(self, likelihood: Likelihood) -> None:
         self.problem.loss_gradient(likelihood, self.v)
         self.measure(likelihood)
-        self.problem.map_blocks(
-            _smooth_gradient, self.gradient, self.problem.scale, self.ridge, self.x, self.v
-        )
+        self.problem.gradient(self.x, self.v, self.gradient)
 
 
 @dataclass(frozen=True)
@@ -123,13 +121,6 @@ class OWLQN(QuasiNewton):
 
 
 # ---------------------------------------------------------------- kernels
-
-
-@fast_kernel
-def _smooth_gradient(out, scale, ridge, x, v):
-    for f in range(x.shape[0]):
-        for y in range(x.shape[1]):
-            out[f, y] = scale[f] * (np.float32(2) * ridge[f] * scale[f] * x[f, y] + v[f, y])
 
 
 @fast_kernel

@@ -2,8 +2,8 @@
 
 Columns of A that are equal are merged into one (`features.duplicate_columns`), a fraction of all.
 With Ω = ½ Σ_j ‖w_j‖²/mu_j, merged column f has the prior variance total_f = Σ mu_j over its members,
-and its weight s_f is shared out among them in proportion to mu. With an elastic net, Ω is
-l1·‖s‖₁ + l2·Σ s_f²/total_f.
+and its weight s_f is shared out among them in proportion to mu. Ω is l1·‖s‖₁ + Σ ridge_f·s_f² with
+ridge_f = l2/total_f; without an elastic net l1 is 0 and l2 is ½.
 
 Steps are taken in x_f = s_f/scale_f. The curvature of the objective in s_f is about that of Ω plus
 c·curvature·sites, where sites counts those at which an attribute fires: scale_f is its inverse root.
@@ -21,7 +21,6 @@ from mtlstruct._numba.decorators import fast_kernel
 from mtlstruct._system import threads
 from mtlstruct._system.stateful import State, Stateful
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
-from mtlstruct.objective.regularizers import ElasticNet
 from mtlstruct.solvers.base import Start
 from mtlstruct.solvers.likelihood.quasi_newton import CHUNK_ENTRIES, Vector
 from mtlstruct.structures.base import Parts
@@ -46,12 +45,12 @@ class MergedProblem(Stateful):
         oracle: Oracle,
         mu: NDArray[np.float64],
         c: float,
-        elastic: ElasticNet | None = None,
+        l1: float = 0,
+        l2: float = 0.5,
         extra: int = 0,
     ) -> None:
-        self.full, self.c, self.elastic, self.extra = oracle, c, elastic, extra
-        self.merged = oracle.merged
-        self.oracle = oracle.small()
+        self.full, self.c, self.l1, self.l2, self.extra = oracle, c, l1, l2, extra
+        self.merged, self.oracle = oracle.merged, oracle.small()
         self.weights: Weights = self.oracle.zeros()
         parts = oracle.structure.widths()
         shapes = zip(oracle.encoded.designs, parts, strict=True)
@@ -72,12 +71,14 @@ class MergedProblem(Stateful):
 
         If the objective were quadratic and separable, x would stay at its minimum.
         """
-        self.mu, self.total, own = mu, self.merged.sums(mu), self.elastic
-        bends = [1 / some if own is None else own.l1 + 2 * own.l2 / some for some in self.total]
-        curves = [
-            bend + self.c * self.curvature * count for bend, count in zip(bends, self.sites, strict=True)
+        self.mu, self.total = mu, self.merged.sums(mu)
+        bends = [2 * self.l2 / some for some in self.total]
+        self.ridge: Rows = [(0.5 * bend).astype(np.float32) for bend in bends]
+        curvature = self.c * self.curvature
+        self.scale: Rows = [
+            (1 / np.sqrt(self.l1 + bend + curvature * sites)).astype(np.float32)
+            for bend, sites in zip(bends, self.sites, strict=True)
         ]
-        self.scale: Rows = [(1 / np.sqrt(curve)).astype(np.float32) for curve in curves]
         if self.reference:
             self.scale = [some * some / old for some, old in zip(self.scale, self.reference, strict=True)]
 
@@ -104,6 +105,10 @@ class MergedProblem(Stateful):
         self.oracle.count(likelihood.counts, self.weights)
         c = np.float32(self.c)
         self.map_blocks(lambda v, weights: _scale_from_weights(v, c, weights), out, self.weights)
+
+    def gradient(self, x: Vector, v: Vector, out: Vector) -> None:
+        """Write the gradient of c·Σξ_i + Σ ridge_f·s_f² in x."""
+        self.map_blocks(_gradient, out, self.scale, self.ridge, x, v)
 
     def map_blocks(self, kernel: Any, x: Vector, *tables: Any) -> list[float]:
         """Call kernel(rows of x, the same rows of each table) chunk by chunk; return its results.
@@ -203,6 +208,13 @@ def _scale_from_weights(x, scale, weights):
     for f in range(x.shape[0]):
         for y in range(x.shape[1]):
             x[f, y] = scale * np.float32(weights[f, y])
+
+
+@fast_kernel
+def _gradient(out, scale, ridge, x, v):
+    for f in range(x.shape[0]):
+        for y in range(x.shape[1]):
+            out[f, y] = scale[f] * (np.float32(2) * ridge[f] * scale[f] * x[f, y] + v[f, y])
 
 
 @fast_kernel
