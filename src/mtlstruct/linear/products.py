@@ -99,7 +99,11 @@ def squared_norm(weights: Floats, rows: NDArray[np.int32] | None = None) -> floa
 
 def absolute_sums(designs: Sequence[Design], weights: Sequence[Floats], m: int) -> NDArray[np.float64]:
     """Return ‖u_j‖₁ of each template, summed in double: float64[m]."""
-    return _over_blocks(lambda kind, first, last: float(_absolutes(weights[kind][first:last])), designs, m)
+
+    def total(kind: int, first: int, last: int) -> float:
+        return float(np.abs(weights[kind][first:last]).sum(dtype=np.float64))
+
+    return _over_blocks(total, designs, m)
 
 
 def _over_blocks(
@@ -243,15 +247,6 @@ def _squared_norm(weights, rows):
         rest += (total - (both - part)) + (square - part)
         total = both
     return total + rest
-
-
-@kernel
-def _absolutes(block):
-    total = 0.0
-    for a in range(block.shape[0]):
-        for y in range(block.shape[1]):
-            total += abs(np.float64(block[a, y]))
-    return total
 
 
 @fast_kernel

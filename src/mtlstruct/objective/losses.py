@@ -74,11 +74,6 @@ class Loss:
 HINGE, LOG = Loss(0.0, 1.0), Loss(1.0, 0.0)
 
 
-def softmax_margin(temperature: float = 1.0, cost_weight: float = 1.0) -> Loss:
-    """Return the softmax-margin of a temperature and a cost weight."""
-    return Loss(temperature, cost_weight)
-
-
 COSTS: dict[str, Callable[..., Cost]] = {"hamming": Hamming, "weighted-hamming": WeightedHamming}
 """Costs by name."""
 

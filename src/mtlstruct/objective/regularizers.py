@@ -22,9 +22,8 @@ LEAST_RATIO = 1e-9
 """Least norm, as a share of the largest, where a power would be infinite at zero."""
 
 LEAST_NORM_SHARE = 1e-2
-"""For p > 2 a template near v_j = 0 has a μ_j without bound, which would freeze it there: in
-learning, its norm counts as this part of the largest. What that costs is second order: about 0.1 %
-of the objective."""
+"""For p > 2 the μ_j of a template near v_j = 0 has no bound, which would freeze it there: in learning,
+its norm counts as this part of the largest, at a cost of about 0.1 % of the objective."""
 
 NEWTON_STEPS = 20
 """Steps of Newton's method in the search for the best scale of a dual point."""
@@ -329,9 +328,6 @@ class GroupLasso(Regularizer):
     def weights(self, own: Norms) -> Norms:
         """Return μ_j = 2‖w_j‖, where ½‖w‖ ≤ ½‖w‖²/μ + μ/8 is an equality."""
         return 2 * own
-
-    def hessian_product(self, own: Norms, way: Norms) -> Norms:
-        return np.zeros_like(own)
 
 
 def _check_p(p: float) -> None:

@@ -182,7 +182,7 @@ class _ProximalRun(SolverRun):
         v = oracle.zeros()
         oracle.count(counts, v)
         gain = share * sum(map(oracle.loss, outputs))
-        return max(0.0, self.regularizer.lower_bound(gain, np.sqrt(oracle.squared_norms(v))))
+        return max(0.0, float(self.regularizer.lower_bound(gain, np.sqrt(oracle.squared_norms(v)))))
 
     def _norms(self) -> NDArray[np.float64]:
         return self.scale * np.sqrt(np.maximum(self.squares, 0.0))

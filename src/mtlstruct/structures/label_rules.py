@@ -6,6 +6,7 @@ A table of pairs has a row and a column for each label and one more for the edge
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -91,17 +92,7 @@ def _matching(side: str, labels: Sequence[str]) -> list[int]:
         return [len(labels)]
     if side in labels:
         return [labels.index(side)]
-    parts = side.split("*")
-    return [index for index, label in enumerate(labels) if len(parts) > 1 and _matches(parts, label)]
-
-
-def _matches(parts: Sequence[str], label: str) -> bool:
-    """Return whether a label is the parts in this order with any text between them."""
-    first, *middle, last = parts
-    at, end = len(first), len(label) - len(last)
-    for part in middle:
-        at = label.find(part, at)
-        if at < 0:
-            return False
-        at += len(part)
-    return at <= end and label.startswith(first) and label.endswith(last)
+    if "*" not in side:
+        return []
+    pattern = re.compile(".*".join(map(re.escape, re.split(r"\*+", side))), re.DOTALL)
+    return [index for index, label in enumerate(labels) if pattern.fullmatch(label)]

@@ -9,7 +9,7 @@ smaller index.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,19 +86,18 @@ class SequenceStructure:
         if gold is None or cost is None:
             gold, cost = np.zeros(0, np.int32), np.zeros((1, self.labels), np.float32)
         L, ptr = self.labels, batch.ptr
-        edges = batch.parts[1].reshape(-1, L, L)
+        nodes, edges, row = self._tables(batch)
         prune = len(edges) == 1 and L >= MIN_LABELS_TO_PRUNE
         largest_edge = edges[0].max(axis=0) if prune else np.zeros(0, np.float32)
         longest = int(np.diff(ptr[span[0] : span[1] + 1]).max(initial=1))
         back, arg = np.empty((longest, L), np.int32), np.empty(L, np.int32)
         work = ViterbiWorkspace(largest_edge, back, np.empty(L, np.float32), np.empty(L, np.float32), arg)
-        factor, row = np.float32(scale), edge_rows(batch.rows)
-        viterbi(*span, ptr, batch.parts[0], edges, row, factor, gold, cost, work, outputs, values)
+        viterbi(*span, ptr, nodes, edges, row, np.float32(scale), gold, cost, work, outputs, values)
 
     def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
         """Return the sum of the node and edge scores on the path."""
         totals = np.zeros(len(batch.ptr) - 1)
-        _path_scores(*batch.parts, edge_rows(batch.rows), batch.ptr, outputs, self.labels, totals)
+        _path_scores(*self._tables(batch), batch.ptr, outputs, totals)
         return totals
 
     def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
@@ -109,6 +108,8 @@ class SequenceStructure:
             np.stack([outputs[tokens], against[tokens]], axis=1).ravel().astype(np.int32),
             np.tile(np.array([1, -1], np.float32), len(tokens)),
         )
+        if len(rows) == 1:
+            return (node,)
         touched = np.union1d(tokens, tokens + 1)
         touched = touched[touched < ptr[-1]]
         sentence = np.searchsorted(ptr, touched, side="right")
@@ -131,31 +132,28 @@ class SequenceStructure:
         """Return marginals of labels and of pairs, by forward-backward; write log Z."""
         (first, last), L, ptr = span, self.labels, batch.ptr
         start, stop = int(ptr[first]), int(ptr[last])
-        edge_row = edge_rows(batch.rows)[start - first : stop - last]
-        rows, site_row = np.unique(edge_row, return_inverse=True)
+        _, every, edge_row = self._tables(batch)
+        rows, site_row = np.unique(edge_row[start - first : stop - last], return_inverse=True)
         sites, bounds = site_row.astype(np.int64), ptr[first : last + 1] - start
         nodes = batch.parts[0][start:stop, :L]
-        edges = scale * batch.parts[1][rows].reshape(-1, L, L).astype(np.float64)
+        edges = scale * every[rows].astype(np.float64)
         node, edge = np.zeros((stop - start, L)), np.zeros_like(edges)
         edge_range = float(np.ptp(edges)) if edges.size else 0.0
         run = scaled_messages if edge_range <= MAX_EDGE_RANGE else logarithmic_messages
         run(bounds, nodes, edges, sites, scale, node, edge, log_partition[first:last])
         if gold is not None:
             subtract_gold(bounds, gold[start:stop], sites, node, edge)
-        return (
-            RowCounts(slice(start, stop), node),
-            RowCounts(rows.astype(np.int32), edge.reshape(len(rows), L * L)),
-        )
+        found = RowCounts(slice(start, stop), node), RowCounts(rows.astype(np.int32), edge.reshape(-1, L * L))
+        return found[: len(batch.parts)]
 
     def nbest(self, batch: Batch, span: Span, outputs: Outputs, values: Values) -> None:
         """Write the N best labelings, by recursive enumeration after the Viterbi algorithm."""
-        edges, rows = batch.parts[1].reshape(-1, self.labels, self.labels), edge_rows(batch.rows)
-        best_sequences(*span, batch.ptr, batch.parts[0], edges, rows, IMPOSSIBLE, outputs, values)
+        best_sequences(*span, batch.ptr, *self._tables(batch), IMPOSSIBLE, outputs, values)
 
     def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
         """Forbid pairs at edges, labels at the ends of a sentence, labels at any token."""
         L = self.labels
-        nodes, edges = parts
+        nodes, *edges = parts
         if constraints.labels is not None:
             nodes = np.where(constraints.labels, nodes, FORBIDDEN)
         if constraints.pairs is not None:
@@ -163,8 +161,12 @@ class SequenceStructure:
             nodes = nodes.copy()
             for tokens, may in ((ptr[:-1], may_start), (ptr[1:] - 1, may_end)):
                 nodes[tokens] = np.where(may, nodes[tokens], FORBIDDEN)
-            edges = np.where(constraints.pairs[:L, :L].ravel(), edges, FORBIDDEN)
-        return nodes, edges
+            edges = [np.where(constraints.pairs[:L, :L].ravel(), edges[0], FORBIDDEN)]
+        return nodes, *edges
+
+    def _tables(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
+        """Return node scores [T, L], edge scores [rows, L, L], and the row of each edge."""
+        return batch.parts[0], batch.parts[1].reshape(-1, self.labels, self.labels), edge_rows(batch.rows)
 
 
 def edge_rows(rows: Rows) -> NDArray[np.int32]:
@@ -191,7 +193,7 @@ class ViterbiWorkspace(NamedTuple):
 
 @dataclass(frozen=True)
 class MulticlassStructure(SequenceStructure):
-    """Items over `labels` classes. Parts: float32[T, ≥L]. Items of one sentence are independent."""
+    """Items over `labels` classes: sequences whose edges have the score 0. Parts: float32[T, ≥L]."""
 
     name: ClassVar[str] = "multiclass"
 
@@ -207,55 +209,29 @@ class MulticlassStructure(SequenceStructure):
         """Return the first item of each sentence."""
         return (ptr,)
 
-    def decode(self, batch: Batch, *args: Any, **options: Any) -> None:
-        """Write the best class of each item, loss-augmented where gold and cost are given."""
-        super().decode(self._with_edges(batch), *args, **options)
-
-    def evaluate(self, batch: Batch, outputs: Outputs) -> Values:
-        """Return the scores of the classes, summed over sentences."""
-        return super().evaluate(self._with_edges(batch), outputs)
-
-    def indicator(self, outputs: Outputs, against: Outputs, rows: Rows, ptr: Ptr) -> tuple[Triplets, ...]:
-        """Return the classes where the two differ."""
-        return super().indicator(outputs, against, _edge_rows(ptr), ptr)[:1]
-
-    def marginals(self, batch: Batch, *args: Any, **options: Any) -> tuple[RowCounts, ...]:
-        """Return the softmax of the scores of each item."""
-        return super().marginals(self._with_edges(batch), *args, **options)[:1]
-
-    def nbest(self, batch: Batch, *args: Any) -> None:
-        """Write the best classes of each item."""
-        super().nbest(self._with_edges(batch), *args)
-
     def restrict(self, parts: Parts, ptr: Ptr, constraints: Constraints) -> Parts:
         """Return the scores with forbidden classes; raise for constraints on pairs."""
         if constraints.pairs is not None:
             raise IncompatibleError(
                 "items stand alone: no class follows another, so none can be forbidden to"
             )
-        batch = self._with_edges(Batch((parts[0][:, : self.labels],), (None,), ptr))
-        return super().restrict(batch.parts, ptr, constraints)[:1]
+        return super().restrict((parts[0][:, : self.labels],), ptr, constraints)
 
-    def _with_edges(self, batch: Batch) -> Batch:
-        """Return the batch of sequences whose edges have the score 0."""
-        edges = np.zeros((1, self.labels**2), np.float32)
-        return Batch((batch.parts[0], edges), _edge_rows(batch.ptr), batch.ptr)
-
-
-def _edge_rows(ptr: Ptr) -> Rows:
-    return (None, np.zeros(int(ptr[-1]) - len(ptr) + 1, np.int32))
+    def _tables(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int32]]:
+        edges = np.zeros((1, self.labels, self.labels), np.float32)
+        return batch.parts[0], edges, np.zeros(int(batch.ptr[-1]) - len(batch.ptr) + 1, np.int32)
 
 
 # ---------------------------------------------------------------- kernels
 
 
 @kernel
-def _path_scores(nodes, edges, edge_row, ptr, outputs, labels, totals):
+def _path_scores(nodes, edges, edge_row, ptr, outputs, totals):
     for i in range(len(totals)):
         for t in range(ptr[i], ptr[i + 1]):
             totals[i] += nodes[t, outputs[t]]
             if t > ptr[i]:
-                totals[i] += edges[edge_row[t - i - 1], outputs[t - 1] * labels + outputs[t]]
+                totals[i] += edges[edge_row[t - i - 1], outputs[t - 1], outputs[t]]
 
 
 @fast_kernel

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.formats.feature_dicts import ALL_KEYS, MAX_KEYS
-from mtlstruct.objective.losses import HINGE, LOG, Cost, Hamming, Loss, softmax_margin
+from mtlstruct.objective.losses import HINGE, LOG, Cost, Hamming, Loss
 from mtlstruct.objective.regularizers import (
     L2,
     BlockL1Squared,
@@ -149,7 +149,7 @@ def loss_function(options: Options) -> Loss:
     """Return the loss that a training minimises."""
     name = loss_name(options)
     if name == "softmax-margin":
-        return softmax_margin(options.temperature, options.cost_weight)
+        return Loss(options.temperature, options.cost_weight)
     return {"hinge": HINGE, "log": LOG}[name]
 
 

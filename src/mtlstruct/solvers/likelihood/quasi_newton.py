@@ -130,10 +130,9 @@ def _between(low: float, low_slope: float, high: float, high_slope: float) -> fl
     return low + (high - low) * float(np.clip(share, 0.1, 0.9))
 
 
-def dot(a: NDArray[np.floating], b: NDArray[np.floating]) -> float:
+def dot(a: Vector, b: Vector) -> float:
     """Return a·b in double."""
-    sums = threads.in_order(lambda chunk: float(_dot(a[chunk], b[chunk])), _chunks(len(a)))
-    return float(np.sum(sums))
+    return float(dots(a[None], [0], b)[0])
 
 
 def dots(rows: NDArray[np.float32], which: Sequence[int], vector: Vector) -> NDArray[np.float64]:
@@ -163,14 +162,6 @@ def _chunks(size: int) -> list[slice]:
 
 
 # ---------------------------------------------------------------- kernels
-
-
-@fast_kernel
-def _dot(a, b):
-    total = 0.0
-    for i in range(len(a)):
-        total += np.float64(a[i]) * np.float64(b[i])
-    return total
 
 
 # rows are passed whole: the compiler cannot see that columns of a slice are contiguous
