@@ -9,7 +9,7 @@ from support.naive import block_squares, count, objective, random_corpus, random
 
 from mtlstruct.linear import products as linear
 from mtlstruct.objective.losses import Hamming
-from mtlstruct.objective.regularizers import L2, BlockL1Squared, ElasticNet, PBlock
+from mtlstruct.objective.regularizers import L2, BlockL1Squared, ElasticNet
 from mtlstruct.solvers import LBFGS, OWLQN, Coordinate, CuttingPlane, Stop
 from mtlstruct.structures import MulticlassStructure, SequenceStructure
 from mtlstruct.templates import TemplateSet
@@ -137,14 +137,6 @@ def test_the_certificate_is_that_of_the_smaller_problem(name, regularizer):
     check_same_optimum([fit, other])
     full = MARGINS["coordinate"].fit(every, regularizer, 1.0, silent)
     assert full.dual < fit.objective  # fewer features cannot do better
-
-
-@pytest.mark.parametrize("regularizer", [BlockL1Squared(), PBlock(1.5)], ids=lambda r: type(r).__name__)
-def test_items_reach_the_optimum(regularizer):
-    _, some = pair(6, items=True)
-    fits = [MARGINS[name].fit(some, regularizer, 1.0, silent) for name in ("coordinate", "cutting-plane")]
-    assert all(fit.converged for fit in fits)
-    check_same_optimum(fits)
 
 
 @pytest.mark.parametrize(

@@ -112,3 +112,5 @@ def test_all_solvers_reach_one_optimum_with_true_certificates(case, loss, norm):
         assert fit.gap <= 2e-3
         assert fit.objective == pytest.approx(objective(oracle, fit, norm, c), rel=1e-4)
         assert fit.epsilon == pytest.approx((fit.objective - fit.dual) / (c * oracle.sentences))
+    if norm.sparse:
+        assert np.array_equal(fits[0].mu == 0, fits[0].scale == 0)

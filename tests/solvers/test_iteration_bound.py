@@ -38,13 +38,6 @@ def test_the_largest_difference_lies_between_the_two_constants(seed, labels):
     assert found["delta"] == np.diff(oracle.encoded.ptr).max()
 
 
-def test_a_label_that_a_sentence_lacks_makes_them_equal():
-    oracle = oracle_of(0, 3)
-    oracle.gold[:] = 0
-    found = constants(oracle)
-    assert found["squared_found"] == found["squared_most"] == pytest.approx(largest_difference(oracle))
-
-
 @pytest.mark.parametrize("c", [0.1, 10.0])
 def test_algorithm_1_stays_below_its_bound(c):
     oracle = oracle_of(1, 3)

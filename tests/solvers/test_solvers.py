@@ -115,17 +115,6 @@ def test_epsilon_stops_by_the_rule_of_the_paper():
         assert fit.epsilon <= 0.05 * (1 + 1e-6)
 
 
-def test_templates_that_fall_to_zero_are_left_out_of_the_certified_weights():
-    lines = [f"U{i}:%x[{i - 3},0]" for i in range(7)]
-    oracle = make_oracle(planted(8), "\n".join([*lines, "Utrue:%x[0,2]", "B"]))
-    fit = Coordinate(Stop(gap=0.01)).fit(oracle, BlockL1Squared(), 1.0)
-    assert np.any(fit.mu == 0)
-    assert np.array_equal(fit.mu == 0, fit.scale == 0)
-    norms = np.abs(fit.scale) * np.sqrt(oracle.squared_norms(fit.weights))
-    hinge = oracle.hinge(oracle.score(fit.weights, fit.scale)).total
-    assert fit.objective == pytest.approx(BlockL1Squared().value(norms) + hinge, rel=1e-3)
-
-
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 1e-3]))
 def test_the_best_scale_is_found_to_within_what_is_asked(seed, enough):
     """Kinks, as separable data have them, and a bowl; the best may lie at either end or between."""

@@ -175,23 +175,19 @@ def can_share_singletons(design: Design) -> bool:
 
 def share_singletons(design: Design, *, overwrite: bool) -> Design:
     """Return the design with shared rows for singletons; `overwrite` allows to change its `ids`."""
-    found = find_singletons(design.ids, design.rows, len(design.blocks), design.layout.attributes)
-    ids = design.ids if overwrite else design.ids.copy()
-    threads.in_order(lambda span: _renumber(ids[slice(*span)], found.row_of), threads.shares(len(ids)))
-    return replace(design, ids=ids, layout=replace(design.layout, singletons=found))
-
-
-def find_singletons(ids: NDArray[np.integer], rows: int, slots: int, attributes: int) -> SingletonRows:
-    """Return the weight rows for uniform rows in which an attribute has one slot."""
-    times = np.zeros(attributes + 1, np.uint8)
-    row_of = np.zeros(attributes + 1, np.int32)
+    rows, slots, attributes = design.rows, len(design.blocks), design.layout.attributes
+    times, row_of = np.zeros(attributes + 1, np.uint8), np.zeros(attributes + 1, np.int32)
     # the null attribute alone is written by several threads, and its entries are not read
     threads.in_order(
-        lambda span: _find_last_rows(ids, rows, slots, *span, times, row_of), threads.shares(slots)
+        lambda span: _find_last_rows(design.ids, rows, slots, *span, times, row_of), threads.shares(slots)
     )
     n_own_rows = int(np.count_nonzero(times[:-1] > 1))
     _assign_weight_rows(times, row_of, n_own_rows, n_own_rows + rows)
-    return SingletonRows(row_of, n_own_rows)
+    ids = design.ids if overwrite else design.ids.copy()
+    threads.in_order(lambda span: _renumber(ids[slice(*span)], row_of), threads.shares(len(ids)))
+    return replace(
+        design, ids=ids, layout=replace(design.layout, singletons=SingletonRows(row_of, n_own_rows))
+    )
 
 
 # ---------------------------------------------------------------- kernels

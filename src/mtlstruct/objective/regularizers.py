@@ -35,8 +35,8 @@ class Regularizer:
     sparse    whether μ may drop templates
     degree    Ω(s·w) = s^degree · Ω(w)
     Solvers that need more look for these methods: `prox(own, step)`, the norms that minimise
-    ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n), none above ‖w_j‖; `quadratic(m)`, the μ of
-    Ω = ½ Σ_j ‖w_j‖²/μ_j; `attained(norms)`, the μ at which w_j = −μ_j v_j attains Ω*(v).
+    ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n), none above ‖w_j‖; `quadratic`, which
+    marks Ω = ½ Σ_j ‖w_j‖²/μ_j with fixed μ; `attained(norms)`, the μ at which w_j = −μ_j v_j attains Ω*(v).
     """
 
     sparse: ClassVar[bool] = False
@@ -87,6 +87,8 @@ class Regularizer:
 class L2(Regularizer):
     """Ω(w) = ½ Σ_j ‖w_j‖²: structural SVMs, where every template has weight one."""
 
+    quadratic: ClassVar[bool] = True
+
     def value(self, own: Norms) -> float:
         return 0.5 * float(own @ own)
 
@@ -99,18 +101,13 @@ class L2(Regularizer):
     def attained(self, norms: Norms) -> Norms:
         return np.ones_like(norms)
 
-    def quadratic(self, m: int) -> Norms:
-        return np.ones(m)
-
-    def prox(self, own: Norms, step: float) -> Norms:
-        return own / (1 + step)
-
 
 @dataclass(frozen=True, eq=False)
 class BlockL2(Regularizer):
     """Ω(w) = ½ Σ_j ‖w_j‖²/μ_j with μ given: what a reweighted method minimises in one round."""
 
     mu: Norms
+    quadratic: ClassVar[bool] = True
 
     def value(self, own: Norms) -> float:
         return 0.5 * float(own @ (own / self.mu))
@@ -119,9 +116,6 @@ class BlockL2(Regularizer):
         return 0.5 * float(norms @ (norms * self.mu))
 
     def weights(self, own: Norms) -> Norms:
-        return self.mu
-
-    def quadratic(self, m: int) -> Norms:
         return self.mu
 
 
@@ -177,9 +171,6 @@ class ElasticNet(Regularizer):
 
     def weights(self, own: Norms) -> Norms:
         return np.asarray(own / (self.l1 + 2 * self.l2 * own))
-
-    def next_mu(self, mu: Norms, norms: Norms) -> Norms:
-        return mu
 
 
 @dataclass(frozen=True)
