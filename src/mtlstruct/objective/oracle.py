@@ -214,7 +214,7 @@ class Oracle:
     def step(
         self, violation: Violation, size: NDArray[np.float64], weights: Weights, N: NDArray[np.float64]
     ) -> None:
-        """Add size_j·(features of gold − of the output) to weights_j, and update N_j = ‖weights_j‖²."""
+        """Add size_j·(features of gold − of the output) to weights_j; update N_j = ‖weights_j‖²."""
         for design, t, u in zip(self.encoded.designs, violation.difference, weights, strict=True):
             linear.add_scaled_rows(design, t.row, t.part, t.count, -size, u, N)
 

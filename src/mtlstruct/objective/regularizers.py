@@ -22,8 +22,8 @@ LEAST_RATIO = 1e-9
 """Least norm, as a share of the largest, where a power would be infinite at zero."""
 
 LEAST_NORM_SHARE = 1e-2
-"""For p > 2 the μ_j of a template near v_j = 0 has no bound, which would freeze it there: in learning,
-its norm counts as this part of the largest, at a cost of about 0.1 % of the objective."""
+"""For p > 2 the μ_j of a template near v_j = 0 has no bound, which would freeze it there: its norm
+counts as this part of the largest in learning, at a cost of about 0.1 % of the objective."""
 
 NEWTON_STEPS = 20
 """Steps of Newton's method in the search for the best scale of a dual point."""
@@ -36,7 +36,8 @@ class Regularizer:
     degree    Ω(s·w) = s^degree · Ω(w)
     Solvers that need more look for these methods: `prox(own, step)`, the norms that minimise
     ½ Σ_j (n_j − ‖w_j‖)² + step·Ω(n), none above ‖w_j‖; `quadratic`, which
-    marks Ω = ½ Σ_j ‖w_j‖²/μ_j with fixed μ; `attained(norms)`, the μ at which w_j = −μ_j v_j attains Ω*(v).
+    marks Ω = ½ Σ_j ‖w_j‖²/μ_j with fixed μ; `attained(norms)`, the μ at which w_j = −μ_j v_j
+    attains Ω*(v).
     """
 
     sparse: ClassVar[bool] = False

@@ -112,7 +112,7 @@ class _ProximalRun(SolverRun):
         self.later_outputs: list[NDArray[np.int32]] = []  # of the later half of the epochs
 
     def advance(self) -> Record:
-        """Run one epoch; choose η₀ before the first. Slacks are of changing weights: an estimate."""
+        """Run one epoch, after the choice of η₀. Slacks are of changing weights: an estimate."""
         oracle, c = self.oracle, self.c
         if self.rate is None:
             sample = self.random.permutation(oracle.sentences)[:RATE_SENTENCES]

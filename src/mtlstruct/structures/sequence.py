@@ -193,7 +193,7 @@ class ViterbiWorkspace(NamedTuple):
 
 @dataclass(frozen=True)
 class MulticlassStructure(SequenceStructure):
-    """Items over `labels` classes: sequences whose edges have the score 0. Parts: float32[T, ≥L]."""
+    """Items over `labels` classes: sequences with edges of score 0. Parts: float32[T, ≥L]."""
 
     name: ClassVar[str] = "multiclass"
 

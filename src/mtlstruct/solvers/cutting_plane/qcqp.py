@@ -1,13 +1,13 @@
-"""Restricted master problem of L2, BlockL1Squared and GroupLasso: the paper's QCQP ((6), Appendix A).
+"""Restricted master problem of L2, BlockL1Squared, GroupLasso: the paper's QCQP ((6), Appendix A).
 
     max_{α,θ} −θ + q·α    s.t.  ½ αᵀQ^jα ≤ θ for every template j,   α ≥ 0,   Σα ≤ C
 
-Solved by a structured primal-dual interior point with Mehrotra's predictor-corrector. The multipliers
-of the quadratic constraints are the template weights μ, which sum to one. L2 is the program with the
-one block Σ_j Q^j. The group lasso is the program in which θ is 1/8, since its Ω* is 0 where every
-‖v_j‖ is at most ½; its μ have any sum. A Newton step costs O(m s²) to assemble and O(s³) to solve.
-Every answer is measured by the certificate of `master`. Where C and Q are so large that C·Q·ε, the
-rounding of ⟨v, p⟩, exceeds q, no answer can be certified, and SolverError is raised.
+Solved by a structured primal-dual interior point with Mehrotra's predictor-corrector. The
+multipliers of the quadratic constraints are the template weights μ, which sum to one. L2 is the
+program with the one block Σ_j Q^j. The group lasso is the program in which θ is 1/8, since its Ω*
+is 0 where every ‖v_j‖ is at most ½; its μ have any sum. A Newton step costs O(m s²) to assemble and
+O(s³) to solve. Every answer is measured by the certificate of `master`. Where C and Q are so large
+that C·Q·ε, the rounding of ⟨v, p⟩, exceeds q, no answer can be certified: SolverError is raised.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def solve(
 
 @dataclass(frozen=True)
 class ConeProgram:
-    """QCQP over k templates: blocks float64[k,s,s], q float64[s], the cap C on Σα, and θ if it is fixed."""
+    """QCQP over k templates: blocks float64[k,s,s], q float64[s], the cap C on Σα, θ if fixed."""
 
     blocks: Array
     q: Array
@@ -72,7 +72,8 @@ class ConeProgram:
     def measured(self, view: ConeView) -> Dual:
         """Return the certificate of a view, made feasible.
 
-        If better, that of the multiple that just satisfies every cut: the hinge must be zero where C is huge.
+        If better, that of the multiple that just satisfies every cut: the hinge must be zero where
+        C is huge.
         """
         total = max(float(view.alpha.sum()), LEAST_DIVISOR)
         if self.theta:
@@ -134,7 +135,7 @@ def _interior(program: ConeProgram, point: InteriorPoint, tol: float) -> Dual:
 def _opening(program: ConeProgram, start: Array | None) -> InteriorPoint:
     """Return a centred point near the best multiple of `start`; its multipliers need not fit it.
 
-    Without a start, each cut is weighted as if alone; with one, every cut has at least a trace of that.
+    Without a start, each cut is weighted as if alone; with one, every cut has a trace of that.
     """
     q, C = program.q, program.C
     steepest = program.blocks.diagonal(axis1=1, axis2=2).max(axis=0)
