@@ -63,13 +63,13 @@ def reproduce(
     interrupted. A corpus that is not in the folder leaves a row that says so. Exit code 1 if a
     training failed; the others are not lost.
     """
-    from mtlstruct.report.plots import check_drawing
+    from mtlstruct.report.plots import figure_class
     from mtlstruct.tuning.result_store import Store
     from reproduction.datasets import Folder
     from reproduction.pages import write
     from reproduction.plan import only, plan
 
-    check_drawing()
+    figure_class()
     experiments = only(names)
     _check_folder(out, force=force)
     out.mkdir(parents=True, exist_ok=True)

@@ -74,6 +74,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
 
     templates: Templates
     patience: int | None
+    random_state: int | None
     threads: int | None
     verbose: bool | int
     warm_start: bool
@@ -119,8 +120,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             pool.set_threads(self.threads)
         began = time.perf_counter()
         data = self._data(X)
-        if self._alone and _width(X):
-            self.n_features_in_ = _width(X)
+        if self._alone and (width := _width(X)):
+            self.n_features_in_ = width
         if not data.corpus.tokens:
             unit = "item" if self._alone else "token"
             raise FormatError("X", None, f"expected at least one {unit}, got none")
@@ -128,8 +129,15 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         templates = self._template_set(data)
         if data.dicts and options.context:
             raise IncompatibleError("context needs rows of cells with the word first: X has feature dicts")
-        validation = None if X_val is None else self._validation_corpus(data, X_val, y_val)
-        options, search = self._searched(corpus, templates, options, validation)
+        validation = None
+        if X_val is not None:
+            validation, _ = self._labelled(self._data(X_val), y_val)
+            if data.corpus.names:  # the columns of the training data
+                validation = aligned(validation, data.corpus.names)
+        facts: dict[str, Any] = {}
+        if options.method == "auto":
+            found = searched(corpus, templates, options, task_of(options.task), validation)
+            options, facts = replace(found.chosen.options, context=options.context), {"search": found.facts()}
         self.validation_scores_: list[float] = []
         latest: float | None = None
 
@@ -145,7 +153,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             progress = Progress(record, time.perf_counter() - began, latest)
             if self.verbose:
                 print(progress)
-            return callback is not None and bool(callback(progress))
+            return bool(callback and callback(progress))
 
         training = train(
             corpus,
@@ -157,11 +165,10 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             patience=self.patience,
             init=init,
         )
-        model = replace(training.model, facts=training.model.facts | search)
-        model = self._completed(model, corpus, options)
         if data.dicts:
-            facts = {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
-            model = replace(model, facts=model.facts | facts)
+            facts |= {"dicts": True} | ({} if data.groups is None else {"groups": data.groups})
+        model = replace(training.model, facts=training.model.facts | facts)
+        model = self._completed(model, corpus, options)
         if validation is not None:
             with suppress(MtlError):  # data without a known label give no temperature
                 model = with_temperature(model, validation)
@@ -169,15 +176,6 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_iter_ = training.fit.passes
         self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
-
-    def _searched(
-        self, corpus: Corpus, templates: TemplateSet, options: Options, valid: Corpus | None
-    ) -> tuple[Options, dict[str, Any]]:
-        """Return the options that method="auto" chooses, and what was tried for the model."""
-        if options.method != "auto":
-            return options, {}
-        found = searched(corpus, templates, options, task_of(options.task), valid)
-        return replace(found.chosen.options, context=options.context), {"search": found.facts()}
 
     def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
         """Return the best outputs of each sentence, or the class of each item.
@@ -247,7 +245,7 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             If the model is for another task.
         """
         model = load_model(path)
-        if cls._task not in (model.task, _estimator_task(model)):
+        if cls._task not in (model.task, "multiclass" if model.alone else "sequence" if model.labels else ""):
             name = path if isinstance(path, str | Path) else "the model"
             raise IncompatibleError(f"{name}: a model for {model.task}, expected one for {cls._task}")
         found = cls(method=model.facts["method"], c=model.facts["c"])
@@ -269,10 +267,10 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """
         model = self._model()
         rows = [dict(vars(weight)) for weight in model.template_weights()]
-        if model.takes_dicts:
-            for row in rows:
-                terms = model.templates[row["index"]].terms
-                row["name"] = model.names[terms[0].column] if terms else row["name"]
+        for row in rows:
+            terms = model.templates[row["index"]].terms
+            if model.takes_dicts and terms:
+                row["name"] = model.names[terms[0].column]
         return rows
 
     def __sklearn_tags__(self) -> Any:
@@ -294,15 +292,6 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
     def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
         raise NotImplementedError
 
-    def _default_templates(self, data: InputData) -> TemplateSet:
-        """Return the templates to use if none are given: one per key of the feature dicts."""
-        if not data.dicts:
-            raise IncompatibleError("templates: expected some, since X has no feature dicts")
-        options = self._options()
-        check_groups(data.corpus.names, options.method)
-        linear = options.structure == "sequence"
-        return of_keys(data.corpus.names, transitions=linear)
-
     def _set(self, given: Mapping[str, Any]) -> None:
         """Store the parameters of a constructor under their names."""
         for name in self._get_param_names():
@@ -314,8 +303,8 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         values = {row.name: given[row.name] for row in fields(Options) if row.name in given}
         weights = (given.get("loss_weights") or {}).items()
         values["loss_weights"] = tuple((str(label), weight) for label, weight in weights)
-        seed, task = given["random_state"], given.get("structure", self._task)
-        return Options(**values | {"task": task, "seed": 0 if seed is None else seed})
+        values["task"] = given.get("structure", self._task)
+        return Options(**values, seed=0 if self.random_state is None else self.random_state)
 
     def _check_parameters(self) -> None:
         """Raise an error for a wrong value of a parameter that is no option of training."""
@@ -325,15 +314,16 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         check_number("warm_start", self.warm_start, bool)
         if type(self.verbose) is not bool:  # 0 and 1 as elsewhere in scikit-learn
             check_number("verbose", self.verbose, int, (0, MAX_COUNT))
-        columns = getattr(self, "columns", None)
-        if columns is not None and not _are_words(columns):
-            raise IncompatibleError(f"columns: expected a list of names, got {columns!r}")
-        for name in ("templates", "label_templates"):
+        sets = "a TemplateSet, the path of a file or a list of lines"
+        for name, expected in {
+            "columns": "a list of names",
+            "templates": sets,
+            "label_templates": sets,
+        }.items():
             given = getattr(self, name, None)
-            if not isinstance(given, TemplateSet | str | Path | None) and not _are_words(given):
-                raise IncompatibleError(
-                    f"{name}: expected a TemplateSet, the path of a file or a list of lines, got {given!r}"
-                )
+            other = isinstance(given, TemplateSet | str | Path) and expected is sets
+            if given is not None and not other and not _are_words(given):
+                raise IncompatibleError(f"{name}: expected {expected}, got {given!r}")
 
     def _set_model(self, model: Model, names: list[Any]) -> None:
         """Store a model and what its labels stand for; classes of items are sorted by value."""
@@ -350,22 +340,21 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         return model
 
     def _data(self, X: Any) -> InputData:
-        named: Sequence[str] | None = getattr(self, "columns", None)
+        columns = getattr(self, "columns", None) or (None if self.templates is None else True)
         grouping: Grouping = getattr(self, "group_by", None)
-        columns = named or (None if self.templates is None else True)
         return data_of(X, columns=columns, group_by=grouping, alone=self._alone, task=self._task)
 
-    def _validation_corpus(self, training: InputData, X: Any, y: Any) -> Corpus:
-        """Return validation data with the columns of the training data."""
-        corpus, _ = self._labelled(self._data(X), y)
-        return aligned(corpus, training.corpus.names) if training.corpus.names else corpus
-
     def _template_set(self, data: InputData) -> TemplateSet:
+        """Return the templates, by default one per key of the feature dicts."""
         if self.templates is not None:
             return template_set(self.templates)
-        if data.dicts and not data.corpus.names:
+        if not data.dicts:
+            raise IncompatibleError("templates: expected some, since X has no feature dicts")
+        if not data.corpus.names:
             raise FormatError("X", None, "expected feature dicts with at least one feature, got none")
-        return self._default_templates(data)
+        options = self._options()
+        check_groups(data.corpus.names, options.method)
+        return of_keys(data.corpus.names, transitions=options.structure == "sequence")
 
 
 class LabelEstimator(StructuredEstimator):
@@ -435,13 +424,6 @@ def check_iterable(name: str, value: Any, what: str) -> None:
         raise FormatError(name, None, f"expected {what}, got {value!r}")
 
 
-def _estimator_task(model: Model) -> str:
-    """Return the task of the estimator that a model is for."""
-    if model.alone:
-        return "multiclass"
-    return "sequence" if model.labels else "dependency"
-
-
 def shared_encoding(
     data: InputData, templates: TemplateSet, options: Options, n_labels: int
 ) -> EncodedDataset | None:
@@ -451,9 +433,7 @@ def shared_encoding(
     that was used last.
     """
     whole, chosen = data.whole, data.chosen
-    if whole is None or chosen is None or not task_of(options.task).divisible:
-        return None
-    if np.any(np.diff(chosen) <= 0):
+    if whole is None or chosen is None or not task_of(options.task).divisible or np.any(np.diff(chosen) <= 0):
         return None
     key = (templates, *(getattr(options, name) for name in ENCODING))
     corpus, structure = whole.corpus, structure_for(options.task, options.structure)

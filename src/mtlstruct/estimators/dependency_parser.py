@@ -73,8 +73,8 @@ class DependencyParser(StructuredEstimator):
     ) -> None:
         self._set(locals())
 
-    def _default_templates(self, data: InputData) -> TemplateSet:
-        return preset("dependency")
+    def _template_set(self, data: InputData) -> TemplateSet:
+        return preset("dependency") if self.templates is None else template_set(self.templates)
 
     def _data(self, X: Any) -> InputData:
         found = data_of(X, columns=self.columns or True, task="dependency")
@@ -144,8 +144,7 @@ def _split_pairs(y: Any) -> tuple[Any, Column | None]:
 
 def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: bool) -> NDArray[np.int32]:
     """Return the heads of all tokens; raise if those of a sentence are no tree."""
-    found: list[int] = []
-    sentences: list[list[int]] = []
+    sentences = []
     for number, heads in enumerate(y, 1):
         check_iterable("y", heads, f"a list of heads for sentence {number}")
         sentences.append(list(heads))
@@ -161,5 +160,4 @@ def _heads(y: Iterable[Iterable[int]], lengths: NDArray[np.int64], single_root: 
         wrong = conll.tree_problem(heads, single_root)
         if wrong is not None:
             raise FormatError("y", None, f"sentence {number}, token {wrong[0]}: {wrong[1]}")
-        found += heads
-    return np.array(found, np.int32)
+    return np.array([head for heads in sentences for head in heads], np.int32)

@@ -4,7 +4,6 @@ import inspect
 import re
 import textwrap
 from dataclasses import fields
-from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from mtlstruct.training.options import TYPES, Options, declaration
@@ -95,8 +94,9 @@ def _option_entry(name: str) -> tuple[str, str]:
 
 
 def _type_name(kind: Any) -> str:
+    choices = get_args(kind)
     if get_origin(kind) is Literal:
-        return "{" + ", ".join(map(repr, get_args(kind))) + "}"
-    if isinstance(kind, UnionType) or get_origin(kind) is not None:
-        return " or ".join(map(_type_name, get_args(kind)))
+        return "{" + ", ".join(map(repr, choices)) + "}"
+    if choices:
+        return " or ".join(map(_type_name, choices))
     return "None" if kind is type(None) else str(kind.__name__)

@@ -22,9 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mtlstruct.corpus import UNKNOWN, Corpus
+from mtlstruct.corpus import UNKNOWN, Corpus, entries
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.linear.design import Design
 from mtlstruct.model.model import Model
@@ -37,9 +36,6 @@ Ints = NDArray[np.int64]
 
 FORBIDDEN_SCORE = -1e9
 """The score of an arc that must not be in a tree: below the score of any tree."""
-
-SITES_PER_CHUNK = 10_000
-"""The number of sites whose entries are listed at a time, to bound the memory."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,9 @@ class Explanation:
 
 def explain(model: Model, corpus: Corpus) -> Iterator[Explanation]:
     """Yield an Explanation for each sentence, in order."""
-    if of_arcs(model):
-        from mtlstruct.explain.decomposition import explain_trees
-
-        yield from explain_trees(model, corpus)
+    if model.trees:
+        for span in corpus.sentences():
+            yield _explain_tree(model, one_sentence(corpus, span), span)
         return
     _check(model)
     outputs = model.lattice(corpus).path().astype(np.int64)
@@ -83,23 +78,26 @@ def _gold_labels(model: Model, corpus: Corpus) -> Ints:
     """Return the labels of the data as the model learns them; −1 where there is none it knows."""
     if corpus.outputs is None:
         return np.full(corpus.tokens, UNKNOWN, np.int64)
-    gold = corpus.relabelled(model.labels).outputs
-    assert gold is not None
+    gold = model.gold(corpus)
     if model.conversion is not None:
         gold = np.where(gold < 0, UNKNOWN, model.conversion.encode(np.maximum(gold, 0), corpus.ptr))
     return gold.astype(np.int64)
 
 
 def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
-    """Return the share of each template in Σ|contribution to the chosen paths|.
+    """Return the share of each template in Σ|contribution to the chosen outputs|.
 
     float64[m]; all 0 where nothing fires.
     """
-    if not of_arcs(model):
+    if not model.trees:
         _check(model)
     total = np.zeros(len(model.templates))
     for corpus in corpora:
-        total += _absolute_contributions(model, corpus)
+        outputs = model.lattice(corpus).path().astype(np.int64)
+        encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
+        for kind, (rows, parts) in enumerate(_chosen(model, corpus, encoded, outputs)):
+            _, template, value = _entries(model, encoded, kind, rows, parts)
+            total += np.bincount(template, np.abs(value), len(total))
     return total / (total.sum() or 1.0)
 
 
@@ -109,47 +107,16 @@ def one_sentence(corpus: Corpus, span: slice) -> Corpus:
     return Corpus(columns, np.array([0, span.stop - span.start], np.int64), names=corpus.names)
 
 
-def of_arcs(model: Model) -> bool:
-    """Return whether the outputs of a model are trees."""
-    return isinstance(model.index, ArcIndex)
-
-
-def contributions(
-    model: Model, design: Design, weights: NDArray[np.float32], rows: Ints, parts: Ints | None = None
-) -> Floats:
-    """Return the contribution of each template to a part of some rows. float64[rows, m]"""
-    parts = np.zeros(len(rows), np.int64) if parts is None else parts
-    site, template, value = _entries(design, weights, rows, parts)
-    out = np.zeros((len(rows), len(model.templates)))
-    np.add.at(out, (site, _numbers(model)[template]), value)
-    return out
-
-
-def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> list[tuple[Ints, Ints]]:
-    """Return for each kind the rows and parts that the outputs use."""
-    if of_arcs(model):
-        return [(arc_rows(corpus.ptr) + outputs, np.zeros(corpus.tokens, np.int64))]
-    chosen = [(np.arange(corpus.tokens), outputs)]
+def _chosen(model: Model, corpus: Corpus, encoded: Encoded, outputs: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Yield for each kind the rows and parts that the outputs use."""
+    if model.trees:
+        yield arc_rows(corpus.ptr) + outputs, np.zeros_like(outputs)
+        return
+    yield np.arange(corpus.tokens), outputs
     for edges in model.structure.sites(corpus.ptr)[1:]:
         assert edges.tokens is not None
         pairs = outputs[edges.tokens - 1] * len(model.learned_labels) + outputs[edges.tokens]
-        chosen.append((edge_rows(encoded.rows).astype(np.int64), pairs))
-    return chosen
-
-
-def _absolute_contributions(model: Model, corpus: Corpus) -> Floats:
-    """Return Σ|contribution to the chosen outputs| of each template. float64[m]"""
-    outputs = model.lattice(corpus).path().astype(np.int64)
-    encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
-    total = np.zeros(len(model.templates))
-    for design, weights, (row, part) in zip(
-        encoded.designs, model.weights, _chosen(model, corpus, encoded, outputs), strict=True
-    ):
-        for begin in range(0, len(row), SITES_PER_CHUNK):
-            some = slice(begin, begin + SITES_PER_CHUNK)
-            _, template, value = _entries(design, weights, row[some], part[some])
-            total += np.bincount(_numbers(model)[template], np.abs(value), len(total))
-    return total
+        yield edge_rows(encoded.rows).astype(np.int64), pairs
 
 
 def _check(model: Model) -> None:
@@ -170,7 +137,7 @@ def _explain_sentence(
     later, node_rows = np.arange(1, n), np.arange(span.start, span.stop)
 
     def given(kind: int, rows: Ints, parts: Ints) -> Floats:
-        return contributions(model, encoded.designs[kind], model.weights[kind], rows, parts)
+        return _contributions(model, encoded, kind, rows, parts)
 
     nodes = _part_scores(encoded.designs[0], model.weights[0], node_rows)
     edges = np.zeros((n, L, L))
@@ -204,7 +171,8 @@ def _valid(model: Model, nodes: Floats, edges: Floats) -> tuple[Floats, Floats]:
 
 def _part_scores(design: Design, weights: NDArray[np.float32], rows: Ints) -> Floats:
     """Return the score of every part of some sites, in double. float64[sites, parts]"""
-    entry, site = _entry_numbers(design, rows)
+    entry, ptr = entries(design.ptr, rows)
+    site = np.repeat(np.arange(len(rows)), np.diff(ptr))
     out = np.zeros((len(rows), design.layout.parts(weights)))
     value = design.layout.rows_of(weights, design.ids[entry]).astype(np.float64)
     np.add.at(out, site, value * design.values[entry, None] if len(design.values) else value)
@@ -253,47 +221,25 @@ def _sweep(nodes: Floats, edges: Floats) -> tuple[Floats, Ints]:
     return best, came
 
 
-def _numbers(model: Model) -> Ints:
-    """Return the index in `model.templates` of each template of the feature index."""
-    return np.array(model.live, np.int64)
+def _contributions(model: Model, encoded: Encoded, kind: int, rows: Ints, parts: Ints) -> Floats:
+    """Return the contribution of each template to a part of some rows. float64[rows, m]"""
+    site, template, value = _entries(model, encoded, kind, rows, parts)
+    out = np.zeros((len(rows), len(model.templates)))
+    np.add.at(out, (site, template), value)
+    return out
 
 
-def _entry_numbers(design: Design, rows: Ints) -> tuple[Ints, Ints]:
-    """Return all entries of some rows of A, and for each its position in `rows`."""
-    counts = design.ptr[rows + 1] - design.ptr[rows]
-    site = np.repeat(np.arange(len(rows)), counts)
-    first = np.cumsum(counts) - counts
-    return np.arange(len(site)) + (design.ptr[rows] - first)[site], site
-
-
-def _entries(
-    design: Design, weights: NDArray[np.float32], rows: Ints, part: Ints
-) -> tuple[Ints, NDArray[np.int32], Floats]:
-    """Return site, template of the index, and contribution of each entry of A."""
-    entry, site = _entry_numbers(design, rows)
-    slot = entry if design.ragged else entry - design.ptr[rows][site]
-    value = design.layout.weights_of(weights, design.ids[entry], part[site]).astype(np.float64)
+def _entries(model: Model, encoded: Encoded, kind: int, rows: Ints, parts: Ints) -> tuple[Ints, Ints, Floats]:
+    """Return place in `rows`, template of the model, and contribution of each entry of A."""
+    design, weights = encoded.designs[kind], model.weights[kind]
+    entry, ptr = entries(design.ptr, rows)
+    site = np.repeat(np.arange(len(rows)), np.diff(ptr))
+    value = design.layout.weights_of(weights, design.ids[entry], parts[site]).astype(np.float64)
     if len(design.values):
         value *= design.values[entry]
-    block = (
-        design.layout.attribute_blocks[design.ids[entry]]
-        if design.blocks_by_attribute
-        else design.blocks[slot]
-    )
-    return site, block, value
-
-
-def explain_trees(model: Model, corpus: Corpus) -> Iterator[Explanation]:
-    """Yield an Explanation for each sentence; `chosen` and `rivals` are heads, −1 for none."""
-    for span in corpus.sentences():
-        yield _explain_tree(model, one_sentence(corpus, span), span)
-
-
-def explain_relations(model: Model, sentence: Corpus, heads: NDArray[np.int64]) -> Explanation:
-    """Explain the labels of the arcs to these heads; a corpus of one sentence."""
-    assert model.relations is not None
-    (items,) = explain(model.relations, model.arcs(sentence, heads.astype(np.int32)))
-    return items
+    listed, blocks = design.entry_blocks
+    place = (entry - design.ptr[rows][site], entry, design.ids[entry])[listed]
+    return site, np.array(model.live, np.int64)[blocks[place]], value
 
 
 def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float64]:
@@ -303,29 +249,27 @@ def relation_shares(model: Model, corpora: Iterable[Corpus]) -> NDArray[np.float
 
 
 def _explain_tree(model: Model, sentence: Corpus, span: slice) -> Explanation:
+    """Explain one tree; `chosen` and `rivals` are heads, −1 for none."""
     n = sentence.tokens
-    sites = model.structure.sites(sentence.ptr)
-    (scores,), _ = model.index.score(sentence, sites, model.weights)
-    chosen, best = _best_tree(model, scores, sentence.ptr)
+    encoded = model.index.encode(sentence, model.structure.sites(sentence.ptr))
+    (scores,), _ = model.index.score(sentence, model.structure.sites(sentence.ptr), model.weights)
+
+    def best_tree(scores: NDArray[np.float32]) -> tuple[Ints, float]:
+        heads, value = np.zeros(n, np.int32), np.zeros(1)
+        model.structure.decode(Batch((scores,), (None,), sentence.ptr), (0, 1), heads, value)
+        return heads.astype(np.int64), float(value[0])
+
+    chosen, best = best_tree(scores)
     rivals, margin = np.full(n, -1, np.int64), np.full(n, np.inf)
+    first, part = np.arange(n) * (n + 1), np.zeros(n, np.int64)
     for t in range(n):
         others = scores.copy()
-        others[t * (n + 1) + chosen[t], 0] = FORBIDDEN_SCORE
-        heads, value = _best_tree(model, others, sentence.ptr)
+        others[first[t] + chosen[t], 0] = FORBIDDEN_SCORE
+        heads, value = best_tree(others)
         if value > FORBIDDEN_SCORE / 2:
             rivals[t], margin[t] = heads[t], best - value
-    (design,) = model.index.encode(sentence, sites).designs
     known = rivals >= 0
-    first = np.arange(n) * (n + 1)
-    values = contributions(model, design, model.weights[0], first + chosen)
-    values[known] -= contributions(model, design, model.weights[0], (first + rivals)[known])
+    values = _contributions(model, encoded, 0, first + chosen, part)
+    values[known] -= _contributions(model, encoded, 0, (first + rivals)[known], part[known])
     elsewhere = np.where(known, margin - values.sum(axis=1), 0.0)
     return Explanation(span, chosen, rivals, values, elsewhere, margin)
-
-
-def _best_tree(
-    model: Model, scores: NDArray[np.float32], ptr: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], float]:
-    heads, value = np.zeros(int(ptr[-1]), np.int32), np.zeros(1)
-    model.structure.decode(Batch((scores,), (None,), ptr), (0, 1), heads, value)
-    return heads.astype(np.int64), float(value[0])

@@ -5,8 +5,10 @@ This is what `explain --json` prints and what the server answers.
 
 from typing import Any
 
+import numpy as np
+
 from mtlstruct.corpus import Corpus
-from mtlstruct.explain.decomposition import Explanation, explain_relations, one_sentence
+from mtlstruct.explain.decomposition import Explanation, explain, one_sentence
 from mtlstruct.formats.conll import given_trees
 from mtlstruct.model.model import Model
 from mtlstruct.templates import boundary
@@ -17,25 +19,30 @@ def sentence_record(
     model: Model, corpus: Corpus, found: Explanation, number: int, top: int
 ) -> dict[str, Any]:
     """Return for each token cells, choice, gold, runner-up and the `top` largest contributions."""
-    labels = _relations(model, corpus, found, top)
-    cells = [column.cells() for column in one_sentence(corpus, found.span).columns]
-    gold = gold_outputs(model, corpus, found)
-    tokens = []
+    sentence = one_sentence(corpus, found.span)
+    cells = [column.cells() for column in sentence.columns]
+    gold, tokens, second = _gold(model, corpus, found), [], model.relations
+    if second is not None:
+        (labels,) = explain(second, model.arcs(sentence, found.chosen.astype(np.int32)))
     for t, chosen in enumerate(found.chosen.tolist()):
         contributions = _top_contributions(model, found.values[t], top)
         for row in contributions["templates"]:
             row["seen"] = _seen(model, row["index"], cells, t, chosen - 1)
-        token = {"token": t + 1, "cells": [column[t] for column in cells]} | _choices(model, corpus, found, t)
+        token = {"token": t + 1, "cells": [column[t] for column in cells]} | _choices(model, cells, found, t)
         token |= {} if gold is None else {"gold": gold[t]}
-        tokens.append(token | contributions | {"elsewhere": float(found.elsewhere[t])} | labels[t])
+        token |= contributions | {"elsewhere": float(found.elsewhere[t])}
+        if second is not None:
+            largest = _top_contributions(second, labels.values[t], top)
+            token["relation"] = _choices(second, cells, labels, t) | largest
+        tokens.append(token)
     return {"sentence": number, "tokens": tokens}
 
 
-def gold_outputs(model: Model, corpus: Corpus, found: Explanation) -> list[Any] | None:
+def _gold(model: Model, corpus: Corpus, found: Explanation) -> list[Any] | None:
     """Return the labels or heads that the input has for a sentence; None if it has none."""
     if model.trees:
         given = given_trees(corpus, found.span) if corpus.extra is not None else None
-        return None if given is None else list(given[0])
+        return None if given is None else given[0]
     if corpus.outputs is None or found.gold is None:
         return None
     return [model.learned_labels[y] if y >= 0 else None for y in found.gold.tolist()]
@@ -66,35 +73,17 @@ def _seen(model: Model, j: int, cells: list[list[str]], t: int, head: int) -> st
     return "/".join(cell or "(empty)" for cell in found)
 
 
-def _relations(model: Model, corpus: Corpus, found: Explanation, top: int) -> list[dict[str, Any]]:
-    """Return for each token the record of its arc label, if the model has labels of arcs."""
-    if model.relations is None:
-        return [{} for _ in found.chosen]
-    second = model.relations
-    labels = explain_relations(model, one_sentence(corpus, found.span), found.chosen)
-    return [
-        {"relation": _choices(second, corpus, labels, t) | _top_contributions(second, labels.values[t], top)}
-        for t in range(len(found.chosen))
-    ]
-
-
-def _choices(model: Model, corpus: Corpus, found: Explanation, t: int) -> dict[str, Any]:
+def _choices(model: Model, cells: list[list[str]], found: Explanation, t: int) -> dict[str, Any]:
     """Return what was chosen, the runner-up, and the margin; None without a runner-up."""
     chosen, rival = int(found.chosen[t]), int(found.rivals[t])
-    margin = float(found.margin[t]) if rival >= 0 else None
     if not model.trees:
         labels = model.learned_labels
-        return {"label": labels[chosen], "runner_up": labels[rival], "margin": margin}
-    words = {"head_word": _word(corpus, found, chosen), "runner_up_word": _word(corpus, found, rival)}
-    return {"head": chosen, "runner_up": rival if rival >= 0 else None, **words, "margin": margin}
-
-
-def _word(corpus: Corpus, found: Explanation, place: int) -> str | None:
-    """Return the word at a place of the sentence, counted from 1."""
-    if place < 0:
-        return None
-    column = corpus.columns[0]
-    return column.strings[column.ids[found.span.start + place - 1]] if place else "ROOT"
+        return {"label": labels[chosen], "runner_up": labels[rival], "margin": float(found.margin[t])}
+    words = ["ROOT", *cells[0], None]  # a head counts from 1, and −1 is none
+    choice = {"head": chosen, "runner_up": None, "head_word": words[chosen], "runner_up_word": words[rival]}
+    return choice | (
+        {"margin": None} if rival < 0 else {"runner_up": rival, "margin": float(found.margin[t])}
+    )
 
 
 def _top_contributions(model: Model, values: Any, top: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ replace after a new training looks more important than it is. The ranking is che
 per template.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,24 +18,19 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.model.calibration import with_temperature
 from mtlstruct.model.lattice import Lattice, Outputs
-from mtlstruct.model.model import Model, TemplateWeight
+from mtlstruct.model.model import Model
 from mtlstruct.templates import Template, TemplateSet
 from mtlstruct.templates.convert import line_in
-
-
-def heaviest(model: Model) -> list[TemplateWeight]:
-    """Return the templates that have weights, largest first."""
-    return [weight for weight in model.template_weights() if weight.features]
 
 
 def top(model: Model, count: int) -> list[int]:
     """Return the indices of the `count` templates with the largest weights, in file order."""
     if count < 1:
         raise MtlError(f"expected at least 1 template to keep, got {count}")
-    found = heaviest(model)
+    found = [weight.index for weight in model.template_weights() if weight.features]
     if not found:
         raise IncompatibleError("the model has no template with a weight: there is nothing to choose from")
-    return sorted(weight.index for weight in found[:count])
+    return sorted(found[:count])
 
 
 def above(model: Model, least: float) -> list[int]:
@@ -43,16 +38,16 @@ def above(model: Model, least: float) -> list[int]:
 
     The weight is mu, or the norm of the block for methods that do not learn mu (svm).
     """
-    sparse = bool(model.facts["sparse"])
-    found = heaviest(model)
-    kept = [weight for weight in found if (weight.mu if sparse else weight.norm) > least]
+    values = model.mu if model.facts["sparse"] else model.norm
+    found = [weight.index for weight in model.template_weights() if weight.features]
+    kept = [j for j in found if values[j] > least]
     if not kept:
-        most = max((w.mu if sparse else w.norm for w in found), default=0.0)
+        most = max((float(values[j]) for j in found), default=0.0)
         raise MtlError(f"no template weighs more than {least:g}: the heaviest has {most:.4g}")
-    return sorted(weight.index for weight in kept)
+    return sorted(kept)
 
 
-def selected_lines(templates: TemplateSet, kept: Sequence[int], dialect: str | None = None) -> str:
+def selected_lines(templates: TemplateSet, kept: Collection[int], dialect: str | None = None) -> str:
     """Return the template file without the other templates; comments, blank lines and order stay.
 
     Lines are rewritten only for another `dialect`, or if one of the two templates of a Wapiti line
@@ -65,17 +60,13 @@ def selected_lines(templates: TemplateSet, kept: Sequence[int], dialect: str | N
             at.setdefault(member.line, []).append((j, member))
     lines: list[str] = []
     for number, line in enumerate(templates.lines, 1):
-        lines += _kept_line(templates, line, at.get(number, []), set(kept), dialect)
+        here = at.get(number, [])
+        staying = [member for j, member in here if j in kept]
+        if len(staying) == len(here) and (dialect == templates.dialect or not here):
+            lines.append(line)
+        else:
+            lines += (line_in(template, dialect, templates) for template in staying)
     return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def _kept_line(
-    templates: TemplateSet, line: str, here: list[tuple[int, Template]], kept: set[int], dialect: str
-) -> list[str]:
-    staying = [member for j, member in here if j in kept]
-    if len(staying) == len(here) and (dialect == templates.dialect or not here):
-        return [line]
-    return [line_in(template, dialect, templates) for template in staying]
 
 
 TOKENS_PER_CHUNK = 5_000
@@ -106,7 +97,8 @@ def removal_costs(model: Model, corpus: Corpus, score: Score) -> RemovalCosts:
     model = with_temperature(model, corpus)
     outputs = np.zeros((1 + len(model.live), corpus.tokens), np.int32)
     losses, seen = np.zeros(1 + len(model.live)), model.observed(corpus)
-    for sentences in _chunks(corpus):
+    chunk = corpus.ptr[:-1] // TOKENS_PER_CHUNK
+    for sentences in np.split(np.arange(len(corpus)), np.flatnonzero(np.diff(chunk)) + 1):
         part = corpus.take(sentences)
         tokens = slice(corpus.ptr[sentences[0]], corpus.ptr[sentences[-1] + 1])
         encoded = model.index.encode(seen.take(sentences), model.structure.sites(part.ptr))
@@ -114,8 +106,9 @@ def removal_costs(model: Model, corpus: Corpus, score: Score) -> RemovalCosts:
         for number in range(len(outputs)):
             scale = (np.arange(1, len(outputs)) != number).astype(np.float64)  # 0 is the whole model
             parts = encoded.score(model.weights, scale)
-            lattice = Lattice(model.structure, parts, encoded.rows, part.ptr, model.conversion)
-            lattice = lattice.restricted(None)
+            lattice = Lattice(model.structure, parts, encoded.rows, part.ptr, model.conversion).restricted(
+                None
+            )
             outputs[number, tokens] = lattice.best()
             losses[number] += _log_loss(lattice, gold, model.temperature)
     scores = np.array([score(corpus, found) for found in outputs])
@@ -124,12 +117,6 @@ def removal_costs(model: Model, corpus: Corpus, score: Score) -> RemovalCosts:
     loss[list(model.live)] = (losses[1:] - losses[0]) / len(corpus)
     known = model.lattice(corpus.take(np.arange(1))).has_marginals
     return RemovalCosts(float(scores[0]), points, loss if known else points)
-
-
-def _chunks(corpus: Corpus) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of consecutive sentences of about TOKENS_PER_CHUNK tokens."""
-    chunk = corpus.ptr[:-1] // TOKENS_PER_CHUNK
-    yield from np.split(np.arange(len(corpus)), np.flatnonzero(np.diff(chunk)) + 1)
 
 
 def _log_loss(lattice: Lattice, gold: Outputs, temperature: float) -> float:

@@ -83,19 +83,14 @@ def _strongest(block: NDArray[np.float32], count: int, *, each: bool) -> NDArray
     if not each:
         flat = _largest(np.abs(block).ravel(), 4 * count)
         return np.stack(np.unravel_index(flat, block.shape), axis=1).astype(np.int64)
-    found = []
-    for part in range(block.shape[1]):
-        rows = _largest(np.abs(block[:, part]), count)
-        found.append(np.stack([rows, np.full(len(rows), part)], axis=1))
-    return np.concatenate(found).astype(np.int64)
+    places = [_largest(np.abs(column), count) for column in block.T]
+    parts = np.repeat(np.arange(len(places)), list(map(len, places)))
+    return np.stack([np.concatenate(places), parts], axis=1).astype(np.int64)
 
 
 def _largest(values: NDArray[np.float32], count: int) -> NDArray[np.int64]:
     """Return the positions of the `count` largest positive values, the first of equal ones."""
-    if len(values) > 4 * count:  # sort only the largest
-        least = np.partition(values, -count)[-count]
-        near = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
-    else:
-        near = np.flatnonzero(values > 0)
+    least = np.partition(values, -count)[-count] if len(values) > count else 0.0  # sort only the largest
+    near = np.flatnonzero(values >= max(least, np.finfo(np.float32).tiny))
     order = np.argsort(-values[near], kind="stable")[:count]
     return np.asarray(near[order])

@@ -8,7 +8,7 @@ page says how to get them.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.explain.top_features import top_features
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.report import web
-from mtlstruct.report.tables import dropped
+from mtlstruct.report.plots import template_class
 from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.tasks import task_of
 from mtlstruct.training.run_log import RunLog
@@ -29,18 +29,11 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.model.model import Model
 
+LISTED_TEMPLATES, FEATURES_PER_LABEL = 60, 6
+"""The numbers of templates whose features are listed, and of features per template and label."""
 
-LISTED_TEMPLATES = 60
-"""The number of templates, those of the largest weights, whose features are listed."""
-
-FEATURES_PER_LABEL = 6
-"""The number of features that are listed per template and label."""
-
-MAX_LABELS = 40
-"""With more labels, only the largest feature per template and label is listed."""
-
-CONFUSED_LABELS = 24
-"""The number of labels in the table of confusions: those with the most errors."""
+MAX_LABELS, CONFUSED_LABELS = 40, 24
+"""With more labels: one feature per template and label; the table of confusions has the worst."""
 
 FACTS = (
     *("method", "c", "p", "solver", "seed", "min_count", "objective", "dual", "gap", "epsilon", "passes"),
@@ -79,9 +72,11 @@ def report_figures(
     assessment: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures of a report. `name` and `size` (in bytes) are those of the model file."""
-    stored = trace.assessment if trace is not None else None
-    assessed = stored if assessment is None else assessment
-    data: dict[str, Any] = {
+    assessed = trace.assessment if assessment is None and trace is not None else assessment
+    stages = [(model, trace.passes if trace else [])]
+    if model.relations is not None:
+        stages.append((model.relations, trace.labels if trace else []))
+    return {
         "version": __version__,
         "name": name,
         "task": model.task,
@@ -92,42 +87,31 @@ def report_figures(
         "run": None if trace is None else _run(trace),
         "assessment": assessed
         and assessed | {"confusions": list(map(_most_confused, assessed["confusions"]))},
-        "stages": [_stage(model, [] if trace is None else trace.passes)],
+        "stages": [_stage(*stage) for stage in stages],
     }
-    if model.relations is not None:
-        data["stages"].append(_stage(model.relations, [] if trace is None else trace.labels))
-    return data
 
 
 def _stage(model: Model, passes: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what one training learned; trees with labels have two stages, other models one."""
+    seen = model.facts.get("seen") or [None] * len(model.templates)
+    count = FEATURES_PER_LABEL if len(model.labels) <= MAX_LABELS else 1
+    weights = model.template_weights()
+    listed = [weight.index for weight in weights if weight.features][:LISTED_TEMPLATES]
+    features = [(j, top_features(model, j, count)) for j in listed]
     return {
         "facts": {key: model.facts.get(key) for key in FACTS},
         "labels": list(model.learned_labels),
         "learned": bool(model.facts.get("sparse")) or len(set(model.mu.tolist())) > 1,
-        "templates": _templates(model),
+        "templates": [
+            asdict(weight)
+            | {"seen": seen[weight.index], "kept": weight.features > 0, "cells": template_class(weight.text)}
+            for weight in weights
+        ],
         "passes": [{name: record.get(name) for name in PASS_FIGURES} for record in passes],
-        "features": _features(model),
+        "features": [
+            {"index": j, "list": [[f.text, f.part, f.weight] for f in some]} for j, some in features
+        ],
     }
-
-
-def _templates(model: Model) -> list[dict[str, Any]]:
-    """Return a row per template, largest weight first."""
-    seen = model.facts.get("seen") or [None] * len(model.templates)
-    rows = []
-    for weight in model.template_weights():
-        more = {"seen": seen[weight.index], "kept": not dropped(weight), "cells": _cells(model, weight.index)}
-        rows.append(asdict(weight) | more)
-    return rows
-
-
-def _cells(model: Model, j: int) -> str:
-    """Return the class of a template that its colour shows."""
-    template = model.templates[j]
-    if template.kind == "B":
-        return "transition"
-    count = sum(term.sees for term in template.terms)
-    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(count, "three or more")
 
 
 def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, Any]:
@@ -151,11 +135,9 @@ def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, An
 
 def _run(trace: RunLog) -> dict[str, Any]:
     command = trace.run.get("command") or []
-    return {
+    run = {key: trace.run.get(key) for key in ("started", "files", "versions")}
+    return run | {
         "command": shlex.join(command) if len(command) > 1 else None,
-        "started": trace.run.get("started"),
-        "files": trace.run.get("files"),
-        "versions": trace.run.get("versions"),
         "seconds": trace.summary.get("seconds"),
         "encode": trace.summary.get("encode_seconds"),
         "asked": (trace.run.get("options") or {}).get("gap"),
@@ -181,27 +163,22 @@ def _most_confused(confusion: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _features(model: Model) -> list[dict[str, Any]]:
-    """Return the largest features of the templates of the largest weights: text, part, weight."""
-    count = FEATURES_PER_LABEL if len(model.labels) <= MAX_LABELS else 1
-    heaviest = [weight for weight in model.template_weights() if not dropped(weight)][:LISTED_TEMPLATES]
-    found = [(weight.index, top_features(model, weight.index, count)) for weight in heaviest]
-    return [{"index": j, "list": [[f.text, f.part, f.weight] for f in some]} for j, some in found]
-
-
-def explanation_page(
-    title: str, unit: str, found: Iterable[tuple[Mapping[str, Any], Tree | None]]
-) -> web.Page:
+def explanation_page(title: str, unit: str, found: Iterable[tuple[dict[str, Any], Tree | None]]) -> web.Page:
     """Return the page of sentences (or another `unit`): records of `explain --json`, and trees."""
-    sentences = [{**record, "tree": None if tree is None else _tree(tree)} for record, tree in found]
     return web.page(
         title,
-        {"title": title, "unit": unit, "sentences": sentences},
+        {
+            "title": title,
+            "unit": unit,
+            "sentences": [record | {"tree": _tree(tree)} for record, tree in found],
+        },
         styles=["base.css", "tree.css", "explain.css"],
         scripts=["base.js", "explain.js"],
     )
 
 
-def _tree(tree: Tree) -> dict[str, Any]:
+def _tree(tree: Tree | None) -> dict[str, Any] | None:
+    if tree is None:
+        return None
     counts = {"wrong": len(tree.missed), "mislabelled": len(tree.mislabelled), "words": len(tree.words)}
     return {"drawing": tree_svg(tree), "gold": None if tree.gold is None else counts}

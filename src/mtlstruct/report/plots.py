@@ -13,7 +13,6 @@ import numpy as np
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import MtlError
-from mtlstruct.report.tables import dropped
 
 if TYPE_CHECKING:
     from mtlstruct.model.model import TemplateWeight
@@ -21,11 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = (".png", ".svg", ".pdf")
 
-MAX_NAMED = 10
-"""The number of templates, those of the largest weights, that a legend names."""
-
-MAX_TICKS = 40
-"""The largest number of templates that are all named on the axis."""
+MAX_TICKS, MAX_NAMED = 40, 10
+"""Up to so many templates are all named on the axis; else a legend names those of largest weights."""
 
 MIN_RELATIVE = 1e-4
 """Smaller relative weights are drawn as this one."""
@@ -33,6 +29,7 @@ MIN_RELATIVE = 1e-4
 INK, PALE, LINE = "#22303c", "#c3ccd3", "#d1495b"
 SHADES = {"one cell": "#2a6f97", "two cells": "#61a5c2", "three or more": "#a9d6e5", "transition": "#ee9b00"}
 COLOURS = ("#2a6f97", "#ee9b00", "#6a994e", "#9b5de5", "#bc6c25", "#00a6a6", "#c9184a", "#577590")
+RING: dict[str, Any] = {"marker": "o", "ms": 11, "mfc": "none", "mec": LINE, "mew": 1.4, "zorder": 4}
 SCORE_NAMES = {"f1": "F1", "uas": "UAS", "accuracy": "accuracy"}
 
 
@@ -42,19 +39,14 @@ def check_picture(path: Path) -> None:
         raise MtlError(f"{path}: expected a picture file ending in {', '.join(FORMATS)}")
 
 
-def check_drawing() -> None:
-    """Raise an error if matplotlib is missing."""
-    _figure_class()
-
-
 def new_figure(path: Path, inches: tuple[float, float]) -> Any:
     """Return an empty figure for a file, whose format is checked."""
     check_picture(path)
-    return _figure_class()(figsize=inches, layout="constrained")
+    return figure_class()(figsize=inches, layout="constrained")
 
 
-def _figure_class() -> Any:
-    """Return matplotlib's Figure, without pyplot and its global state."""
+def figure_class() -> Any:
+    """Return matplotlib's Figure, without pyplot; raise an error if matplotlib is missing."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -106,20 +98,12 @@ def log_axis(axes: Any, values: Sequence[float], name: str) -> None:
     axes.set_xlabel(name, color=INK)
 
 
-def ring(axes: Any, x: float, y: float) -> None:
-    """Draw a ring around the chosen point."""
-    axes.plot(x, y, "o", ms=11, mfc="none", mec=LINE, mew=1.4, zorder=4)
-
-
 def short_label(text: str) -> str:
     """Shorten a template for a plot: U025:%x[-1,0]/%x[0,0] becomes U025 [-1,0]/[0,0]."""
     first, *others = text.split(" + ")
     short = first.replace("%x", "").replace(":", " ", 1)
     more = f" +{len(others)}" if others else ""
     return (short if len(short) <= 30 else short[:29] + "…") + more
-
-
-# Template weights -------------------------------------------------------------------------------
 
 
 def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool = True) -> None:
@@ -130,9 +114,10 @@ def plot_weights(weights: Sequence[TemplateWeight], path: Path, *, learned: bool
     ordered = sorted(weights, key=lambda weight: weight.index)
     values = np.array([weight.relative if learned else weight.norm for weight in ordered])
     heights = values if learned else values / (values.mean() or 1.0)
-    kept = np.array([not dropped(weight) for weight in ordered])
-    shades = np.array([_shade(weight.text) for weight in ordered])
-    low = _power_of_ten_below(heights[kept & (heights > 0)], at_most=0.1)
+    kept = np.array([weight.features > 0 for weight in ordered])
+    shades = np.array([template_class(weight.text) for weight in ordered])
+    lowest = np.log10(heights[kept & (heights > 0)].min(initial=0.1))
+    low = max(float(10 ** np.floor(lowest)), MIN_RELATIVE)
     figure = new_figure(path, (min(15.0, max(7.5, 6.0 + 0.035 * len(ordered))), 4.8))
     axes = figure.add_subplot()
     for shade, colour in SHADES.items():
@@ -193,24 +178,16 @@ def _name_heaviest(axes: Any, texts: Sequence[str], places: Sequence[int], heigh
         offset = {"xytext": (0, 2), "textcoords": "offset points"}
         axes.annotate(str(rank), (i, heights[i]), **offset, ha="center", fontsize=7.5, color=INK)
     names = [f"{rank}  {short_label(text)}" for rank, text in enumerate(texts, 1)]
-    colours = [Patch(color=SHADES[_shade(text)]) for text in texts]
+    colours = [Patch(color=SHADES[template_class(text)]) for text in texts]
     legend(axes.figure, "outside right upper", handles=colours, labels=names, title="heaviest")
 
 
-def _shade(text: str) -> str:
+def template_class(text: str) -> str:
+    """Return the class of a template that its colour shows."""
     if text.startswith("B"):
         return "transition"
-    line, _, _ = text.partition(" + ")  # the other lines of a template have as many cells
-    return {0: "one cell", 1: "one cell", 2: "two cells"}.get(line.count("%"), "three or more")
-
-
-def _power_of_ten_below(values: Any, at_most: float) -> float:
-    """Return the power of ten below all values, between MIN_RELATIVE and a bound."""
-    lowest = 10 ** np.floor(np.log10(values.min(initial=at_most)))
-    return float(np.clip(lowest, MIN_RELATIVE, at_most))
-
-
-# A tuning grid ----------------------------------------------------------------------------------
+    cells = text.partition(" + ")[0].count("%")  # the other lines of a template have as many
+    return "three or more" if cells > 2 else "two cells" if cells == 2 else "one cell"
 
 
 def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
@@ -228,7 +205,7 @@ def plot_settings(found: Sequence[Finding], score: str, path: Path) -> None:
         spreads = [finding.deviation(score) for finding in mine]
         bars = {"yerr": spreads, "capsize": 2.5, "elinewidth": 0.9} if any(spreads) else {}
         axes.errorbar(x, y, color=colour, marker="o", ms=4.5, lw=1.6, zorder=3, label=line, **bars)
-    ring(axes, best.options.c_value, best.mean(score))
+    axes.plot(best.options.c_value, best.mean(score), **RING)
     log_axis(axes, sorted({finding.options.c_value for finding in found}), "c")
     axes.set_ylabel(f"{name}, percent", color=INK)
     axes.margins(x=0.08, y=0.14)
@@ -251,7 +228,7 @@ def plot_elimination(steps: Sequence[tuple[int, float, float]], chosen: int, sco
     axes = figure.add_subplot()
     axes.plot(sizes, scores, color=COLOURS[0], marker="o", ms=4.5, lw=1.6, zorder=3, label=f"{name}, percent")
     at = sizes.index(chosen)
-    ring(axes, chosen, scores[at])
+    axes.plot(chosen, scores[at], **RING)
     log_axis(axes, sizes[::2], "templates")
     axes.set_ylabel(f"{name}, percent", color=COLOURS[0])
     style(axes)

@@ -22,11 +22,6 @@ SCORES = ("precision", "recall", "f1", "uas", "accuracy")
 """The scores in the table of a grid, if the task has them."""
 
 
-def dropped(weight: TemplateWeight) -> bool:
-    """Return whether training left a template without features."""
-    return weight.features == 0
-
-
 def print_weights(
     weights: Sequence[TemplateWeight],
     top: int | None = None,
@@ -44,20 +39,15 @@ def print_weights(
     table.columns[0].justify = "right"
     table.columns[2].no_wrap, table.columns[2].min_width = False, 12
     for weight in shown:
+        numbers = [f"{number:.4g}" for number in (weight.mu, weight.relative, weight.norm)]
+        figures = [*numbers, f"{weight.features:,}"] if weight.features else ["dropped", "", "", ""]
         more = [cells.get(weight.index, "") for cells in extras.values()]
-        table.add_row(*map(Text, (*_cells(weight), *more)), style="dim" if dropped(weight) else "")
+        row = (str(weight.rank), weight.name, weight.text, *figures, *more)
+        table.add_row(*map(Text, row), style="" if weight.features else "dim")
     show(table)
-    gone, rest = sum(map(dropped, weights)), len(weights) - len(shown)
+    kept, rest = sum(weight.features > 0 for weight in weights), len(weights) - len(shown)
     not_shown = f"{rest} more not shown; " if rest else ""
-    kept = len(weights) - gone
-    print(f"{not_shown}{kept} of {len(weights)} templates kept, {gone} dropped{remark}")
-
-
-def _cells(weight: TemplateWeight) -> list[str]:
-    figures = ["dropped", "", "", ""]
-    if not dropped(weight):
-        figures = [f"{weight.mu:.4g}", f"{weight.relative:.4g}", f"{weight.norm:.4g}", f"{weight.features:,}"]
-    return [str(weight.rank), weight.name, weight.text, *figures]
+    print(f"{not_shown}{kept} of {len(weights)} templates kept, {len(weights) - kept} dropped{remark}")
 
 
 def print_settings(search: Search) -> None:

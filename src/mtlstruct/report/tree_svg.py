@@ -53,9 +53,8 @@ class Tree:
         """Tokens whose head is right and whose relation is not."""
         if self.relations is None or self.gold_relations is None or self.gold is None:
             return []
-        missed = set(self.missed)
         pairs = enumerate(zip(self.relations, self.gold_relations, strict=True), 1)
-        return [m for m, (a, b) in pairs if a != b and m not in missed]
+        return [m for m, (a, b) in pairs if a != b and m not in self.missed]
 
 
 @dataclass(frozen=True)
@@ -81,46 +80,39 @@ class Arc:
 
 
 def tree_svg(tree: Tree) -> str:
-    """Return the drawing of a sentence."""
-    return "".join(_svg_parts(tree))
-
-
-def _svg_parts(tree: Tree) -> Iterator[str]:
-    """Yield the parts of the SVG; predicted arcs are above the words, missed ones below."""
+    """Return the drawing of a sentence; predicted arcs are above the words, missed ones below."""
     above, below = _arcs(tree)
     centres = _centres(tree, [*above, *below])
     base = MARGIN + LEVEL * (max(levels(above), default=0) + 0.5)
     foot = base + 52
-    height = foot + (LEVEL * (max(levels(below)) + 0.5) if below else 0) + MARGIN / 2
-    last = max(width(tree.words[-1], WORD_LETTER), width(tree.tags[-1], TAG_LETTER)) / 2
-    size = f"{centres[-1] + last + MARGIN:.0f}", f"{height:.0f}"
-    yield f'<svg class="tree" width="{size[0]}" height="{size[1]}" viewBox="0 0 {size[0]} {size[1]}" role="img">'
-    yield f"<title>{escape(' '.join(tree.words))}</title>"
+    high = foot + (LEVEL * (max(levels(below)) + 0.5) if below else 0) + MARGIN / 2
+    wide = centres[-1] + _half_width(tree.words[-1], tree.tags[-1]) + MARGIN
+    size = f'width="{wide:.0f}" height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}"'
+    parts = [f'<svg class="tree" {size} role="img"><title>{escape(" ".join(tree.words))}</title>']
     for x, word, tag in zip(centres, tree.words, tree.tags, strict=True):
-        yield f'<text class="word" x="{x:.1f}" y="{base + 22:.1f}">{escape(word)}</text>'
-        yield f'<text class="tag" x="{x:.1f}" y="{base + 39:.1f}">{escape(tag)}</text>'
-    yield from _draw(above, tree.words, centres, base, -1)
-    yield from _draw(below, tree.words, centres, foot, 1)
-    yield "</svg>\n"
+        parts.append(f'<text class="word" x="{x:.1f}" y="{base + 22:.1f}">{escape(word)}</text>')
+        parts.append(f'<text class="tag" x="{x:.1f}" y="{base + 39:.1f}">{escape(tag)}</text>')
+    parts += _draw(above, tree.words, centres, base, -1)
+    parts += _draw(below, tree.words, centres, foot, 1)
+    return "".join(parts) + "</svg>\n"
 
 
 def _arcs(tree: Tree) -> tuple[list[Arc], list[Arc]]:
     """Return the predicted arcs, and the right arcs of tokens whose head is wrong."""
-    missed, mislabelled = set(tree.missed), set(tree.mislabelled)
+    missed, mislabelled = tree.missed, tree.mislabelled
     relations = tree.relations or [""] * len(tree.words)
     right = tree.gold_relations or [""] * len(tree.words)
-    above = []
-    for m, head in enumerate(tree.heads, 1):
-        wanted = right[m - 1] if m in mislabelled else ""
-        above.append(Arc(head, m, "wrong" if m in missed else "arc", relations[m - 1], wanted))
+    above = [
+        Arc(head, m, "wrong" if m in missed else "arc", relation, wanted if m in mislabelled else "")
+        for m, (head, relation, wanted) in enumerate(zip(tree.heads, relations, right, strict=True), 1)
+    ]
     gold = tree.gold or tree.heads
-    return above, [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in sorted(missed)]
+    return above, [Arc(gold[m - 1], m, "missed", right[m - 1]) for m in missed]
 
 
 def _centres(tree: Tree, arcs: Sequence[Arc]) -> list[float]:
     """Return the centre of each word; the label of an arc fits between neighbours."""
-    pairs = zip(tree.words, tree.tags, strict=True)
-    half = [max(width(word, WORD_LETTER), width(tag, TAG_LETTER), 14.0) / 2 for word, tag in pairs]
+    half = list(map(_half_width, tree.words, tree.tags))
     gaps = [a + GAP + b for a, b in pairwise(half)]
     for arc in arcs:
         left, right = arc.ends
@@ -133,33 +125,26 @@ def _draw(
     arcs: Sequence[Arc], words: Sequence[str], centres: Sequence[float], base: float, side: int
 ) -> Iterator[str]:
     """Yield the arcs on one side of the words: −1 above them, 1 below."""
-    places = _places(arcs, centres)
     for arc, level in zip(arcs, levels(arcs), strict=True):
-        start, stop = places[arc, arc.head or arc.modifier], places[arc, arc.modifier]
-        y = base + side * LEVEL * (level + 0.35)
-        head = words[arc.head - 1] if arc.head else "ROOT"
-        named = f": {arc.label}" if arc.label else ""
-        yield f'<g class="{arc.kind}"><title>{escape(f"{head} → {words[arc.modifier - 1]}{named}")}</title>'
-        yield f'<path class="line" d="{_line(arc, start, stop, base, y, side)}"/>'
+        stop = start = centres[arc.modifier - 1]
+        y, foot = base + side * LEVEL * (level + 0.35), base + side * 5
+        line, label_y = f"M{stop:.1f} {y:.1f}V{foot:.1f}", y + 3.5 + side * 7  # straight from the root
+        if arc.head:  # up, across with round corners, and down
+            across = CORNER if arc.modifier > arc.head else -CORNER
+            start, label_y = centres[arc.head - 1] + across / 2, y + 3.5
+            line = (
+                f"M{start:.1f} {base:.1f}V{y - side * CORNER:.1f}Q{start:.1f} {y:.1f} {start + across:.1f} {y:.1f}"
+                f"H{stop - across:.1f}Q{stop:.1f} {y:.1f} {stop:.1f} {y - side * CORNER:.1f}V{foot:.1f}"
+            )
+        name = f"{words[arc.head - 1] if arc.head else 'ROOT'} → {words[arc.modifier - 1]}"
+        name += f": {arc.label}" if arc.label else ""
+        yield f'<g class="{arc.kind}"><title>{escape(name)}</title><path class="line" d="{line}"/>'
         yield f'<path class="tip" d="M{stop - 4:.1f} {base + side * 7:.1f}h8L{stop:.1f} {base:.1f}z"/>'
-        yield _label(arc, (start + stop) / 2, y + 3.5 if arc.head else y + 3.5 + side * 7)
+        if label := arc.relation or ("" if arc.head else "root"):
+            right = f'<tspan class="right"> ({escape(arc.right)})</tspan>' if arc.right else ""
+            place = f'x="{(start + stop) / 2:.1f}" y="{label_y:.1f}"'
+            yield f'<text class="label" {place}>{escape(label)}{right}</text>'
         yield "</g>"
-
-
-def _places(arcs: Sequence[Arc], centres: Sequence[float]) -> dict[tuple[Arc, int], float]:
-    """Return where each arc meets its words, ordered so that arcs do not cross there."""
-    touching: dict[int, list[tuple[tuple[int, int], Arc]]] = {}
-    for arc in arcs:
-        for here, there in ((arc.head, arc.modifier), (arc.modifier, arc.head or arc.modifier)):
-            if here:
-                order = ((there > here) - (there < here), -there)
-                touching.setdefault(here, []).append((order, arc))
-    found = {}
-    for word, ends in touching.items():
-        step = min(9.0, 26.0 / len(ends))
-        for k, (_, arc) in enumerate(sorted(ends, key=lambda end: end[0])):
-            found[arc, word] = centres[word - 1] + (k - (len(ends) - 1) / 2) * step
-    return found
 
 
 def levels(arcs: Sequence[Arc]) -> list[int]:
@@ -183,20 +168,5 @@ def width(text: str, letter: float) -> float:
     return letter * sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def _label(arc: Arc, x: float, y: float) -> str:
-    """Return the label of an arc, with the right relation if it is wrong."""
-    label = arc.relation or ("" if arc.head else "root")
-    right = f'<tspan class="right"> ({escape(arc.right)})</tspan>' if arc.right else ""
-    return f'<text class="label" x="{x:.1f}" y="{y:.1f}">{escape(label)}{right}</text>' if label else ""
-
-
-def _line(arc: Arc, start: float, stop: float, base: float, y: float, side: int) -> str:
-    """Return the path of an arc: up, across with round corners, and down; for the root straight."""
-    if arc.head == 0:
-        return f"M{stop:.1f} {y:.1f}V{base + side * 5:.1f}"
-    turn = min(CORNER, abs(stop - start) / 2)
-    across = turn if stop > start else -turn
-    return (
-        f"M{start:.1f} {base:.1f}V{y - side * turn:.1f}Q{start:.1f} {y:.1f} {start + across:.1f} {y:.1f}"
-        f"H{stop - across:.1f}Q{stop:.1f} {y:.1f} {stop:.1f} {y - side * turn:.1f}V{base + side * 5:.1f}"
-    )
+def _half_width(word: str, tag: str) -> float:
+    return max(width(word, WORD_LETTER), width(tag, TAG_LETTER), 14.0) / 2

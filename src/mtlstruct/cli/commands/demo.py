@@ -96,10 +96,10 @@ def _write_data(train: Path, test: Path) -> None:
 
 def _drawing(path: str) -> list[str]:
     """Return the option for a picture; without matplotlib print why there is none."""
-    from mtlstruct.report.plots import check_drawing
+    from mtlstruct.report.plots import figure_class
 
     try:
-        check_drawing()
+        figure_class()
     except MtlError as error:
         print(f"No picture: {error}")
         return []
