@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FORMATS = (".png", ".svg", ".pdf")
 
 MAX_TICKS, MAX_NAMED = 40, 10
-"""Up to so many templates are all named on the axis; else a legend names those of largest weights."""
+"""Up to so many templates are named on the axis; of more, a legend names the largest."""
 
 MIN_RELATIVE = 1e-4
 """Smaller relative weights are drawn as this one."""
