@@ -18,7 +18,6 @@ from benchmarks import (
     ablation,
     bound,
     choice,
-    crfsuite,
     first,
     gaps,
     growth,
@@ -27,6 +26,7 @@ from benchmarks import (
     parsing,
     predict,
     report,
+    roofline,
     serve,
     solvers,
     threads,
@@ -40,7 +40,6 @@ from benchmarks.tasks import warm_up
 
 BENCHMARKS: dict[str, Callable[[int], list[Row]]] = {
     "train": train.measure_all,
-    "crfsuite": crfsuite.measure_all,
     "tutorial": tutorial.measure_all,
     "solvers": solvers.measure_all,
     "bound": bound.measure_all,
@@ -59,6 +58,7 @@ STUDIES: dict[str, Callable[[Book], None]] = {
     "gaps": gaps.measure_all,
     "growth": growth.measure_all,
     "labels": labels.measure_all,
+    "roofline": roofline.measure_all,
 }
 """Measured and kept row by row."""
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from benchmarks import machine, measure
 from benchmarks.book import Ask, Book, Row
-from benchmarks.peers.labellers import PythonCrfsuite
+from benchmarks.peers.labellers import PYTHON_CRFSUITE
 from benchmarks.places import DANISH, ESP, NED, PKU, corpus, head, work
 from benchmarks.tables import Rows, markdown
 from benchmarks.tasks import preset
@@ -135,14 +135,14 @@ def _fixed(files: Files) -> Row:
 
 
 def _crfsuite(files: Files, model: Path, limit: float) -> Row:
-    PythonCrfsuite().identity()  # raises Missing
+    PYTHON_CRFSUITE.identity()  # raises Missing
     train, test = files.columns or (files.train, files.test)
     tagged = work() / "choice.tagged"
-    program = ("benchmarks.programs.peer_train", files.templates, train, model, "--algorithm", "lbfgs")
-    run = measure.python(*program, limit=limit)
+    program, peer = "benchmarks.programs.python_peers", "python-crfsuite-lbfgs"
+    run = measure.python(program, "train", peer, files.templates, train, model, limit=limit)
     if run.stopped:
         return {"cpu": run.cpu, "stopped": True}
-    measure.python("benchmarks.programs.peer_tag", files.templates, test, model, tagged)
+    measure.python(program, "tag", peer, files.templates, test, model, tagged)
     scores = measure.python("benchmarks.programs.peer_score", files.task, test, tagged).json
     return {"cpu": run.cpu - run.json["making"], **_figures(scores)}
 

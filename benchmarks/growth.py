@@ -1,7 +1,9 @@
-"""How time and memory of `train` grow with sentences, templates and labels, from a sixteenth to all; and the picture.
+"""How time and memory of `train` and `predict` grow with sentences, their length, templates, labels; and the picture.
 
-Templates are taken evenly from all over the set, the transitions always. Labels are Danish tags with morphology, of
-which the frequent ones stay and the others become one.
+Each axis goes from a sixteenth to all, for both losses. Templates are taken evenly from all over the set, the
+transitions always. Labels are Danish tags with morphology, of which the frequent ones stay and the others become one.
+For the length, the tokens of the Spanish text are cut into sentences of 16 to 256 tokens. `predict` gets the text of
+the training.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +23,43 @@ from benchmarks.tasks import preset
 
 PARTS = (16, 8, 4, 2, 1)
 PICTURE = IMAGES / "growth.png"
-FIGURES = {"learning": "learning", "before": "start-up, reading, encoding", "memory": "peak memory"}
+FIGURES = {
+    "learning": "learning",
+    "before": "start-up, reading, encoding",
+    "memory": "peak memory",
+    "predicting": "predict",
+    "predict_memory": "peak memory of predict",
+}
+LOSSES = {"log": (), "hinge": ("-c", 1)}
+"""The losses, and their options; the log loss has its default c."""
+LONGEST = 256
 SMALL = 20
 """Sentences of the run whose seconds and memory are those of the program itself."""
 
 
 def measure_all(book: Book) -> None:
-    """A row for each axis, corpus and part; and one for the program alone."""
-    book.row(_key("program", "ESP ner-134", 1), machine.source(), lambda: _train(book, *_esp_small()))
-    for (axis, data), files in AXES.items():
-        for part in PARTS:
-            book.row(_key(axis, data, part), machine.source(), partial(_part, book, files, part))
+    """A row for each loss, axis, corpus and part; and one for the program alone."""
+    for loss in LOSSES:
+        book.row(
+            _key("program", "ESP ner-134", 1, loss),
+            machine.source(),
+            partial(_row, book, _esp_small, 1, loss),
+        )
+        for (axis, data), files in AXES.items():
+            for part in PARTS:
+                stamp, row = machine.source(), partial(_row, book, files, part, loss)
+                book.row(_key(axis, data, part, loss), stamp, row)
 
 
-def _part(book: Book, files: Callable[[Book, int], Files], part: int) -> Row:
-    return _train(book, *files(book, part))
-
-
-def _key(axis: str, data: str, part: int) -> dict[str, str]:
-    return {"axis": axis, "data": data, "part": f"1/{part}"}
+def _key(axis: str, data: str, part: int, loss: str) -> dict[str, str]:
+    return {"axis": axis, "data": data, "part": f"1/{part}", "loss": loss}
 
 
 Files = tuple[Path, Path, str, int]
 """Templates, training text, task, and how many there are of what is varied."""
 
 
-def _esp_small() -> Files:
+def _esp_small(book: Book, part: int) -> Files:
     return preset("ner-134"), head(corpus(ESP, "train.conll"), SMALL), "sequence", SMALL
 
 
@@ -66,6 +80,15 @@ def _esp_templates(book: Book, part: int) -> Files:
     target.write_text("\n".join([*units[::part], "B", ""]), "utf-8")
     train, _ = _some(book, corpus(ESP, "train.conll"), 1)
     return target, train, "sequence", len(units[::part])
+
+
+def _esp_lengths(book: Book, part: int) -> Files:
+    few, _ = _some(book, corpus(ESP, "train.conll"), 1)
+    lines = [line for line in few.read_text("utf-8").split("\n") if line.strip()]
+    length, target = LONGEST // part, work() / f"esp.lengths.{part}.conll"
+    blocks = ("\n".join(lines[start : start + length]) for start in range(0, len(lines), length))
+    target.write_text("\n\n".join(blocks) + "\n\n", "utf-8")
+    return preset("ner-134"), target, "sequence", length
 
 
 def _danish_labels(book: Book, part: int) -> Files:
@@ -102,20 +125,29 @@ AXES: dict[tuple[str, str], Callable[[Book, int], Files]] = {
     ("sentences", "PKU cws-tp2"): _pku_sentences,
     ("templates", "ESP ner-134"): _esp_templates,
     ("labels", "Danish tags"): _danish_labels,
+    ("length", "ESP ner-134"): _esp_lengths,
 }
 
 
-def _train(book: Book, templates: Path, train: Path, task: str, count: int) -> Row:
-    options = ["--task", task, "--loss", "hinge", "-c", 1, "--threads", 1]
-    arguments = [templates, train, work() / "growth.mtl", *options]
-    run = measure.python("benchmarks.programs.train", *arguments, limit=book.ask.limit)
+def _row(book: Book, files: Callable[[Book, int], Files], part: int, loss: str) -> Row:
+    templates, train, task, count = files(book, part)
+    model = work() / "growth.mtl"
+    options = ["--task", task, "--loss", loss, *LOSSES[loss], "--threads", 1]
+    run = measure.python("benchmarks.programs.train", templates, train, model, *options, limit=book.ask.limit)
     row: Row = {"count": count, "cpu": run.cpu, "stopped": run.stopped, "memory": run.peak_mb}
     if run.stopped:
         return row
+    text = work() / "growth.text"
+    given = train.read_text("utf-8")
+    text.write_text(given.replace(" ", "") if task == "segmentation" else given, "utf-8")
+    tagging = ("mtlstruct", "predict", model, text, "-o", model.with_suffix(".tagged"), "--threads", 1)
+    tagged = measure.best(lambda: measure.python(*tagging), book.ask.repeat)
     found = run.json
     return row | {
         "before": found["cpu"]["before"],
         "learning": found["cpu"]["learning"],
+        "predicting": tagged.cpu,
+        "predict_memory": tagged.peak_mb,
         **{name: found[name] for name in ("passes", "gap", "attributes", "tokens")},
     }
 
@@ -130,45 +162,46 @@ def slope(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
     return b, math.exp(off)
 
 
-def points(rows: list[Row], axis: str, data: str, figure: str) -> list[tuple[float, float]]:
+def points(rows: list[Row], axis: str, data: str, figure: str, loss: str) -> list[tuple[float, float]]:
     """(count, figure less that of the program itself) of an axis; learning is all of the data's own."""
-    own = next((row for row in rows if row["axis"] == "program"), {})
+    mine = [row for row in rows if row["loss"] == loss]
+    own = next((row for row in mine if row["axis"] == "program"), {})
     less = 0.0 if figure == "learning" else own.get(figure, 0.0)
-    found = [row for row in rows if (row["axis"], row["data"]) == (axis, data) and figure in row]
+    found = [row for row in mine if (row["axis"], row["data"]) == (axis, data) and figure in row]
     pairs = [(float(row["count"]), row[figure] - less) for row in found]
     return [(x, y) for x, y in pairs if y > 0]
 
 
-def fits(rows: list[Row]) -> list[tuple[str, str, str, float, float]]:
-    """Axis, corpus, figure, exponent, largest factor off; where there are three points or more."""
-    found = []
-    for axis, data in AXES:
-        for figure in FIGURES:
-            pairs = points(rows, axis, data, figure)
-            if len(pairs) >= 3:
-                found.append((axis, data, figure, *slope(*zip(*pairs, strict=True))))
+def fits(rows: list[Row]) -> dict[tuple[str, str, str, str], tuple[float, float]]:
+    """Exponent and largest factor off, by axis, corpus, loss and figure; where there are three points or more."""
+    found = {}
+    for (axis, data), loss, figure in product(AXES, LOSSES, FIGURES):
+        pairs = points(rows, axis, data, figure, loss)
+        if len(pairs) >= 3:
+            found[axis, data, loss, figure] = slope(*zip(*pairs, strict=True))
     return found
 
 
 def draw(rows: list[Row]) -> None:
-    """A panel for each figure, a line for each axis and corpus; both scales are logarithmic, x is the part of all."""
-    from mtlstruct.report.plots import INK, new_figure, save, style, title
+    """A panel for each figure and loss, a line for each axis and corpus; both scales are logarithmic."""
+    from mtlstruct.report.plots import COLOURS, INK, new_figure, save, style, title
 
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    figure = new_figure(PICTURE, (11.5, 3.9))
-    for axes, (name, text) in zip(figure.subplots(1, 3), FIGURES.items(), strict=True):
-        for (axis, data), colour in zip(AXES, ("#2a6f97", "#61a5c2", "#ee9b00", "#6a994e"), strict=True):
-            pairs = points(rows, axis, data, name)
+    figure = new_figure(PICTURE, (3.6 * len(FIGURES), 7.2))
+    panels = figure.subplots(len(LOSSES), len(FIGURES))
+    for (loss, (name, text)), axes in zip(product(LOSSES, FIGURES.items()), panels.flat, strict=True):
+        for (axis, data), colour in zip(AXES, COLOURS, strict=False):
+            pairs = points(rows, axis, data, name, loss)
             if len(pairs) >= 3:
                 _line(axes, pairs, f"{axis}, {data}", colour)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log", base=2)
         axes.set_xlabel("part of all", color=INK)
-        axes.set_ylabel(f"{text}, {'MB' if name == 'memory' else 's'}", color=INK)
+        axes.set_ylabel(f"{loss} loss: {text}, {'MB' if 'memory' in name else 's'}", color=INK)
         style(axes)
         if axes.lines:
             axes.legend(frameon=False, fontsize=7)
-    title(figure, "Time and memory of train, from a sixteenth to all")
+    title(figure, "Time and memory of train and predict, from a sixteenth to all")
     save(figure, PICTURE)
 
 

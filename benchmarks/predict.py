@@ -1,4 +1,4 @@
-"""Prediction on one core: start-up, tokens a second beside other taggers and segmenters, compaction, text."""
+"""Prediction on one core: start-up, tokens a second beside other taggers and segmenters, text."""
 
 from __future__ import annotations
 
@@ -8,23 +8,33 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import crfsuite, machine, measure
+from benchmarks import machine, measure
 from benchmarks.book import Book, Row
 from benchmarks.measure import Run
 from benchmarks.peers.base import Job, Program
 from benchmarks.peers.cases import CASES
-from benchmarks.peers.labellers import CrfPlus, CrfsuiteCommand, Wapiti, clear
+from benchmarks.peers.labellers import (
+    LABELLERS,
+    PYTHON_CRFSUITE,
+    CrfPlus,
+    CrfsuiteCommand,
+    PythonPeer,
+    Wapiti,
+    clear,
+)
 from benchmarks.peers.study import model_of, throughput
-from benchmarks.places import Missing, head, work
+from benchmarks.places import Missing, head
 from benchmarks.tasks import ESP_MTL, TASKS, preset, trained
 
 STARTS, ROUNDS = 5, 5
 CASE = CASES[0]
 COMMAND = "mtlstruct predict"
-SEGMENTERS = ("mtlstruct", "python-crfsuite", "crfs", "spacy-pkuseg")
+SEGMENTERS = ("mtlstruct", "python-crfsuite", "crfs", "spacy-pkuseg", "ltp-extension", "vaporetto")
+PACKAGES = {peer.name: peer for peer in LABELLERS if isinstance(peer, PythonPeer)}
+SEGMENTED = next(case for case in CASES if case.name == "PKU cws-tp2")
 PKU_TASK = next(task for task in TASKS if task.name == "PKU tp2 c=1")
-PEER_SENTENCES = 4_000
-"""Sentences that the models of other segmenters are trained on."""
+SEGMENTER_SECONDS = 3600.0
+"""What the training of another segmenter may take."""
 
 
 def measure_all(book: Book) -> None:
@@ -32,8 +42,7 @@ def measure_all(book: Book) -> None:
     code = machine.source()
     _row(book, "start-up", code, lambda: _start_up(_model(book)))
     _row(book, "mtlstruct", code, lambda: _ours(book))
-    _row(book, crfsuite.ALGORITHM, code, lambda: _their_speed(book))
-    _row(book, "compaction", code, lambda: _compaction(book))
+    _row(book, PYTHON_CRFSUITE.name, _identity(PYTHON_CRFSUITE), lambda: _their_speed(book))
     _row(book, "text", code, lambda: _text(book))
     _row(book, COMMAND, code, lambda: _command(book))
     peers: tuple[Program, ...] = (CrfPlus(), Wapiti(), CrfsuiteCommand())
@@ -45,21 +54,27 @@ def measure_all(book: Book) -> None:
 
 def _segmenter(name: str) -> Row:
     """Characters a second of a segmenter on the test part of PKU, read from a file and written to memory."""
-    program = "benchmarks.programs.segmenters"
-    folder = work() / f"segmenter-{'python-crfsuite' if name == 'crfs' else name}"
     data = head(PKU_TASK.part("test.raw"), 10**9)
     if name == "mtlstruct":
-        folder = trained(PKU_TASK)
-    elif (
-        importlib.util.find_spec({"python-crfsuite": "pycrfsuite"}.get(name, name.replace("-", "_"))) is None
-    ):
-        raise Missing(f"not run: {name} is not installed")
-    elif not folder.is_dir():
-        folder.mkdir()
-        peer = "python-crfsuite" if name == "crfs" else name
-        measure.python(program, "train", peer, head(PKU_TASK.part("train"), PEER_SENTENCES), folder)
-    found = measure.python(program, "tag", name, folder, data, ROUNDS).json
+        model = trained(PKU_TASK)
+    else:
+        learner = "python-crfsuite" if name == "crfs" else name
+        if importlib.util.find_spec("crfs" if name == "crfs" else PACKAGES[learner].module) is None:
+            raise Missing(f"not run: {name} is not installed")
+        model = _segmenter_model(PACKAGES[learner])
+    found = measure.python("benchmarks.programs.segmenters", name, model, data, ROUNDS).json
     return {"characters_per_second": found["characters"] / found["seconds"]}
+
+
+def _segmenter_model(peer: PythonPeer) -> Path:
+    """The model of `peers`, or one of a few iterations: speed hardly depends on how long it was trained."""
+    job = SEGMENTED.job()
+    model = model_of(SEGMENTED.name, peer)
+    if not model.is_file():
+        trained = peer.train(job, model, SEGMENTER_SECONDS, 3)
+        if trained.run.stopped:
+            raise Missing(f"not run: training did not end in {SEGMENTER_SECONDS:.0f} s")
+    return model
 
 
 def _model(book: Book) -> Path:
@@ -95,12 +110,12 @@ def _ours(book: Book) -> Row:
 
 
 def _their_speed(book: Book) -> Row:
-    model = crfsuite.peer_model()
-    if not (crfsuite.installed() and model.is_file()):
-        reason = "not run: python-crfsuite or its model not found (`python -m benchmarks crfsuite` makes it)"
-        raise Missing(reason)
-    arguments = [preset(ESP_MTL.preset), ESP_MTL.part("test"), model]
-    return _speed(_tagged(book, "benchmarks.programs.peer_tag", *arguments))
+    model, peer = model_of(CASE.name, PYTHON_CRFSUITE), PYTHON_CRFSUITE.name
+    PYTHON_CRFSUITE.identity()
+    if not model.is_file():
+        raise Missing(f"not run: no model of {peer} (`python -m benchmarks peers` makes it)")
+    arguments = ["tag", peer, preset(ESP_MTL.preset), ESP_MTL.part("test"), model]
+    return _speed(_tagged(book, "benchmarks.programs.python_peers", *arguments))
 
 
 def _tagged(book: Book, module: str, *arguments: object) -> Row:
@@ -112,15 +127,6 @@ def _speed(found: Row) -> Row:
     """Tokens a second of tagging alone, and with the making of attributes (for us: encoding) before it."""
     whole = found["making"] + found["tagging"]
     return {"without": found["tokens"] / found["tagging"], "with": found["tokens"] / whole}
-
-
-def _compaction(book: Book) -> Row:
-    """The same weights, compacted and with all templates and attributes."""
-    train = ESP_MTL.part("train")
-    if book.ask.sentences is not None:
-        train = head(train, book.ask.sentences)
-    arguments = [preset(ESP_MTL.preset), train, ESP_MTL.part("test"), ROUNDS]
-    return measure.python("benchmarks.programs.compaction", *arguments).json
 
 
 def _text(book: Book) -> Row:
@@ -158,7 +164,7 @@ def beside(rows: list[Row]) -> dict[str, float]:
     """How many times a peer's tokens a second ours are: from memory without and with attributes, and by command."""
     named = {row["program"]: row for row in rows if "missing" not in row}
     found = {}
-    ours, theirs = named.get("mtlstruct", {}), named.get(crfsuite.ALGORITHM, {})
+    ours, theirs = named.get("mtlstruct", {}), named.get(PYTHON_CRFSUITE.name, {})
     for figure in ("without", "with"):
         if figure in ours and figure in theirs:
             found[f"python-crfsuite {figure}"] = ours[figure] / theirs[figure]

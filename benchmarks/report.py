@@ -9,12 +9,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import bound, choice, growth, tables, tables_peers, tables_scale
+from benchmarks import bound, choice, growth, roofline, tables, tables_peers, tables_scale
 from benchmarks.places import PAGE, RESULTS
 
 TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
     "train": (tables.train_times, tables.train_scores, tables.commands),
-    "crfsuite": (tables.crfsuite, tables.crfsuite_note),
     "tutorial": (tables.tutorial,),
     "solvers": (tables.solvers,),
     "labels": (tables.labels,),
@@ -24,7 +23,6 @@ TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
     "predict": (
         tables_peers.memory,
         tables_peers.taggers,
-        tables_peers.compaction,
         tables_peers.text,
         tables_peers.start_up,
     ),
@@ -32,6 +30,7 @@ TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
     "gaps": (tables_scale.gaps,),
     "ablation": (tables_scale.ablation,),
     "growth": (tables_scale.growth, tables_scale.exponents),
+    "roofline": (roofline.table,),
     "first": (tables_scale.first, tables_scale.read_only),
     "serve": (tables.serve,),
     "threads": (tables.threads,),

@@ -61,35 +61,6 @@ def commands(rows: Rows) -> str:
     return "```\n" + "\n".join(row["command"] for row in rows) + "\n```"
 
 
-def crfsuite(rows: Rows) -> str:
-    """Ours and the peer's."""
-    titles = ("program", "CPU", "times ours", "peak memory", "F1 test", "model file")
-    return markdown(titles, (or_missing(row, "program", _beside, len(titles)) for row in rows))
-
-
-def _beside(row: dict[str, Any]) -> list[str]:
-    times = row.get("times_ours", 1.0)
-    return [
-        f"{row['cpu']:.1f} s",
-        f"{times:.1f}",
-        f"{row['peak_mb']:.0f} MB",
-        f"{row['test']:.2f}",
-        f"{row['model_mb']:.1f} MB",
-    ]
-
-
-def crfsuite_note(rows: Rows) -> str:
-    """What is in the peer's seconds and what is not."""
-    theirs = rows[-1]
-    if "missing" in theirs:
-        return ""
-    return (
-        f"Of the peer's {theirs['cpu']:.0f} s, {theirs['appending']:.0f} s are for appending the items; it ran "
-        f"{theirs['iterations']} iterations. Reading the file and making the attribute strings took another "
-        f"{theirs['making']:.0f} s, which are not in its figure; ours includes reading and encoding."
-    )
-
-
 def tutorial(rows: Rows) -> str:
     """Feature dicts, ours and the peer's."""
     titles = (

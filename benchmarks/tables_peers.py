@@ -125,17 +125,6 @@ def start_up(rows: Rows) -> str:
     return f"{row['start_up']:.2f} s (the best of {len(row['all'])}; the worst {row['all'][-1]:.2f} s)"
 
 
-def compaction(rows: Rows) -> str:
-    """What dropping templates gains."""
-    row = _named(rows, "compaction")
-    if "factor" not in row:
-        return str(row.get("missing", "not run"))
-    return (
-        f"compacted {row['compacted']:,.0f} tokens/s with {row['live']} templates, "
-        f"full {row['full']:,.0f} with {row['templates']}: **{row['factor']:.2f} times**"
-    )
-
-
 def text(rows: Rows) -> str:
     """Shares of reading and writing."""
     row = _named(rows, "text")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from benchmarks import gaps as gap
@@ -70,35 +71,40 @@ def _ablated(row: dict[str, Any]) -> list[str]:
 
 def growth(rows: Rows) -> str:
     """What was measured."""
-    titles = ("", "count", "start-up, reading, encoding", "learning", "passes", "peak memory", "attributes")
-    named = [row | {"name": f"{row['axis']}, {row['data']}, {row['part']}"} for row in rows]
+    titles = ("", "count", *grown.FIGURES.values(), "passes", "attributes")
+    named = [row | {"name": ", ".join(row["key"].values())} for row in rows]
     return markdown(titles, (or_missing(row, "name", _grown, len(titles)) for row in named))
 
 
 def _grown(row: dict[str, Any]) -> list[str]:
     if row["stopped"]:
-        return [f"{row['count']:,}", f"not in {row['limit']:.0f} s", "", "", f"{row['memory']:,.0f} MB", ""]
-    return [
-        f"{row['count']:,}",
-        f"{row['before']:.1f} s",
-        f"{row['learning']:.1f} s",
-        f"{row['passes']}",
-        f"{row['memory']:,.0f} MB",
-        f"{row['attributes']:,}",
-    ]
+        return [
+            f"{row['count']:,}",
+            f"not in {row['limit']:.0f} s",
+            "",
+            f"{row['memory']:,.0f} MB",
+            "",
+            "",
+            "",
+            "",
+        ]
+    figures = [f"{row[name]:,.0f} MB" if "memory" in name else f"{row[name]:.1f} s" for name in grown.FIGURES]
+    return [f"{row['count']:,}", *figures, f"{row['passes']}", f"{row['attributes']:,}"]
 
 
 def exponents(rows: Rows) -> str:
     """The fits."""
-    titles = ("", *grown.FIGURES.values())
-    found = {(axis, data, figure): (b, off) for axis, data, figure, b, off in grown.fits(rows)}
+    found = grown.fits(rows)
     if not found:
         return "not run: three points are needed"
     lines = [
-        [f"{axis}, {data}", *(_fit(found.get((axis, data, figure))) for figure in grown.FIGURES)]
-        for axis, data in grown.AXES
+        [
+            f"{axis}, {data}, {loss}",
+            *(_fit(found.get((axis, data, loss, figure))) for figure in grown.FIGURES),
+        ]
+        for (axis, data), loss in product(grown.AXES, grown.LOSSES)
     ]
-    return markdown(titles, lines)
+    return markdown(("", *grown.FIGURES.values()), lines)
 
 
 def _fit(found: tuple[float, float] | None) -> str:

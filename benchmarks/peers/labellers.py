@@ -99,23 +99,29 @@ class CrfsuiteCommand:
 
 
 @dataclass(frozen=True)
-class PythonCrfsuite:
-    """python-crfsuite's averaged perceptron, from Python; making the strings is not counted in training."""
+class PythonPeer:
+    """A learner with a Python package (programs/python_peers.py); making strings is not counted in training.
 
-    name: str = "python-crfsuite"
-    settings: str = "averaged perceptron, 100 iterations (its defaults)"
+    `needs` names a program that its training calls.
+    """
+
+    name: str
+    settings: str
+    module: str
+    needs: str = ""
+    segments: bool = False
 
     def identity(self) -> str:
         """Its version."""
-        if find_spec("pycrfsuite") is None:
-            raise Missing("not run: python-crfsuite not found")
-        return version("python-crfsuite")
+        if find_spec(self.module) is None:
+            raise Missing(f"not run: {self.name} not found")
+        return version(self.name) + (digest(program(self.needs, self.name)) if self.needs else "")
 
     def train(self, job: Job, model: Path, limit: float, iterations: int | None = None) -> Trained:
-        """Its Trainer."""
+        """Its trainer."""
         some = [] if iterations is None else [iterations]
-        arguments = [job.templates, job.train, model, *some]
-        run = measure.python("benchmarks.programs.peer_train", *arguments, limit=limit)
+        arguments = ["train", self.name, job.templates, job.train, model, *some]
+        run = measure.python("benchmarks.programs.python_peers", *arguments, limit=limit)
         if run.stopped:
             return Trained(run, None)
         making = run.json["making"]
@@ -123,14 +129,26 @@ class PythonCrfsuite:
         return Trained(rest, run.json["iterations"], making)
 
     def tag(self, job: Job, model: Path, data: Path, out: Path) -> Run:
-        """Its Tagger, with the making of strings."""
-        return measure.python("benchmarks.programs.peer_tag", job.templates, data, model, out)
+        """Its tagger, with the making of strings."""
+        return measure.python(
+            "benchmarks.programs.python_peers", "tag", self.name, job.templates, data, model, out
+        )
 
 
+PYTHON_CRFSUITE = PythonPeer(
+    "python-crfsuite", "averaged perceptron, 100 iterations (its defaults)", "pycrfsuite"
+)
 LABELLERS = (
     Mtlstruct("mtl", "hinge, c = 1, gap 1 %", ("--loss", "hinge", "-c", "1")),
     Mtlstruct("crf-l2", "c = 1, gap 1 %", ("-c", "1")),
-    PythonCrfsuite(),
+    Mtlstruct("mtl", "log loss, default c, gap 1 %", (), "mtlstruct mtl, log loss"),
+    PYTHON_CRFSUITE,
+    PythonPeer("vowpalwabbit", "search, sequence, 5 passes, 2^24 weights", "vowpalwabbit"),
+    PythonPeer("underthesea_core", "OWL-QN (its defaults)", "underthesea_core"),
+    PythonPeer("chaine", "L-BFGS, c2 = 1 (its defaults)", "chaine"),
+    PythonPeer("spacy-pkuseg", "20 iterations, features of its own", "spacy_pkuseg", segments=True),
+    PythonPeer("ltp-extension", "5 epochs, features of its own", "ltp_extension", segments=True),
+    PythonPeer("vaporetto", "KyTea's SVM, its defaults", "vaporetto", "train-kytea", segments=True),
     CrfsuiteCommand(),
     CrfPlus(),
     Wapiti(),

@@ -18,11 +18,12 @@ class Mtlstruct:
     method: str
     settings: str
     options: tuple[str, ...]
+    title: str = ""
 
     @property
     def name(self) -> str:
-        """With the method."""
-        return f"mtlstruct {self.method}"
+        """The title, by default with the method."""
+        return self.title or f"mtlstruct {self.method}"
 
     def identity(self) -> str:
         """The code of the package."""

@@ -38,6 +38,8 @@ def _case(book: Book, case: Case, programs: Iterable[Program], task: str) -> Non
         book.row({"case": case.name, "program": "all"}, "", _missing(reason))
         return
     for one in programs:
+        if getattr(one, "segments", False) and not job.segmented:
+            continue
         key = {"case": case.name, "program": one.name}
         try:
             stamp = _stamp(one, job)

@@ -1,7 +1,7 @@
-"""Segmenters of Chinese on one core: train PEER TRAIN FOLDER, or tag PEER FOLDER DATA ROUNDS.
+"""Segmenters of Chinese on one core: PEER MODEL DATA ROUNDS.
 
-PEER is mtlstruct (FOLDER is then its model), python-crfsuite, crfs or spacy-pkuseg. All read a file of one sentence
-per line and write words to memory; prints the characters and the CPU seconds of the fastest round, models loaded.
+PEER is mtlstruct, crfs, python-crfsuite or a segmenter of python_peers.py. All read a file of one sentence per line
+and write words to memory. Prints the characters and the CPU seconds of the fastest round, models loaded.
 """
 
 from __future__ import annotations
@@ -15,27 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.programs.attributes import Attributes
+from benchmarks.programs.python_peers import PEERS
 from mtlstruct.formats import segmented
 from mtlstruct.templates import preset
-
-Labels = Callable[[list[tuple[str, ...]]], list[str]]
-
-
-def train(peer: str, data: str, folder: str) -> None:
-    """Train a model of a peer; the speed of tagging hardly depends on how well it is trained."""
-    if peer == "spacy-pkuseg":
-        import spacy_pkuseg
-
-        spacy_pkuseg.train(data, data, folder, train_iter=1)
-        return
-    import pycrfsuite
-
-    trainer, attributes = pycrfsuite.Trainer("ap", verbose=False), Attributes(preset("cws-tp2"))
-    for words in segmented.words(data):
-        if words:
-            trainer.append(attributes.of([list("".join(words))]), segmented.labels_of(map(len, words)))
-    trainer.set_params({"max_iterations": 5})
-    trainer.train(str(Path(folder) / "model.crfsuite"))
 
 
 def _ours(model: str) -> Callable[[str], object]:
@@ -65,35 +47,33 @@ def _by_line(cut: Callable[[str], Iterable[str]]) -> Callable[[str], object]:
     return segment
 
 
-def _crfsuite(peer: str, folder: str) -> Callable[[str], object]:
-    attributes, model = Attributes(preset("cws-tp2")), str(Path(folder) / "model.crfsuite")
-    tag: Labels
+def _crfsuite(peer: str, model: str) -> Callable[[str], object]:
+    attributes = Attributes(preset("cws-tp2"))
+    labels: Callable[[list[tuple[str, ...]]], list[str]]
     if peer == "crfs":
         import crfs
 
         opened = crfs.Model.open(model)
 
-        def tag(items: list[tuple[str, ...]]) -> list[str]:
+        def labels(items: list[tuple[str, ...]]) -> list[str]:
             return opened.tag([[crfs.Attribute(name) for name in item] for item in items])
     else:
         import pycrfsuite
 
         tagger = pycrfsuite.Tagger()
         tagger.open(model)
-        tag = tagger.tag
-    return _by_line(lambda line: segmented.cut(line, tag(attributes.of([list(line)]))))
+        labels = tagger.tag
+    return _by_line(lambda line: segmented.cut(line, labels(attributes.of([list(line)]))))
 
 
-def tag(peer: str, folder: str, data: str, rounds: str) -> dict[str, Any]:
+def tag(peer: str, model: str, data: str, rounds: str) -> dict[str, Any]:
     """Return the number of characters and the CPU seconds of the fastest round."""
     if peer == "mtlstruct":
-        segment = _ours(folder)
-    elif peer == "spacy-pkuseg":
-        import spacy_pkuseg
-
-        segment = _by_line(spacy_pkuseg.pkuseg(folder).cut)
+        segment = _ours(model)
+    elif peer in ("crfs", "python-crfsuite"):
+        segment = _crfsuite(peer, model)
     else:
-        segment = _crfsuite(peer, folder)
+        segment = _by_line(PEERS[peer].cutter(model))
     seconds = []
     for _ in range(int(rounds)):
         start = time.process_time()
@@ -104,4 +84,4 @@ def tag(peer: str, folder: str, data: str, rounds: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps((train if sys.argv[1] == "train" else tag)(*sys.argv[2:])))
+    print(json.dumps(tag(*sys.argv[1:])))

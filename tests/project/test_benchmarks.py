@@ -83,32 +83,28 @@ def test_runs_that_take_too_long_are_stopped(stop, printed):
     assert run.wall < 30
 
 
-def test_head_takes_sentences_of_columns_and_lines_of_text(work):
-    for name, text in (("a.conll", "x A\ny B\n\nz A\n\n"), ("b.txt", "one two\nthree\nfour\n")):
+def test_texts_are_cut_and_laid_end_to_end(work):
+    texts = (
+        ("a.conll", "x A\ny B\n\nz A\n\n"),
+        ("b.txt", "one two\nthree\nfour\n"),
+        ("test", "a A\n\nb B\n\n\n"),
+    )
+    for name, text in texts:
         (work / name).write_text(text)
     assert head(work / "a.conll", 1).read_text() == "x A\ny B\n\n"
     assert head(work / "b.txt", 2).read_text() == "one two\nthree\n"
-
-
-def test_a_text_is_laid_end_to_end_with_one_blank_line_between_sentences(work):
-    (work / "test").write_text("a A\n\nb B\n\n\n")
     assert laid_out(work / "test", 2).read_text() == "a A\n\nb B\n\n" * 2
 
 
-def test_segmented_text_becomes_characters_with_labels(tmp_path):
-    source, target = tmp_path / "train.txt", tmp_path / "train.columns"
-    source.write_text("ab  c\n\ndef\n", "utf-8")
-    columns.main("segmented", source, target)
-    assert target.read_text("utf-8") == "a\tB\nb\tE\nc\tB\n\nd\tB\ne\tI\nf\tE\n\n"
-
-
-def test_hand_made_columns(tmp_path):
-    source, target = tmp_path / "train.conll", tmp_path / "train.columns"
-    source.write_text("Oslo-3 NP B-LOC\nis V O\n", "utf-8")
-    columns.main("hand", source, target)
-    first, second = target.read_text("utf-8").split("\n")[:2]
-    assert first.split("\t") == ["Oslo-3", "NP", "oslo-3", "Osl", "o-3", "Aa-0", "B-LOC"]
-    assert second.split("\t") == ["is", "V", "is", "is", "is", "a", "O"]
+@pytest.mark.parametrize(("kind", "text", "rows"), [
+    ("segmented", "ab  c\n\ndef\n", "a\tB\nb\tE\nc\tB\n\nd\tB\ne\tI\nf\tE\n\n"),
+    ("hand", "Oslo-3 NP B-LOC\nis V O\n",
+     "Oslo-3\tNP\toslo-3\tOsl\to-3\tAa-0\tB-LOC\nis\tV\tis\tis\tis\ta\tO\n\n"),
+])  # fmt: skip
+def test_a_corpus_becomes_columns(tmp_path, kind, text, rows):
+    (tmp_path / "source").write_text(text, "utf-8")
+    columns.main(kind, tmp_path / "source", tmp_path / "target")
+    assert (tmp_path / "target").read_text("utf-8") == rows
 
 
 def test_attributes_for_crfsuite_are_escaped(tmp_path):
@@ -119,20 +115,16 @@ def test_attributes_for_crfsuite_are_escaped(tmp_path):
     assert target.read_text() == "O\tU0\\:\\:\tU1\\:\\\\\nB-X\tU0\\:\\\\\tU1\\:_B+1\n\n"
 
 
-@pytest.mark.parametrize(("found", "f1"), [("B E B", 100.0), ("B B B", 40.0)])
-def test_labels_of_any_program_are_scored_as_words(tmp_path, found, f1):
-    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
-    gold.write_text("a\tB\nb\tE\nc\tB\n\n")
-    tagged.write_text("".join(f"{label}\n" for label in found.split()) + "\n\n")
-    assert peer_score.main("segmentation", gold, tagged)["f1"] == pytest.approx(f1)
-
-
-def test_labels_of_any_program_are_scored_as_chunks(tmp_path):
-    gold, tagged = tmp_path / "gold", tmp_path / "tagged"
-    gold.write_text("a B-X\nb O\n\nc B-X\n\n")
-    tagged.write_text("a B-X B-X\nb O O\n\nc B-X O\n\n")
-    scores = peer_score.main("sequence", gold, tagged)
-    assert scores == pytest.approx({"f1": 200 / 3, "accuracy": 200 / 3, "sequence_accuracy": 50})
+@pytest.mark.parametrize(("task", "gold", "tagged", "scores"), [
+    ("segmentation", "a B|b E|c B||", "B|E|B||", {"f1": 100.0}),
+    ("segmentation", "a B|b E|c B||", "B|B|B||", {"f1": 40.0}),
+    ("sequence", "a B-X|b O||c B-X||", "a B-X B-X|b O O||c B-X O||",
+     {"f1": 200 / 3, "accuracy": 200 / 3, "sequence_accuracy": 50}),
+])  # fmt: skip
+def test_labels_of_any_program_are_scored(tmp_path, task, gold, tagged, scores):
+    for name, text in (("gold", gold), ("tagged", tagged)):
+        (tmp_path / name).write_text(text.replace("|", "\n"))
+    assert peer_score.main(task, tmp_path / "gold", tmp_path / "tagged") == pytest.approx(scores)
 
 
 def test_heads_of_a_parser_that_changes_words():
@@ -162,13 +154,12 @@ def test_a_power_is_found_and_how_far_points_are_from_it():
 
 
 def test_growth_is_that_of_the_data_without_the_program_itself():
-    rows = [{"axis": "program", "data": "ESP ner-134", "memory": 100.0, "count": 20}]
-    rows += [
-        {"axis": "sentences", "data": "ESP ner-134", "memory": 100.0 + 2 * n, "learning": n * n, "count": n}
-        for n in (10, 20, 40)
-    ]
-    exponents = {(axis, figure): b for axis, _, figure, b, _ in growth.fits(rows)}
-    assert exponents == pytest.approx({("sentences", "memory"): 1.0, ("sentences", "learning"): 2.0})
+    own = {"data": "ESP ner-134", "loss": "log", "memory": 100.0}
+    rows = [own | {"axis": "program", "count": 20}]
+    for n in (10, 20, 40):
+        rows.append(own | {"axis": "length", "memory": 100.0 + 2 * n, "learning": n * n, "count": n})
+    exponents = {(axis, figure): b for (axis, _, _, figure), (b, _) in growth.fits(rows).items()}
+    assert exponents == pytest.approx({("length", "memory"): 1.0, ("length", "learning"): 2.0})
 
 
 def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():
