@@ -37,6 +37,9 @@ Ints = NDArray[np.int64]
 FORBIDDEN_SCORE = -1e9
 """The score of an arc that must not be in a tree: below the score of any tree."""
 
+SITES_PER_CHUNK = 10_000
+"""The number of sites whose entries are listed at a time, to bound the memory."""
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -96,8 +99,10 @@ def shares(model: Model, corpora: Iterable[Corpus]) -> Floats:
         outputs = model.lattice(corpus).path().astype(np.int64)
         encoded = model.index.encode(model.observed(corpus), model.structure.sites(corpus.ptr))
         for kind, (rows, parts) in enumerate(_chosen(model, corpus, encoded, outputs)):
-            _, template, value = _entries(model, encoded, kind, rows, parts)
-            total += np.bincount(template, np.abs(value), len(total))
+            for begin in range(0, len(rows), SITES_PER_CHUNK):
+                some = slice(begin, begin + SITES_PER_CHUNK)
+                _, template, value = _entries(model, encoded, kind, rows[some], parts[some])
+                total += np.bincount(template, np.abs(value), len(total))
     return total / (total.sum() or 1.0)
 
 
