@@ -156,8 +156,9 @@ def test_a_power_is_found_and_how_far_points_are_from_it():
 def test_growth_is_that_of_the_data_without_the_program_itself():
     own = {"data": "ESP ner-134", "loss": "log", "memory": 100.0}
     rows = [own | {"axis": "program", "count": 20}]
-    for n in (10, 20, 40):
-        rows.append(own | {"axis": "length", "memory": 100.0 + 2 * n, "learning": n * n, "count": n})
+    rows += [
+        own | {"axis": "length", "memory": 100.0 + 2 * n, "learning": n * n, "count": n} for n in (10, 20, 40)
+    ]
     exponents = {(axis, figure): b for (axis, _, _, figure), (b, _) in growth.fits(rows).items()}
     assert exponents == pytest.approx({("length", "memory"): 1.0, ("length", "learning"): 2.0})
 
