@@ -145,7 +145,7 @@ class VowpalWabbit:
     def form(self, made: Attributes, cells: Cells) -> Items:
         """Return the features of each token as its text format has them."""
         marks = str.maketrans({":": "_C_", "|": "_P_", " ": "_"})
-        return [" | " + " ".join(row).translate(marks) for row in made.of(cells)]
+        return [" | " + "\t".join(row).translate(marks).replace("\t", " ") for row in made.of(cells)]
 
     def train(self, data: Strings, model: str, iterations: int | None) -> int:
         """Train on a file, with a cache for passes after the first."""
