@@ -143,7 +143,9 @@ LABELLERS = (
     Mtlstruct("crf-l2", "c = 1, gap 1 %", ("-c", "1")),
     Mtlstruct("mtl", "log loss, default c, gap 1 %", (), "mtlstruct mtl, log loss"),
     PYTHON_CRFSUITE,
-    PythonPeer("vowpalwabbit", "search, sequence, 5 passes, 2^24 weights", "vowpalwabbit"),
+    PythonPeer(
+        "vowpalwabbit", "search, sequence, gold histories, no rollout, 5 passes, 2^24 weights", "vowpalwabbit"
+    ),
     PythonPeer("underthesea_core", "OWL-QN (its defaults)", "underthesea_core"),
     PythonPeer("chaine", "L-BFGS, c2 = 1 (its defaults)", "chaine"),
     PythonPeer("spacy-pkuseg", "20 iterations, features of its own", "spacy_pkuseg", segments=True),

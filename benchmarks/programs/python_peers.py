@@ -135,7 +135,7 @@ class Chaine:
 
 
 class VowpalWabbit:
-    """Vowpal Wabbit's search: greedy left to right, trained by searching (SEARN); 2^24 weights.
+    """Vowpal Wabbit's search: labels one after another, trained on gold histories; 2^24 weights.
 
     The labels are numbers, kept beside the model; its files are made with the strings.
     """
@@ -159,7 +159,9 @@ class VowpalWabbit:
                 out.write("\n")
                 data.seconds += time.process_time() - began
             out.close()
-            task = f"--search {len(names)} --search_task sequence --search_rollin learn --search_rollout none"
+            task = (
+                f"--search {len(names)} --search_task sequence --search_rollin oracle --search_rollout none"
+            )
             cache = f"--cache_file {folder}/cache" if passes > 1 else ""
             self._run(f"{task} -b 24 --passes {passes} {cache} --holdout_off -d {folder}/data -f {model}")
         return passes
