@@ -7,13 +7,9 @@ import json
 import pickle
 from dataclasses import fields
 
+import mtlstruct
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
-
-import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
 from mtlstruct.errors import FormatError, IncompatibleError, ModelFileError, MtlError
 from mtlstruct.estimators import base, sequence_labeler
@@ -22,6 +18,9 @@ from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.training.train import Options, train
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 
 LINES = demo.split(demo.bundled())[0][:120]
 WORDS = [list(line.tokens) for line in LINES]
@@ -258,42 +257,29 @@ def test_any_number_of_keys_where_groups_do_not_matter(tmp_path, run):
     assert SequenceLabeler.load(tmp_path / "k.mtl").score(words, y) > 0.99
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({}, "rows of cells need templates"),
-        ({"templates": "no/such/file.tpl"}, "cannot read the template file"),
-        ({"templates": ["U:%x[0,9]"]}, "names column 9"),
-        ({"templates": ["U:%x[0,pos]"], "columns": ("word", "suffix")}, "names column pos, but"),
-    ],
-)
-def test_fit_rejects_bad_templates(options, problem):
+@pytest.mark.parametrize(("made", "X", "y", "problem"), [
+    (SequenceLabeler(), ROWS, Y, "rows of cells need templates"),
+    (SequenceLabeler("no/such/file.tpl"), ROWS, Y, "cannot read the template file"),
+    (SequenceLabeler(["U:%x[0,9]"]), ROWS, Y, "names column 9"),
+    (SequenceLabeler(["U:%x[0,pos]"], columns=("word", "suffix")), ROWS, Y, "names column pos, but"),
+    (SequenceLabeler(), X, None, "^y: expected labels, got none"),
+    (SequenceLabeler(), X, [labels[:-1] for labels in Y], "^y: sentence 1: expected"),
+    (SequenceLabeler(), X, [["A"] * len(labels) for labels in Y], "one label only"),
+    (StructuredClassifier(), [{"a": "b"}] * 2, [1, OTHER_ONE], "expected labels that differ as text"),
+    (StructuredClassifier(), [], [], "^X: expected at least one item, got none"),
+    (SequenceLabeler(), [[{}], [{}]], [["A"], ["B"]], "^X: expected feature dicts with at least one feature"),
+    (SequenceLabeler(), None, Y, "^X: expected a list of sentences, got None"),
+    (SequenceLabeler(), 5, Y, "^X: expected a list of sentences, got 5"),
+    (SequenceLabeler(), X, 5, "^y: expected labels, got 5"),
+    (DependencyParser(), PARSED, 5, "^y: expected heads, got 5"),
+    (SequenceLabeler(), X, [None] * len(X), "^y: expected a list of labels for sentence 1, got None"),
+    (DependencyParser(), PARSED, [None], "^y: expected a list of heads for sentence 1, got None"),
+    *((made(), x, x, "^X: expected at least one token, got none")
+      for made in (SequenceLabeler, DependencyParser) for x in ([], [[]], [[], []])),
+])  # fmt: skip
+def test_fit_rejects_bad_templates_and_data(made, X, y, problem):
     with pytest.raises(MtlError, match=problem):
-        SequenceLabeler(**options).fit(ROWS, Y)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "X", "y", "problem"),
-    [
-        (SequenceLabeler, X, None, "^y: expected labels, got none"),
-        (SequenceLabeler, X, [labels[:-1] for labels in Y], "^y: sentence 1: expected"),
-        (SequenceLabeler, X, [["A"] * len(labels) for labels in Y], "one label only"),
-        (StructuredClassifier, [{"a": "b"}] * 2, [1, OTHER_ONE], "expected labels that differ as text"),
-        (StructuredClassifier, [], [], "^X: expected at least one item, got none"),
-        (SequenceLabeler, [[{}], [{}]], [["A"], ["B"]], "^X: expected feature dicts with at least one feature"),
-        (SequenceLabeler, None, Y, "^X: expected a list of sentences, got None"),
-        (SequenceLabeler, 5, Y, "^X: expected a list of sentences, got 5"),
-        (SequenceLabeler, X, 5, "^y: expected labels, got 5"),
-        (DependencyParser, PARSED, 5, "^y: expected heads, got 5"),
-        (SequenceLabeler, X, [None] * len(X), "^y: expected a list of labels for sentence 1, got None"),
-        (DependencyParser, PARSED, [None], "^y: expected a list of heads for sentence 1, got None"),
-        *((one, x, x, "^X: expected at least one token, got none")
-          for one in (SequenceLabeler, DependencyParser) for x in ([], [[]], [[], []])),
-    ],
-)  # fmt: skip
-def test_fit_rejects_bad_data(estimator, X, y, problem):
-    with pytest.raises(MtlError, match=problem):
-        estimator().fit(X, y)
+        made.fit(X, y)
 
 
 WRONG = {
