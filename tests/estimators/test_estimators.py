@@ -7,9 +7,13 @@ import json
 import pickle
 from dataclasses import fields
 
-import mtlstruct
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
+
+import mtlstruct
 from mtlstruct import DependencyParser, Sentences, SequenceLabeler, StructuredClassifier, TemplateSet
 from mtlstruct.errors import FormatError, IncompatibleError, ModelFileError, MtlError
 from mtlstruct.estimators import base, sequence_labeler
@@ -18,9 +22,6 @@ from mtlstruct.formats import columns
 from mtlstruct.samples import recipes as demo
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.training.train import Options, train
-from sklearn.base import BaseEstimator, clone, is_classifier
-from sklearn.exceptions import DataConversionWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, train_test_split
 
 LINES = demo.split(demo.bundled())[0][:120]
 WORDS = [list(line.tokens) for line in LINES]

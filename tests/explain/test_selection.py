@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.arcs import corpus_of
+from support.naive import random_corpus
+
 from mtlstruct.errors import MtlError, TemplateError
 from mtlstruct.explain import selection
 from mtlstruct.explain.selection import above, selected_lines, top
@@ -11,8 +14,6 @@ from mtlstruct.features.direct import first_attributes
 from mtlstruct.model.calibration import calibration_report, with_temperature
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.train import Options, train
-from support.arcs import corpus_of
-from support.naive import random_corpus
 
 SOURCE = "# words\nU0:%x[0,0]\n\nU1:%x[-1,0]/%x[0,0]\n# both\nU2:%x[1,1]\nU\nB\nB1:%x[0,1]\nU9:%x[0,1]\n"
 TEMPLATES = TemplateSet.parse(SOURCE)

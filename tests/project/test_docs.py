@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
 from mtlstruct.cli import run
 from mtlstruct.objective.losses import COSTS
 from mtlstruct.samples import recipes

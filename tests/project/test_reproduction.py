@@ -7,6 +7,8 @@ import sys
 
 import numpy as np
 import pytest
+from support.trees import SENTENCES, conll
+
 import reproduction.__main__ as reproduction
 from mtlstruct.errors import MtlError
 from mtlstruct.templates.generate import PRESETS, preset
@@ -18,7 +20,6 @@ from reproduction.plan import Case, cases_of, heaviest, only, plan, selecting, s
 from reproduction.results import Outcome, Results
 from reproduction.specs import ALL, MTL, experiment, scale
 from reproduction.tables import Entry, signed, tables, to_csv
-from support.trees import SENTENCES, conll
 
 
 def lay(root, *names):

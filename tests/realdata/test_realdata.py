@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.corpora import DATA, danish, found, head, ner, pku
+
 from mtlstruct import cli
 from mtlstruct._system import threads
 from mtlstruct.corpus import Corpus, label_outputs
@@ -28,7 +30,6 @@ from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet, generate, preset
 from mtlstruct.training.arc_labels import train_labels
 from mtlstruct.training.train import Options, encode, train
-from support.corpora import DATA, danish, found, head, ner, pku
 
 pytestmark = pytest.mark.realdata
 
