@@ -24,7 +24,7 @@ from benchmarks.peers.labellers import (
 )
 from benchmarks.peers.study import model_of, throughput
 from benchmarks.places import Missing, head
-from benchmarks.tasks import ESP_MTL, TASKS, preset, trained
+from benchmarks.tasks import ESP_MTL, TASKS, Task, preset, trained
 
 STARTS, ROUNDS = 5, 5
 CASE = CASES[0]
@@ -49,41 +49,38 @@ def measure_all(book: Book) -> None:
     for peer in peers:
         _row(book, peer.name, _identity(peer), partial(_tagger, book, peer))
     for segmenter in SEGMENTERS:
-        _row(book, f"{segmenter}, segmentation", code, partial(_segmenter, segmenter))
+        _row(book, f"{segmenter}, segmentation", code, partial(_segmenter, book, segmenter))
 
 
-def _segmenter(name: str) -> Row:
+def _segmenter(book: Book, name: str) -> Row:
     """Characters a second of a segmenter on the test part of PKU, read from a file and written to memory."""
-    data = head(PKU_TASK.part("test.raw"), 10**9)
+    data = head(PKU_TASK.part("test.raw"), book.ask.sentences or 10**9)
     if name == "mtlstruct":
-        model = trained(PKU_TASK)
+        model = _model(book, PKU_TASK)
     else:
         learner = "python-crfsuite" if name == "crfs" else name
         if importlib.util.find_spec("crfs" if name == "crfs" else PACKAGES[learner].module) is None:
             raise Missing(f"not run: {name} is not installed")
-        model = _segmenter_model(PACKAGES[learner])
+        model = _segmenter_model(book, PACKAGES[learner])
     found = measure.python("benchmarks.programs.segmenters", name, model, data, ROUNDS).json
     return {"characters_per_second": found["characters"] / found["seconds"]}
 
 
-def _segmenter_model(peer: PythonPeer) -> Path:
+def _segmenter_model(book: Book, peer: PythonPeer) -> Path:
     """The model of `peers`, or one of a few iterations: speed hardly depends on how long it was trained."""
-    job = SEGMENTED.job()
-    model = model_of(SEGMENTED.name, peer)
-    if not model.is_file():
-        trained = peer.train(job, model, SEGMENTER_SECONDS, 3)
-        if trained.run.stopped:
-            raise Missing(f"not run: training did not end in {SEGMENTER_SECONDS:.0f} s")
+    job, model = SEGMENTED.job(book.ask.sentences), model_of(SEGMENTED.name, peer)
+    if not model.is_file() and peer.train(job, model, SEGMENTER_SECONDS, 3).run.stopped:
+        raise Missing(f"not run: training did not end in {SEGMENTER_SECONDS:.0f} s")
     return model
 
 
-def _model(book: Book) -> Path:
+def _model(book: Book, task: Task = ESP_MTL) -> Path:
     """That of `train`, or one of a trial."""
     if book.ask.sentences is None:
-        return trained(ESP_MTL)
-    few = head(ESP_MTL.part("train"), book.ask.sentences)
-    measure.python("benchmarks.programs.train", *ESP_MTL.arguments(train=few))
-    return ESP_MTL.model
+        return trained(task)
+    few = head(task.part("train"), book.ask.sentences)
+    measure.python("benchmarks.programs.train", *task.arguments(train=few))
+    return task.model
 
 
 def _row(book: Book, program: str, stamp: str, make: Callable[[], Row]) -> None:
