@@ -106,7 +106,7 @@ def test_the_rich_pile_passes_hand_picked_features(language, test):
 
 def test_crf_l2_reaches_the_objective_and_the_score_of_crf_learn():
     """CRF++'s last `obj` of `crf_learn -c 1` is 14201.96; conlleval's F1 of `crf_test` is 74.45."""
-    templates = generate((-3, 3), columns=(0, 1), bigrams=False)
+    templates = generate((-3, 3), columns=(0, 1))
     training = train(ner("esp", "train"), templates, Options(method="crf-l2", eta=1e-4))
     assert training.fit.dual < 14201.96
     assert training.fit.objective == pytest.approx(14201.96, rel=1e-3)
@@ -247,9 +247,7 @@ def test_weights_by_value_give_the_same_labels_on_every_token(templates, task):
 @pytest.fixture(scope="module")
 def spanish():
     """Words and parts of speech in −3..3 and the transition: 15 templates. With its temperature."""
-    model = train(
-        ner("esp", "train"), generate((-3, 3), columns=(0, 1), bigrams=False), Options(loss="hinge")
-    ).model
+    model = train(ner("esp", "train"), generate((-3, 3), columns=(0, 1)), Options(loss="hinge")).model
     dev = ner("esp", "dev").relabelled(model.labels)
     temperature = fit_temperature(model.lattice(dev), dev.outputs)
     return replace(model, facts=model.facts | {"temperature": temperature})

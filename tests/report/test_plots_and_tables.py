@@ -14,7 +14,7 @@ from mtlstruct.templates import TemplateSet, generate, preset
 from mtlstruct.training.options import Options
 from mtlstruct.tuning.study import Finding
 
-MANY = generate((-4, 4), (0, 1, 2), bigrams=True, cross=True, trigrams=(1, 2))
+MANY = generate((-4, 4), (0, 1, 2), orders=(1, 2), cross=True, trigrams=(1, 2))
 ONE_WITHOUT_WEIGHT = [TemplateWeight(1, 0, "B", "B", 0.0, 0.0, 0.0, 0)]
 
 

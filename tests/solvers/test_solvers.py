@@ -23,7 +23,7 @@ def demo_data(tmp_path):
     """The bundled corpus with the demo's pile of templates: small, but like real data."""
     path = tmp_path / "train.txt"
     path.write_text(demo.column_file(demo.split(demo.bundled())[0], seed=0))
-    return columns.read(path), generate((-2, 2), range(8), bigrams=True, trigrams=(1, 3, 4))
+    return columns.read(path), generate((-2, 2), range(8), orders=(1, 2), trigrams=(1, 3, 4))
 
 
 SOLVERS = {
