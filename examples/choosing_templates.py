@@ -15,7 +15,7 @@ X, y = columns(sentences(150, seed=1))
 X_new, y_new = columns(sentences(60, seed=2, unseen=True))  # other names: words alone do not help
 
 # All single cells and pairs in a window of five, with the shape and the ends of words: nobody chose them.
-pile = generate((-2, 2), columns=(0, 1), functions=("shape[0]", "suffix[0,2]", "case[0]"), bigrams=True)
+pile = generate((-2, 2), columns=(0, 1), functions=("shape[0]", "suffix[0,2]", "case[0]"), orders=(1, 2))
 tagger = SequenceLabeler(templates=pile, c=1.0).fit(X, y)
 kept = [row for row in tagger.template_weights_ if row["mu"] > 1e-5]
 print(f"{len(kept)} of {len(pile)} templates kept; F1 on unseen names {tagger.score(X_new, y_new):.2f}")
