@@ -140,7 +140,8 @@ def _row(book: Book, files: Callable[[Book, int], Files], part: int, loss: str) 
     text = work() / "growth.text"
     given = train.read_text("utf-8")
     text.write_text(given.replace(" ", "") if task == "segmentation" else given, "utf-8")
-    tagging = ("mtlstruct", "predict", model, text, "-o", model.with_suffix(".tagged"), "--threads", 1)
+    out = ("-o", model.with_suffix(".tagged"), "--force")
+    tagging = ("mtlstruct", "predict", model, text, *out, "--threads", 1)
     tagged = measure.best(lambda: measure.python(*tagging), book.ask.repeat)
     found = run.json
     return row | {
