@@ -273,18 +273,15 @@ def test_word_table_as_the_script_prints_it():
     assert word_scores(GOLD, GUESS, VOCABULARY).table() == head + known
 
 
-def test_recall_of_no_words_is_none():
+def test_scores_of_no_words():
     everything = {word for line in GOLD for word in line}
-    scores = word_scores(GOLD, GUESS, everything)
-    assert (scores.as_dict()["r_oov"], scores.as_dict()["oov_rate"]) == (None, 0.0)
-    assert "=== OOV Recall Rate:\t--\n" in scores.table()
-    assert word_scores(GOLD, GUESS, set()).as_dict()["r_iv"] is None
-    assert "=== IV Recall Rate:\t--\n" in word_scores(GOLD, GUESS, set()).table()
-
-
-def test_empty_lines_are_no_sentences():
+    for vocabulary, sort in ((everything, "oov"), (set(), "iv")):
+        scores = word_scores(GOLD, GUESS, vocabulary)
+        assert scores.as_dict()[f"r_{sort}"] is None
+        assert f"=== {sort.upper()} Recall Rate:\t--\n" in scores.table()
+    assert word_scores(GOLD, GUESS, everything).as_dict()["oov_rate"] == 0.0
     scores = word_scores([["a"], [], ["b"]], [["a"], [], ["b"], []])
-    assert (scores.sentences, scores.words) == (2, Counts(2, 2, 2))
+    assert (scores.sentences, scores.words) == (2, Counts(2, 2, 2))  # empty lines are no sentences
     assert word_scores([], []).as_dict()["f1"] == 0.0
     assert "F MEASURE:\t0.000" in word_scores([["ab"]], [["a", "b"]]).table()
 

@@ -177,21 +177,15 @@ def test_rejections_name_the_line(tmp_path, change, line, problem):
     rejects(put(tmp_path, before + rows(change)), before.count("\n") + line, problem)
 
 
-def test_files_without_tokens_are_rejected(tmp_path):
+def test_files_without_tokens_and_several_roots_are_rejected(tmp_path):
     for text in ("", "\n\n", "# a comment\n"):
         rejects(put(tmp_path, text), None, "no sentences")
     rejects(put(tmp_path, "1 Go _ V\n"), 1, "expected 8 to 10 columns separated by tabs, got 1")
-
-
-def test_several_roots_are_rejected_with_single_root(tmp_path):
     path = put(tmp_path, rows((3, 6, "0")))
     assert conll.read(path).outputs.tolist() == [0, 1, 0]
     rejects(path, 3, "expected one token with head 0, got 2 (1, 3)", single_root=True)
-
-
-def test_heads_are_not_checked_without_trees(tmp_path):
-    corpus = conll.read(put(tmp_path, rows((1, 6, "3"), (2, 6, "9"))), trees=False)
-    assert corpus.outputs.tolist() == [3, 9, 2]
+    free = conll.read(put(tmp_path, rows((1, 6, "3"), (2, 6, "9"))), trees=False)
+    assert free.outputs.tolist() == [3, 9, 2]
 
 
 def test_lines_are_counted_over_batches():

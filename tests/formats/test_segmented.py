@@ -192,10 +192,10 @@ def test_one_output_line_per_input_line(lines, gap, batch_tokens, spaced):
 
 @given(LINES)
 def test_raw_keeps_blanks_as_boundaries(lines):
-    """Nothing but I predicted: the blanks of the input are the only boundaries, or there are none."""
+    """With nothing but I predicted the blanks of the input are the only boundaries, or there are none."""
     raw = "".join(" ".join(words) + "\n" for words in lines)
-    assert predicted(raw, "I", spaced=True) == "".join("  ".join(words) + "\n" for words in lines)
-    assert predicted(raw, "I") == "".join("".join(words) + "\n" for words in lines)
+    for spaced, between in ((True, "  "), (False, "")):
+        assert predicted(raw, "I", spaced=spaced) == "".join(between.join(words) + "\n" for words in lines)
 
 
 @given(LINES.filter(any))

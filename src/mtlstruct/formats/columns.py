@@ -59,9 +59,8 @@ class CellFormat:
         if self.separator != "\t":
             if "\t" in given:  # output is separated by tabs
                 line = first + given.count("\n", 0, given.index("\t"))
-                raise FormatError(
-                    source, line, f"expected {self.separator!r} between cells, got a tab in a cell"
-                )
+                problem = f"expected {self.separator!r} between cells, got a tab in a cell"
+                raise FormatError(source, line, problem)
             given = given.replace(self.separator, "\t")
         return "\n".join(["" if text.is_blank(line) else line for line in given.split("\n")])
 
@@ -177,27 +176,23 @@ class _TidyRows:
         last = np.flatnonzero(self._blob[stops] == NEWLINE)  # the last cell of each line
         width = np.diff(last, prepend=-1)
         self.filled = (width > 1) | (starts[last] < stops[last])
-        for line in np.flatnonzero(self.filled)[:1].tolist():
-            widths.check(int(width[line]), first + line)
-        for line in np.flatnonzero(self.filled & (width != widths.width))[:1].tolist():
-            widths.check(int(width[line]), first + line)
+        for _ in range(2):  # the first row, and the first of another width
+            for line in np.flatnonzero(self.filled & (width != widths.width))[:1].tolist():
+                widths.check(int(width[line]), first + line)
         cells = np.repeat(self.filled, width)
-        self._starts, self._stops = (
-            some[cells].reshape(-1, max(1, widths.width)) for some in (starts, stops)
-        )
+        shape = -1, max(1, widths.width)
+        self._starts, self._stops = starts[cells].reshape(shape), stops[cells].reshape(shape)
 
     def corpus(self, observed: int, names: tuple[str, ...] = (), *, alone: bool) -> Corpus:
         """Return a corpus; a cell after the `observed` ones is the label."""
-        columns = [
-            interning.column(self._blob, self._starts[:, c], self._stops[:, c])
-            for c in range(self._starts.shape[1])
-        ]
+        ranges = zip(self._starts.T, self._stops.T, strict=True)
+        columns = [interning.column(self._blob, starts, stops) for starts, stops in ranges]
         filled = self.filled
-        starts = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
-        ptr = np.append((np.cumsum(filled) - filled)[starts], filled.sum()).astype(np.int64)
+        first = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
+        ptr = np.append((np.cumsum(filled) - filled)[first], filled.sum()).astype(np.int64)
         outputs, labels = (None, ()) if len(columns) == observed else label_outputs(columns[observed])
         observations = tuple(columns[:observed])
-        return Corpus(observations, ptr, outputs, labels, names, starts + self._first, self._echo)
+        return Corpus(observations, ptr, outputs, labels, names, first + self._first, self._echo)
 
 
 def _check_labels(

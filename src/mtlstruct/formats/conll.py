@@ -178,18 +178,17 @@ class _SentenceReader:
             self.ends.append(len(self.rows))
 
     def _row(self, line: str, index: int) -> None:
-        cells = line.split("\t")
+        cells, problem = line.split("\t"), None
         self.widths.check(len(cells), self.first + index)
-        if not all(cells):
-            name = FIELDS[cells.index("")]
-            problem = f"expected a value or _ in {name}, got nothing"
-            raise FormatError(self.source, self.first + index, problem)
         expected = len(self.rows) - self.ends[-1] + 1
-        if cells[0] == str(expected):
+        if not all(cells):
+            problem = f"expected a value or _ in {FIELDS[cells.index('')]}, got nothing"
+        elif cells[0] == str(expected):
             self.rows.append(cells)
             self.at.append(index)
         elif not _NO_TOKEN.fullmatch(cells[0]):
             problem = f"expected token {expected}, a range or an empty node, got {cells[0]!r}"
+        if problem is not None:
             raise FormatError(self.source, self.first + index, problem)
 
 
@@ -202,10 +201,8 @@ def _heads(reader: _SentenceReader, single_root: bool, trees: bool) -> NDArray[n
             if not _NUMBER.fullmatch(cell) or len(cell) > 9:
                 raise reader.error(row, f"expected the number of a head, got {cell!r}")
             if trees and (int(cell) > stop - start or cell == token):
-                problem = (
-                    f"expected a head from 0 to {stop - start} other than the token itself, got {cell!r}"
-                )
-                raise reader.error(row, problem)
+                others = f"a head from 0 to {stop - start} other than the token itself"
+                raise reader.error(row, f"expected {others}, got {cell!r}")
             found.append(int(cell))
         wrong = tree_problem(found[start:], single_root) if trees else None
         if wrong is not None:

@@ -129,10 +129,8 @@ class Features:
         elif isinstance(value, Real | np.bool_) or (isinstance(value, np.ndarray) and value.ndim == 0):
             self._add_number(key, value)
         else:
-            raise FeatureError(
-                f"expected a string, a number, a bool, a list, a set, a dict or a vector for {key!r}, "
-                f"got {shown(value)}"
-            )
+            kinds = "a string, a number, a bool, a list, a set, a dict or a vector"
+            raise FeatureError(f"expected {kinds} for {key!r}, got {shown(value)}")
 
     def _add_number(self, key: str, given: Any) -> None:
         try:
@@ -177,10 +175,8 @@ class Features:
         if not isinstance(key, str):
             raise FeatureError(f"expected keys that are strings, got {shown(key)}")
         if len(key) > MAX_KEY_LENGTH:
-            raise FeatureError(
-                f"expected keys of at most {MAX_KEY_LENGTH:,} characters, got one of {len(key):,}: "
-                f"{key[:40]!r}…"
-            )
+            got = f"one of {len(key):,}: {key[:40]!r}…"
+            raise FeatureError(f"expected keys of at most {MAX_KEY_LENGTH:,} characters, got {got}")
         name = key if self.group is None else self.group(key)
         if name is not None and not isinstance(name, str):
             raise FeatureError(f"expected group_by to give a string for {key!r}, got {shown(name)}")

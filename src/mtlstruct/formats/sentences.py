@@ -131,9 +131,8 @@ def grouped(group_by: Grouping) -> Group | None:
         try:
             pattern = re.compile(group_by)
         except re.error as error:
-            raise IncompatibleError(
-                f"group_by: expected a regular expression, got {group_by!r}: {error}"
-            ) from None
+            problem = f"group_by: expected a regular expression, got {group_by!r}: {error}"
+            raise IncompatibleError(problem) from None
 
         def match(key: str) -> str | None:
             found = pattern.search(key)

@@ -79,10 +79,10 @@ def load_bytes(path: str | Path | Part) -> bytes:
     """Return the bytes of a file of lines, or of a part of one; raise if it has no end."""
     found, size = [], 0
     try:
-        with io.BytesIO(path.read_bytes()) if isinstance(path, Part) else open(path, "rb") as file:
-            if isinstance(path, Part) and file.getbuffer()[:2] == GZIP:  # type: ignore[union-attr]
-                problem = "expected text, since a gzip file cannot be split into shards"
-                raise FormatError(str(path), None, problem)
+        part = path.read_bytes() if isinstance(path, Part) else b""
+        if part.startswith(GZIP):
+            raise FormatError(str(path), None, "expected text, since a gzip file cannot be split into shards")
+        with io.BytesIO(part) if isinstance(path, Part) else open(path, "rb") as file:
             for chunk in _chunks(file, str(path), CHUNK):
                 found.append(chunk)
                 size = _grown(size, chunk, str(path))
@@ -153,9 +153,8 @@ def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
             yield member.decompress(chunk, CHUNK)
             chunk = member.unconsumed_tail or member.unused_data or read(size)
     except zlib.error as error:
-        raise FormatError(
-            source, None, f"expected a whole gzip file, got one that is damaged: {error}"
-        ) from None
+        problem = f"expected a whole gzip file, got one that is damaged: {error}"
+        raise FormatError(source, None, problem) from None
     if not member.eof:
         raise FormatError(source, None, "expected a whole gzip file, got one that is cut short")
 
@@ -242,15 +241,15 @@ def check_encoding(encoding: str, source: str | Path) -> None:
 
 
 def tidy(text: str, blanks: str = "\t") -> list[str]:
-    """Return the lines of a text, runs of spaces or other `blanks` as one space, none at the ends.
-
-    str.split() would not do: it takes U+0085, U+00A0, U+2028 and others for blanks.
-    """
+    """Return the lines of `tidy_text`."""
     return tidy_text(text, blanks).split("\n")
 
 
 def tidy_text(text: str, blanks: str = "\t") -> str:
-    """Return the text whose lines are those of `tidy`."""
+    """Return a text with runs of spaces or other `blanks` as one space, and none at ends of lines.
+
+    str.split() would not do: it takes U+0085, U+00A0, U+2028 and others for blanks.
+    """
     for blank in blanks:
         text = text.replace(blank, " ")
     while "  " in text:
