@@ -1,8 +1,9 @@
 """Data files split into shards of whole sentences, with about the same number of bytes."""
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
@@ -35,15 +36,16 @@ def split(files: Sequence[Path], count: int, *, at_blank_lines: bool) -> list[li
     except OSError as error:
         raise FormatError(str(error.filename), None, f"cannot be read: {error.strerror}") from None
     end = BLANK_LINE if at_blank_lines else LINE_END
-    total, places = sum(sizes), [(0, 0)]
-    for goal in (total * k // count for k in range(1, count)):
-        number, at = 0, goal
-        while at >= sizes[number] and number < len(files) - 1:
-            at -= sizes[number]
-            number += 1
-        places.append((number, _next_end(files[number], at, sizes[number], end)))
-    places.append((len(files) - 1, sizes[-1]))
-    shards = [_between(files, sizes, a, b) for a, b in pairwise(sorted(places))]
+    starts = [0, *accumulate(sizes)]  # of the files, one after the other
+    places = [0, starts[-1]]
+    for goal in (starts[-1] * k // count for k in range(1, count)):
+        number = min(bisect(starts, goal), len(files)) - 1
+        at = _next_end(files[number], goal - starts[number], sizes[number], end)
+        places.append(starts[number] + at)
+    shards = []
+    for low, high in pairwise(sorted(places)):
+        ends = [(max(low - first, 0), min(high - first, n)) for first, n in zip(starts, sizes, strict=False)]
+        shards.append([Part(file, a, b) for file, (a, b) in zip(files, ends, strict=True) if a < b])
     return [shard for shard in shards if shard]
 
 
@@ -73,14 +75,6 @@ def _read(part: Part, read_one: Callable[[Part], Corpus]) -> Corpus:
         if error.line is None or part.start == 0:
             raise
         raise FormatError(part.path, error.line + part.lines_before(), error.problem) from None
-
-
-def _between(
-    files: Sequence[Path], sizes: Sequence[int], a: tuple[int, int], b: tuple[int, int]
-) -> list[Part]:
-    (first, start), (last, stop) = a, b
-    ends = [(n, start if n == first else 0, stop if n == last else sizes[n]) for n in range(first, last + 1)]
-    return [Part(files[n], low, high) for n, low, high in ends if low < high]
 
 
 def _next_end(file: Path, at: int, size: int, end: re.Pattern[bytes]) -> int:

@@ -34,6 +34,8 @@ CONTEXT_TOKENS = 10_000_000
 OnBlanks = Callable[[int], None] | None
 Words = Set[str] | None
 Names = list[str] | None
+Texts = list[str]
+Scored = tuple[Lattice, Marginals]
 T = TypeVar("T")
 
 
@@ -194,11 +196,12 @@ class Task:
             ranked = lattice.nbest(output.nbest)
         counts = (ranked.values > -np.inf).sum(axis=1)
         labelings = ranked.outputs[: max(1, counts.max(initial=0))]
+        pairs = [(outputs, text.named(outputs, model.labels)) for outputs in labelings]
         if output.scores is None:
-            found = [self._blocks(batch, text.named(outputs, model.labels)) for outputs in labelings]
+            found = [self._blocks(batch, names) for _, names in pairs]
         else:
             others = _all_labels(model, marginals) if output.scores == "all" else [""] * batch.tokens
-            found = [self._scored(model, batch, lattice, marginals, o, others) for o in labelings]
+            found = [self._scored(batch, (lattice, marginals), *pair, others) for pair in pairs]
         headers = self._headers(marginals.sequence(ranked.values).tolist(), ranks=output.nbest is not None)
         return "".join(_interleaved(found, headers, counts.tolist()))
 
@@ -214,18 +217,9 @@ class Task:
         """Return the text of each sentence (or line) with these labels."""
         raise NotImplementedError
 
-    def _scored(
-        self,
-        model: Model,
-        batch: Corpus,
-        lattice: Lattice,
-        marginals: Marginals,
-        outputs: Outputs,
-        others: Sequence[str],
-    ) -> list[str]:
-        """Return the text of each sentence with labels int32[T], probabilities and other cells."""
-        labels = text.named(outputs, model.labels)
-        cells = zip(labels, marginals.chosen(outputs).tolist(), others, strict=True)
+    def _scored(self, batch: Corpus, by: Scored, outputs: Outputs, names: Texts, others: Texts) -> Texts:
+        """Return the text of each sentence with names of labels, probabilities and other cells."""
+        cells = zip(names, by[1].chosen(outputs).tolist(), others, strict=True)
         return self._blocks(batch, [f"{label}/{p:f}{other}" for label, p, other in cells])
 
     def _headers(self, probabilities: list[list[float]], *, ranks: bool) -> list[list[str]]:

@@ -12,10 +12,10 @@ from mtlstruct.errors import IncompatibleError
 from mtlstruct.evaluation.scores import Scores
 from mtlstruct.evaluation.words import word_scores
 from mtlstruct.formats import segmented, text
-from mtlstruct.model.lattice import Lattice, Marginals, Outputs
+from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.constraints import Constraints
-from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Task, Words
+from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Scored, Task, Texts, Words
 
 
 class Segmentation(Task):
@@ -53,21 +53,12 @@ class Segmentation(Task):
     def _blocks(self, batch: Corpus, cells: list[str]) -> list[str]:
         return segmented.format_lines(batch, segmented.words_of(batch, cells))
 
-    def _scored(
-        self,
-        model: Model,
-        batch: Corpus,
-        lattice: Lattice,
-        marginals: Marginals,
-        outputs: Outputs,
-        others: Sequence[str],
-    ) -> list[str]:
+    def _scored(self, batch: Corpus, by: Scored, outputs: Outputs, names: Texts, others: Texts) -> Texts:
         """Return each line with WORD/PROBABILITY."""
-        labels = text.named(outputs, model.labels)
-        words = segmented.words_of(batch, labels)
+        words = segmented.words_of(batch, names)
         starts = np.array(words.starts, np.int64)
-        stops = np.array(segmented.label_stops(batch, words, labels), np.int64)
-        chances = lattice.spans(outputs, starts, stops, marginals)
+        stops = np.array(segmented.label_stops(batch, words, names), np.int64)
+        chances = by[0].spans(outputs, starts, stops, by[1])
         return segmented.format_lines(batch, words, [f"/{p:f}" for p in chances.tolist()])
 
     def score(
