@@ -247,7 +247,7 @@ def _read_for(model: Any, path: str | Path, alone: bool) -> Corpus:
 
 
 def _sentences(X: Any, alone: bool) -> Iterable[Any]:
-    """Return X as sentences; an item that stands alone, or a row of a matrix, is one of one token."""
+    """Return X as sentences; an item, or a row of a matrix, is a sentence of one token."""
     if alone and (hasattr(X, "toarray") or hasattr(X, "to_numpy")):  # sparse, data frame
         X = X.toarray() if hasattr(X, "toarray") else X.to_numpy()
     if isinstance(X, Mapping) or not isinstance(X, Iterable):

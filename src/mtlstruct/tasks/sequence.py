@@ -92,7 +92,7 @@ def _gold_labels(corpus: Corpus) -> list[str]:
 def check_same_words(
     right: Corpus, ours: Corpus, gold: Path, predicted: Path, line_of: Callable[[int], int]
 ) -> None:
-    """Raise unless the first cells of all tokens agree; `line_of`: the line of a predicted token."""
+    """Raise unless the first cells of all tokens agree; `line_of`: the line of a token."""
     pairs = zip(right.columns[0].cells(), ours.columns[0].cells(), strict=False)
     for token, (expected, got) in enumerate(pairs):
         if expected != got:
