@@ -26,7 +26,6 @@ FIGURES = ("clock", "cpu", "passes", "gap", "memory")
 MECHANISMS = (
     "gap-sampled passes",
     "working-set passes",
-    "shrinking",
     "shared rows of singletons",
 )
 """What `benchmarks.programs.ablation` can switch off."""

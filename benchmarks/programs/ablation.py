@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.programs import train
-from mtlstruct.solvers.coordinate_ascent import schedule
+from mtlstruct.solvers.coordinate_ascent import solver
 from mtlstruct.solvers.coordinate_ascent.solver import Run
 from mtlstruct.training import train as training
 
@@ -30,9 +30,8 @@ def _set(place: Any, name: str, value: Any) -> None:
 
 
 OFF: dict[str, Callable[[], None]] = {
-    "gap-sampled passes": lambda: _without(schedule.GAP_SAMPLED),
-    "working-set passes": lambda: _without(schedule.WORKING_SET, schedule.GAP_SAMPLED),
-    "shrinking": lambda: _set(schedule, "MAX_SKIPPED_PASSES", 0),
+    "gap-sampled passes": lambda: _without(solver.GAP_SAMPLED),
+    "working-set passes": lambda: _without(solver.WORKING_SET, solver.GAP_SAMPLED),
     "shared rows of singletons": lambda: _set(
         training, "with_shared_singletons", lambda oracle, overwrite: oracle
     ),

@@ -167,7 +167,7 @@ def test_cases_and_mechanisms_are_chosen_by_a_part_of_their_names():
     key = {"case": "Spanish ner", "c": "c = 1", "off": "gap-sampled passes"}
     assert Ask(case=("Spanish",), off=("gap",), only=("c = 1",)).chosen(key)
     assert not Ask(case=("Dutch",)).chosen(key)
-    assert not Ask(case=("Spanish",), off=("shrinking",)).chosen(key)
+    assert not Ask(case=("Spanish",), off=("singletons",)).chosen(key)
 
 
 def test_ablation_is_a_table_of_both_sides():

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from support.duals import close_the_gap, from_python, keep_books, make_oracle, with_ragged_rows
+from support.duals import close_the_gap, from_python, keep_books, make_oracle, update, with_ragged_rows
 from support.naive import random_corpus
 
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
@@ -70,9 +70,9 @@ def test_kernels_of_rows_in_which_a_template_speaks_twice(min_count):
     naive = dense[:, :-1] @ dense[:, :-1].T
     mark, found = np.zeros(design.layout.attributes + 1, np.float32), np.zeros(design.rows, np.float32)
     node = sequence_features.node_features(design, oracle.zeros()[0], mu)
-    row = from_python(sequence_features.ragged_row)
+    row = from_python(sequence_features.kernel_row)
     for r in range(0, design.rows, 3):
-        row(0, design.rows, r, 0, node, None, None, mark, found)
+        row(0, design.rows, r, 0, node, None, None, mark, found, found)
         np.testing.assert_allclose(found, naive[r], rtol=1e-5)
         assert not mark.any()
 
@@ -81,7 +81,7 @@ def test_active_spans_cover_what_has_left_gold():
     oracle, _, state = setting(4)
     assert len(state.active()) == 0
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
+    update(state, state.spans(0), mu, 1.0, 5, 1e-4)
     loose = np.flatnonzero(np.abs(state.counts()[0]).max(axis=1) > 1e-5)
     covered = np.concatenate([np.arange(a, b) for a, b, _ in state.active()])
     assert set(loose) <= set(covered)
@@ -92,13 +92,13 @@ def test_active_spans_cover_what_has_left_gold():
 def test_long_sentences_are_visited_in_pieces(monkeypatch):
     monkeypatch.setattr(sequence_dual, "MAX_SPAN", 7)
     oracle, N, state = setting(6, OBSERVED, sentences=3, longest=60, words=9)
-    spans = state.spans(np.arange(3), 5)
+    spans = state.spans(5)
     assert (spans[:, 1] - spans[:, 0]).max() <= 7
     assert sorted(t for a, b, _ in spans for t in range(a, b)) == list(range(oracle.encoded.ptr[-1]))
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss, values = 0.0, [0.0]
     for shift in range(12):
-        loss += state.update(state.spans(np.arange(3), 3 * shift), mu, 1.0, 5, 1e-6)[1]
+        loss += update(state, state.spans(3 * shift), mu, 1.0, 5, 1e-6)[1]
         values.append(loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     check_flow(state, oracle.encoded.ptr)
@@ -110,7 +110,7 @@ def test_long_sentences_are_visited_in_pieces(monkeypatch):
 def test_repair_makes_an_exact_flow_again():
     oracle, _, state = setting(7)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
+    update(state, state.spans(0), mu, 1.0, 5, 1e-5)
     before = dense(state)
     mass = state.marginals.mass
     mass *= 1 + 1e-3 * np.random.default_rng(0).random(mass.shape).astype(np.float32)
@@ -123,10 +123,7 @@ def test_hundreds_of_labels_take_no_more_room():
     """Sentences with 200 labels: the flow grows by what moves, not by pairs of labels."""
     oracle, _, state = setting(10, sentences=30, longest=12, words=40, labels=200)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    gaps = [
-        state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 10, 1e-6)[0].sum()
-        for _ in range(20)
-    ]
+    gaps = [update(state, state.spans(0), mu, 1.0, 10, 1e-6)[0].sum() for _ in range(20)]
     assert gaps[-1] < 0.2 * gaps[0]
     state.repair()
     check_flow(state, oracle.encoded.ptr)

@@ -12,6 +12,7 @@ from support.duals import (
     keep_books,
     make_oracle,
     on_threads,
+    update,
     with_ragged_rows,
 )
 from support.naive import block_squares, random_corpus, random_items, smooth_loss
@@ -164,12 +165,12 @@ def test_a_span_inside_a_sentence_moves_only_its_own_tokens():
     oracle = smooth(sequences(14, sentences=2, longest=12))
     state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.update(state.spans(np.arange(2), 0), mu, 1.0, 1, 0.0)
+    update(state, state.spans(0), mu, 1.0, 1, 0.0)
     before = state.counts()[0].copy()
     ptr = oracle.encoded.ptr
     longest = int(np.argmax(np.diff(ptr)))
     start, stop = int(ptr[longest]) + 1, int(ptr[longest + 1]) - 1
-    state.update(np.array([[start, stop, longest]]), mu, 1.0, 1, 0.0)
+    update(state, np.array([[start, stop, longest]]), mu, 1.0, 1, 0.0)
     changed = np.flatnonzero(np.abs(state.counts()[0] - before).max(axis=1) > 1e-6)
     assert len(changed)
     assert start <= changed.min() <= changed.max() < stop

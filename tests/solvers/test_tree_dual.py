@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.duals import check_same_optimum, close_the_gap, keep_books, silent
+from support.duals import check_same_optimum, close_the_gap, keep_books, silent, update
 from support.naive import all_trees, block_squares, is_tree, score, tree_oracle, tree_score
 
 from mtlstruct.errors import IncompatibleError
@@ -23,7 +23,7 @@ def setting(seed, structure=None, **sizes):
 
 
 def check_forest(state):
-    heads, mass, losses, _, kept = state.forest
+    heads, mass, losses, kept = state.trees
     np.testing.assert_allclose(mass.sum(axis=1), 1, atol=1e-9)
     assert mass.min() >= 0
     ptr, room = state.arcs.sentence, mass.shape[1]
@@ -51,12 +51,12 @@ def test_active_spans_are_what_has_left_gold_and_are_not_searched():
     oracle, _, _, state = setting(4, sentences=20, longest=8)
     assert len(state.active()) == 0
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-4)
-    spans, kept = state.active(), state.forest.kept.copy()
-    assert spans[:, 2].tolist() == np.flatnonzero(state.forest.mass[:, 0] < 1).tolist()
+    update(state, state.spans(0), mu, 1.0, 5, 1e-4)
+    spans, kept = state.active(), state.trees.kept.copy()
+    assert spans[:, 2].tolist() == np.flatnonzero(state.trees.mass[:, 0] < 1).tolist()
     assert len(spans)
-    state.update(spans, mu, 1.0, 5, 1e-6)
-    assert np.all(state.forest.kept == kept)
+    update(state, spans, mu, 1.0, 5, 1e-6)
+    assert np.all(state.trees.kept == kept)
 
 
 def test_a_full_cache_makes_room(monkeypatch):
@@ -65,7 +65,7 @@ def test_a_full_cache_makes_room(monkeypatch):
     mu = np.full(oracle.templates, 1 / oracle.templates)
     loss = 0.0
     for _ in range(40):
-        loss += state.update(state.spans(np.arange(4), 0), mu, 5.0, 5, 1e-6)[1]
+        loss += update(state, state.spans(0), mu, 5.0, 5, 1e-6)[1]
     check_forest(state)
     V, (arcs,) = oracle.zeros(), state.counts()
     oracle.count([5.0 * arcs], V)
@@ -76,8 +76,8 @@ def test_a_full_cache_makes_room(monkeypatch):
 def test_repair_makes_mass_sum_to_one():
     oracle, _, _, state = setting(6)
     mu = np.full(oracle.templates, 1 / oracle.templates)
-    state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, 5, 1e-5)
-    state.forest.mass[:] *= 1.001
+    update(state, state.spans(0), mu, 1.0, 5, 1e-5)
+    state.trees.mass[:] *= 1.001
     state.repair()
     check_forest(state)
 

@@ -9,6 +9,7 @@ from support.oracles import make_oracle as make_oracle
 from mtlstruct._system import threads
 from mtlstruct.linear.design import Design, padded_ids
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state
+from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
 
 
 def silent(record):
@@ -41,12 +42,17 @@ def with_ragged_rows(oracle, real):
     return oracle
 
 
+def update(state, spans, mu, c, rounds, tolerance):
+    """Update spans, each until its gap is below the tolerance."""
+    return state.update(spans, mu, Step(c, rounds, tolerance, 0.0, state.oracle.temperature))
+
+
 def close_the_gap(oracle, passes, steps=10):
     """Return the sum of the gaps after passes over all sentences with equal template weights."""
     state = dual_state(oracle, oracle.zeros(), np.zeros(oracle.templates))
     mu = np.full(oracle.templates, 1 / oracle.templates)
     for _ in range(passes):
-        gaps, _ = state.update(state.spans(np.arange(oracle.sentences), 0), mu, 1.0, steps, 1e-7)
+        gaps, _ = update(state, state.spans(0), mu, 1.0, steps, 1e-7)
     return gaps.sum()
 
 
@@ -73,8 +79,8 @@ def keep_books(oracle, c, passes=6, check=None):
     mu = np.random.default_rng(2).dirichlet(np.ones(oracle.templates))
     loss, values = 0.0, [0.0]
     for k in range(passes):
-        spans = state.active() if k % 3 == 2 else state.spans(np.arange(oracle.sentences), k)
-        loss += state.update(spans, mu, c, 5, 1e-7)[1]
+        spans = state.active() if k % 3 == 2 and oracle.temperature == 0 else state.spans(k)
+        loss += update(state, spans, mu, c, 5, 1e-7)[1]
         values.append(c * loss - 0.5 * float(mu @ N))
     assert np.all(np.diff(values) >= -1e-4 * max(values))
     assert values[-1] > 0

@@ -18,7 +18,7 @@ OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 1
 
 HABITS = {
     "--preset": "templates generate --preset NAME -o FILE writes a template file for train",
-    "-H": "CRF++'s -H is not needed: shrinking adapts to the data",
+    "-H": "CRF++'s -H is not needed: there is no shrinking",
     "-a": "to choose the algorithm use --method, such as --method crf-l1 for CRF++'s -a CRF-L1",
     "-e": "CRF++'s -e is --eta",
     "-f": "CRF++'s -f is --min-count",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from mtlstruct.linear.design import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import ItemDual, SequenceDual
+from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
 from mtlstruct.solvers.coordinate_ascent.tree_dual import SmoothTreeDual, TreeDual
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 
@@ -16,60 +17,42 @@ from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structu
 class DualState(Protocol):
     """The dual variables of all sentences, one distribution over outputs each, gold to begin with.
 
-    A span is a row (start, stop, sentence, ...) of tokens that are updated together; a state may
-    append entries of its own. Updates keep V = c·Aᵀ(expected parts − gold's) and the squared norms
-    N up to date.
+    A span is a row (start, stop, ...) of tokens that are updated together. Updates keep V =
+    c·Aᵀ(expected parts − gold's) and the squared norms N up to date.
+
+    shares_singletons   whether block updates support weight rows that singleton attributes share
+    losses              those of "hinge", "log" and "softmax-margin" that block updates support
     """
 
-    shares_singletons: ClassVar[bool] = False
-    """Whether block updates support weight rows that singleton attributes share."""
-
+    shares_singletons: ClassVar[bool]
     losses: ClassVar[tuple[str, ...]]
-    """Which of the losses "hinge", "log" and "softmax-margin" block updates support."""
 
     @staticmethod
     def memory(oracle: Oracle) -> int:
         """Return the bytes that the dual variables of the data take."""
-        ...
 
-    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Return spans [k, ≥ 3] of these sentences; `shift` says where long ones are cut."""
-        ...
+    def spans(self, shift: int) -> NDArray[np.int64]:
+        """Return spans [k, ≥ 2] that cover all tokens; `shift` says where long sentences are cut."""
 
     def active(self) -> NDArray[np.int64]:
-        """Return the working set: spans whose dual variables have left gold."""
-        ...
+        """Return the working set: spans whose dual variables have left gold; hinge only."""
 
     def update(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
+        self, spans: NDArray[np.int64], mu: NDArray[np.float64], step: Step
     ) -> tuple[NDArray[np.float64], float]:
-        """Update spans in turn, each until its gap is below tolerance or `enough` of before.
-
-        Return the gap of each span before its update, and the change of the loss.
-        """
-        ...
+        """Update spans in turn. Return the gap of each before, and the change of the loss."""
 
     def set_distributions(self, parts: Any) -> None:
         """Set each distribution to softmax(score / temperature); smooth losses only."""
-        ...
 
     def repair(self) -> None:
         """Make the distributions exact again after rounding."""
-        ...
 
     def counts(self) -> tuple[NDArray[Any], ...]:
         """Return the expected parts less gold's, for each kind floats [rows, parts]."""
-        ...
 
     def loss(self, counts: NDArray[Any]) -> float:
         """Return the expected loss; `counts` are those of the first kind."""
-        ...
 
 
 DUAL_STATES: dict[type, Any] = {

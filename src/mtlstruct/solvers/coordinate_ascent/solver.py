@@ -1,23 +1,22 @@
-"""Block-coordinate Frank–Wolfe on the dual, with a duality gap: the default solver.
+"""Block-coordinate ascent on the dual, with a duality gap: the default solver.
 
 The dual of Ω(w) + c·Σξ_i is  max_α c·Σ_i E_α[Δ] − Ω*(‖v_1‖, …, ‖v_m‖)  with one distribution α_i
-per sentence, v_j = −c·Σ_i E_α[δΦ_ij] and w_j = −mu_j v_j. For fixed mu each sentence is a block: a
-small concave problem that the structure's dual state improves by steps with exact line search (of a
-sequence, on its edge marginals). mu is updated multiplicatively from the norms in between. A cycle
-is
+per sentence, v_j = −c·Σ_i E_α[δΦ_ij] and w_j = −mu_j v_j; a smooth loss adds the entropy of α_i.
+For fixed mu each sentence is a block: a small concave problem that the structure's dual state
+improves by steps with exact line search (of a sequence, on its edge marginals). mu is updated from
+the norms in between. A cycle is
 
-1. a full pass over all sentences; converged ones are left out for a while (shrinking),
-2. passes over the working set, the spans whose dual variables have left gold,
-3. between these gap-sampled passes, over the spans of the working set with the largest gaps,
+1. a full pass over all sentences,
+2. with the hinge, passes over the working set, the spans whose dual variables have left gold,
+3. gap-sampled passes, over the spans of the last of these passes with the largest gaps,
 4. bounds. When the estimated gap is small, both are computed from scratch: V is rebuilt from the
-   dual variables, the lower bound is taken at the best shrinking of α towards gold, the upper bound
+   dual variables, the lower bound is taken at the best scaling of α towards gold, the upper bound
    at the best scale of w.
 
 References
 ----------
 Lacoste-Julien et al.: Block-coordinate Frank–Wolfe optimization for structural SVMs, ICML 2013.
 Osokin et al.: Minding the gaps for block Frank–Wolfe optimization of structured SVMs, ICML 2016.
-Joachims: Making large-scale SVM learning practical, 1999 (shrinking).
 """
 
 from __future__ import annotations
@@ -45,13 +44,10 @@ from mtlstruct.solvers.base import (
     table_bytes,
 )
 from mtlstruct.solvers.coordinate_ascent.duals import dual_class, dual_state
-from mtlstruct.solvers.coordinate_ascent.schedule import (
-    FULL,
-    GAP_SAMPLED,
-    WORKING_SET,
-    BlockSampler,
-    TemplateWeights,
-)
+from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
+from mtlstruct.solvers.coordinate_ascent.template_weights import TemplateWeights
+
+FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 
 MAX_STEPS = 5
 """Pairwise steps in one block update, at most."""
@@ -67,7 +63,10 @@ MIN_SCALE_OF_W, MAX_SCALE_OF_W = 0.7, 1.5
 """Scales of w that are tried."""
 
 SAMPLED_PASSES = 8
-"""Gap-sampled passes between two working-set passes."""
+"""Gap-sampled passes after a full or working-set pass."""
+
+HINGE_GAP_RATIO, SMOOTH_GAP_RATIO = 4.0, 2.0
+"""Spans whose last gap is more than this many times the mean are in a gap-sampled pass."""
 
 MU_UPDATES_PER_PASS = 80
 """Updates of mu in a full or working-set pass; more would make mu track noise."""
@@ -96,24 +95,24 @@ class Coordinate(Solver):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a cycle, the risk, and the scale of w that the upper one is for."""
+    """The bounds of a cycle, and the scale of w that the upper one is for."""
 
     objective: float
     dual: float
-    risk: float
     scale: float = 1.0
 
 
 class Run(SolverRun):
     """The state of one run: dual variables, V, N, mu, the loss, and what is known of the bounds.
 
-    left        the passes that are still to be made in the present cycle, in order
-    bounds      those of the last cycle, and whether they are certified
+    left          the passes that are still to be made in the present cycle, in order
+    spans, gaps   of the last full or working-set pass; the gap of each before its last update
+    bounds        those of the last cycle, and whether they are certified
     """
 
     state_fields: ClassVar[tuple[str, ...]] = (
         *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified"),
-        *("V", "state", "sampler"),
+        *("V", "state", "random", "spans", "gaps"),
     )
 
     def __init__(self, oracle: Oracle, regularizer: Regularizer, c: float, stop: Stop, seed: int) -> None:
@@ -121,13 +120,14 @@ class Run(SolverRun):
         self.C = c * oracle.sentences
         self.V, self.N, self.loss = oracle.zeros(), np.zeros(oracle.templates), 0.0
         self.state = dual_state(oracle, self.V, self.N)
-        self.sampler = BlockSampler(self.state, oracle.sentences, seed)
         self.mu = TemplateWeights(regularizer, oracle.templates)
+        self.random = np.random.Generator(np.random.PCG64(seed))
+        self.spans, self.gaps = np.zeros((0, 3), np.int64), np.zeros(0)
         # While mu is learned, a block solved to the end is solved for weights that will have moved.
         self.enough = 0.1 if regularizer.sparse else 0.0
         self.tolerance = 1e-3 / max(1.0, c)
         self.passes, self.left = 0, list[str]()
-        self.bound, self.bounds, self.certified = 0.0, Bounds(np.inf, 0.0, np.inf), False
+        self.bound, self.bounds, self.certified = 0.0, Bounds(np.inf, 0.0), False
 
     def begin(self, init: Start) -> None:
         """Start from the mu and, with a smooth loss, the distributions of an earlier model."""
@@ -151,8 +151,9 @@ class Run(SolverRun):
             return None
         self._end_cycle()
         objective, dual = self.bounds.objective, self.bounds.dual
-        gap, active = relative(objective, dual), active_templates(self.mu.mu)
-        figures = objective, dual, gap, self.bounds.risk, active, self.certified
+        norm = self.regularizer.value(self.bounds.scale * self.mu.mu * self._norms())
+        risk, active = max(0.0, objective - norm) / self.C, active_templates(self.mu.mu)
+        figures = objective, dual, relative(objective, dual), risk, active, self.certified
         return Record(self.passes, *figures, self.snapshot)
 
     def ended(self) -> bool:
@@ -166,7 +167,7 @@ class Run(SolverRun):
         norms = mu * np.sqrt(self.oracle.squared_norms(self.V))
         risk, _ = self.oracle.risk(self.oracle.score(self.V, -mu))
         objective = self.regularizer.value(norms) + self.c * risk
-        return self._fit(Bounds(objective, self.bounds.dual, self.bounds.risk), False)
+        return self._fit(Bounds(objective, self.bounds.dual), False)
 
     def result(self) -> Fit:
         """Return the weights at the best scale, with the certificate."""
@@ -178,42 +179,51 @@ class Run(SolverRun):
 
     def _schedule(self) -> list[str]:
         """Return the passes of a cycle; a large c gets more of them between full passes."""
-        repeated = [*[GAP_SAMPLED] * SAMPLED_PASSES, WORKING_SET] * (1 if self._decades() < 0.5 else 2)
-        return [FULL, WORKING_SET, *repeated]
+        sampled = [GAP_SAMPLED] * SAMPLED_PASSES
+        if self.oracle.temperature > 0:
+            return [FULL, *sampled]
+        return [FULL, WORKING_SET, *[*sampled, WORKING_SET] * (1 if self._decades() < 0.5 else 2)]
+
+    def _chosen(self, kind: str) -> NDArray[np.int64]:
+        """Return which of the spans a pass updates, in the order of their updates."""
+        if kind == GAP_SAMPLED:
+            ratio = SMOOTH_GAP_RATIO if self.oracle.temperature > 0 else HINGE_GAP_RATIO
+            large = self.gaps > ratio * self.gaps.sum() / max(1, len(self.gaps))
+            return self.random.permutation(np.flatnonzero(large))
+        shift = int(self.random.integers(1 << 30))
+        self.spans = self.state.spans(shift) if kind == FULL else self.state.active()
+        self.gaps = np.zeros(len(self.spans))
+        return self.random.permutation(len(self.spans))
 
     def _pass(self, kind: str) -> None:
         """Update blocks, and mu between them."""
-        spans = self.sampler.choose(kind)
-        gaps = np.zeros(len(spans))
-        every = max(25, len(spans) // MU_UPDATES_PER_PASS)
-        for k in range(0, len(spans), every):
-            some = slice(k, k + every)
-            gaps[some], change = self.state.update(
-                spans[some], self.mu.mu, self.c, MAX_STEPS, self.tolerance, self.enough
-            )
+        chosen = self._chosen(kind)
+        every = max(25, len(chosen) // MU_UPDATES_PER_PASS)
+        step = Step(self.c, MAX_STEPS, self.tolerance, self.enough, self.oracle.temperature)
+        for k in range(0, len(chosen), every):
+            some = chosen[k : k + every]
+            self.gaps[some], change = self.state.update(self.spans[some], self.mu.mu, step)
             self.loss += change
-            if kind != GAP_SAMPLED:  # these spans are no fair sample for the norms
-                self.mu.update(self.N)
-        self.sampler.record(kind, spans, gaps, self.tolerance)
+            if kind != GAP_SAMPLED or self.oracle.temperature > 0:
+                self.mu.update(self._norms())
 
     def _full_pass(self) -> None:
         """Update all blocks, and estimate both bounds from their gaps."""
         before = self._dual_value()
         self._pass(FULL)
-        gap = self.sampler.total  # of each block before its update: more than what is left now
+        gap = float(self.gaps.sum())  # more than what is left now
         dual = max(before, self._dual_value())
         own = self.regularizer.value(self.mu.mu * self._norms())
         objective = max(dual, own + self.c * (self.loss + gap) - float(self.mu.mu @ self.N))
-        self.bounds, self.certified = Bounds(objective, dual, self._risk(objective)), False
+        self.bounds, self.certified = Bounds(objective, dual), False
 
     def _end_cycle(self) -> None:
         """Update mu and the tolerance of blocks; certify if this may be the last cycle."""
-        self.mu.end_cycle(self.N)
-        check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         objective, dual = self.bounds.objective, self.bounds.dual
+        self.mu.end_cycle(self._norms(), objective - dual)
+        check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         # a block may keep a tenth of its share of the gap asked for
         self.tolerance = min(self.tolerance, 0.1 * self.stop.asked(objective, self.C) / self.C)
-        self.mu.adapt(relative(objective, dual))
         near = CERTIFY_FACTOR * 4 ** self._decades() * self.stop.asked(dual, self.C)
         if objective - dual <= near or self.passes == self.stop.max_passes:
             self._certify()
@@ -239,8 +249,7 @@ class Run(SolverRun):
         tolerance = SCALE_SHARE * self.stop.asked(self.bounds.dual, self.C)
         objective, scale = minimise_over_scale(primal, tolerance)
         self.bound = max(self.bound, self._dual_value())  # a bound once proved stays one
-        self.bounds = Bounds(objective, self.bound, self._risk(objective, scale), scale)
-        self.certified = True
+        self.bounds, self.certified = Bounds(objective, self.bound, scale), True
 
     def _rebuild(self) -> None:
         """Recompute V, N and the loss from the dual variables, without rounding errors."""
@@ -266,12 +275,8 @@ class Run(SolverRun):
         return np.sqrt(np.maximum(self.N, 0.0))
 
     def _dual_value(self) -> float:
-        """Return the dual at the best shrinking of α towards gold."""
+        """Return the dual at the best scaling of α towards gold."""
         return self.regularizer.lower_bound(self.c * self.loss, self._norms())
-
-    def _risk(self, objective: float, scale: float = 1.0) -> float:
-        value = self.regularizer.value(scale * self.mu.mu * self._norms())
-        return max(0.0, objective - value) / self.C
 
 
 def minimise_over_scale(
@@ -288,16 +293,16 @@ def minimise_over_scale(
     for _ in range(steps):
         value, slope = primal(scale)
         best = min(best, (value, scale))
-        falling = slope < 0
-        tangents[falling] = scale, value, slope
-        if len(tangents) == 1:
-            if scale == (MAX_SCALE_OF_W if falling else MIN_SCALE_OF_W):
+        tangents[slope < 0] = scale, value, slope
+        if len(tangents) == 2:
+            (x, f, down), (y, g, up) = tangents[True], tangents[False]
+            scale = (g - f + down * x - up * y) / (down - up)
+            if best[0] - (f + down * (scale - x)) <= enough:
                 break
-            scale = float(np.clip(scale + (stride if falling else -stride), MIN_SCALE_OF_W, MAX_SCALE_OF_W))
+        else:
+            before = scale
+            scale = min(max(scale + (stride if slope < 0 else -stride), MIN_SCALE_OF_W), MAX_SCALE_OF_W)
             stride *= 4
-            continue
-        (x, f, down), (y, g, up) = tangents[True], tangents[False]
-        scale = (g - f + down * x - up * y) / (down - up)
-        if best[0] - (f + down * (scale - x)) <= enough:
-            break
+            if scale == before:
+                break
     return best

@@ -3,7 +3,7 @@
 The dual variables of a sentence are a distribution over its trees. With the hinge few trees ever
 carry mass, so those are kept: gold to begin with, then what the search found to be violated. A
 block update may search, once, and takes the found tree in; then mass moves from the worst tree to
-the best by exact steps. A tree that has had no mass for a while is forgotten. (`tree_kernels`)
+the best by exact steps. A tree without mass is forgotten. (`tree_kernels`)
 
 With the log loss the distribution has an entropy, which is no closed function of its arc marginals.
 So the dual variables are arc scores s with α ∝ exp(s), and a block update is a step of
@@ -31,33 +31,26 @@ from mtlstruct._numba.decorators import fast_kernel, inner_kernel
 from mtlstruct._system import threads
 from mtlstruct._system.stateful import Stateful
 from mtlstruct.objective.oracle import Oracle, Weights
+from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
     Forest,
-    Scratch,
     add_arc,
     arc_arrays,
     arc_counts,
-    improve,
     premultiply,
     score_arc,
-    score_arcs,
+    scratch,
+    take_pairwise_steps,
 )
-from mtlstruct.structures.tree_decoding import best_nonprojective, best_projective
+from mtlstruct.structures.tree import arc_rows
 from mtlstruct.structures.tree_marginals import inside_outside, matrix_tree
-
-STEPS_PER_ROUND = 4
-"""Pairwise steps for each round that the solver allows: they cost little beside the search."""
 
 TREE_CAPACITY = 128
 """Trees kept of a sentence, at most: where data are few or c is large, long sentences come to have
 mass on many, and with room for 32 they gave up what they had gained, again and again."""
 
-
 GOLD_SCORE = 14.0
 """Score of gold's arcs to begin with, where all others have 0: gold, to within 1e-6 per arc."""
-
-ACTIVE_MASS = 1e-3
-"""A sentence with less probability off gold at each token is not in the working set."""
 
 MIN_CHANGE = np.float32(1e-5)
 """Changes of a marginal below this are not added to V."""
@@ -74,217 +67,11 @@ ArcScratch = namedtuple("ArcScratch", "ptr log_z theta mixed found applied buffe
 """Workspace: bounds and log Z of one sentence, three tables of arcs, changes, and weights."""
 
 
-class TreeDual(Stateful):
-    """Trees with mass of all sentences as a dual state of the coordinate solver."""
-
-    state_fields = ("forest",)
-    shares_singletons: ClassVar[bool] = False
-    losses: ClassVar[tuple[str, ...]] = ("hinge",)
-
-    @staticmethod
-    def memory(oracle: Oracle) -> int:
-        """Return the bytes of the trees, and three numbers for each, in sentences of six tokens."""
-        return int(oracle.tokens) * TREE_CAPACITY * 8
-
-    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
-        self.oracle = oracle
-        (self.design,) = oracle.encoded.designs
-        ptr = oracle.encoded.ptr
-        self.forest = _gold_forest(oracle.gold, ptr)
-        self.arcs, self.primal = arc_arrays(oracle, V, N)
-        self.work = _scratch(int(np.diff(ptr).max(initial=1)))
-
-    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Return spans [k, 4] (start, stop, sentence, search): whole sentences."""
-        ptr = self.arcs.sentence
-        return np.stack([ptr[sentences], ptr[sentences + 1], sentences, np.ones_like(sentences)], axis=1)
-
-    def active(self) -> NDArray[np.int64]:
-        """Sentences that have several trees, not to be searched."""
-        spans = self.spans(np.flatnonzero(self.forest.kept > 1), 0)
-        spans[:, 3] = 0
-        return spans
-
-    def update(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
-    ) -> tuple[NDArray[np.float64], float]:
-        """Update sentences in turn, each until its gap is below tolerance or `enough` of before."""
-        premultiply(
-            self.design.layout.block_ptr, self.design.layout.templates, self.primal.V, mu, self.primal.product
-        )
-        wrong = float(self.oracle.cost[0, 1])
-        gaps = np.zeros(len(spans))
-        loss = 0.0
-        for number, (sentence, search) in enumerate(spans[:, 2:].tolist()):
-            found = self._search(sentence, wrong) if search else _NONE
-            gaps[number], change = improve(
-                sentence, found, self.forest, self.arcs, self.primal, self.work, mu, wrong, float(c),
-                STEPS_PER_ROUND * rounds, float(tolerance), float(enough),
-            )  # fmt: skip
-            loss += change
-        return gaps, loss
-
-    def _search(self, sentence: int, wrong: float) -> NDArray[np.int32]:
-        """The most violated tree of a sentence; leaves its arc scores in the scratch."""
-        start, stop = self.arcs.sentence[sentence : sentence + 2].tolist()
-        n = stop - start
-        first = int(self.arcs.first_row[sentence])
-        score_arcs(first, n * (n + 1), self.arcs.ids, self.arcs.ptr, self.primal.product, self.work.scores)
-        found, value = np.empty(n, np.int32), np.empty(1)
-        kind: Any = self.oracle.structure
-        search, gold = best_projective if kind.projective else best_nonprojective, self.arcs.gold[start:stop]
-        scores, ptr = self.work.scores, np.array([0, n])
-        search(0, 1, ptr, scores, 0, 1.0, gold, float(wrong), kind.single_root, found, value)
-        return found
-
-    def repair(self) -> None:
-        """Mass sums to one again, whatever rounding has done."""
-        mass = self.forest.mass
-        np.maximum(mass, 0, out=mass)
-        mass /= mass.sum(axis=1, keepdims=True)
-
-    def counts(self) -> tuple[NDArray[np.float32]]:
-        """Arc counts of (dual − gold). float32[rows, 1]"""
-        out = np.zeros((self.design.rows, 1), np.float32)
-        arc_counts(self.arcs.sentence, self.arcs.first_row, self.forest, self.arcs.gold, out)
-        return (out,)
-
-    def loss(self, arcs: NDArray[np.float32]) -> float:
-        """Return the expected cost from the arc counts: the mass on arcs other than gold's."""
-        return float(self.oracle.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
-
-
-_NONE = np.zeros(0, np.int32)
-"""No search was made."""
-
-
-def _gold_forest(gold: NDArray[np.int32], ptr: NDArray[np.int64]) -> Forest:
-    """One tree a sentence, with all the mass."""
-    sentences = len(ptr) - 1
-    heads = np.zeros(len(gold) * TREE_CAPACITY, np.int32)
-    n = np.diff(ptr)
-    heads[np.arange(len(gold)) + np.repeat(ptr[:-1] * (TREE_CAPACITY - 1), n)] = gold
-    mass = np.zeros((sentences, TREE_CAPACITY))
-    mass[:, 0] = 1
-    idle = np.zeros((sentences, TREE_CAPACITY), np.int64)
-    return Forest(heads, mass, np.zeros((sentences, TREE_CAPACITY)), idle, np.ones(sentences, np.int64))
-
-
-def _scratch(longest: int) -> Scratch:
-    return Scratch(
-        scores=np.zeros((longest * (longest + 1), 1), np.float32),
-        loose=np.zeros(longest, np.int64),
-        arc=np.zeros((TREE_CAPACITY, longest), np.int64),
-        row=np.zeros(TREE_CAPACITY * longest, np.int64),
-        score=np.zeros(TREE_CAPACITY * longest),
-        value=np.zeros(TREE_CAPACITY),
-    )
-
-
-class SmoothTreeDual(Stateful):
-    """Arc scores and marginals of all sentences as a dual state of the coordinate solver."""
-
-    state_fields = ("trees",)
-    shares_singletons: ClassVar[bool] = False
-    losses: ClassVar[tuple[str, ...]] = ("log",)
-
-    @staticmethod
-    def memory(oracle: Oracle) -> int:
-        """Return the bytes of scores, marginals and part counts."""
-        return 20 * oracle.encoded.designs[0].rows
-
-    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
-        self.oracle, self.ptr = oracle, oracle.encoded.ptr
-        (self.design,) = oracle.encoded.designs
-        self.arcs, self.primal = arc_arrays(oracle, V, N)
-        n = np.diff(self.ptr)
-        sentence = np.repeat(np.arange(len(n)), n)
-        place = np.arange(oracle.tokens) - self.ptr[sentence]
-        self.first_arc = self.arcs.first_row[sentence] + place * (n[sentence] + 1)
-        self.gold_arc = self.first_arc + oracle.gold
-        rows, longest = self.design.rows, int(n.max(initial=1))
-        self.trees = Trees(np.zeros((rows, 1), np.float32), np.zeros((rows, 1)), np.zeros(len(n)))
-        self.trees.scores[self.gold_arc] = GOLD_SCORE
-        self.trees.marginals[self.gold_arc] = 1
-        theta, mixed, applied = np.zeros((3, longest * (longest + 1), 1), np.float32)
-        buffer, found = np.zeros_like(self.primal.product), np.zeros(theta.shape)
-        self.work = ArcScratch(np.zeros(2, np.int64), np.zeros(1), theta, mixed, found, applied, buffer)
-
-    def spans(self, sentences: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
-        """Return spans [k, 3] (start, stop, sentence): whole sentences."""
-        return np.stack([self.ptr[sentences], self.ptr[sentences + 1], sentences], axis=1)
-
-    def active(self) -> NDArray[np.int64]:
-        """Return the sentences in which a token has probability off gold."""
-        loose = np.flatnonzero(1 - self.trees.marginals[self.gold_arc, 0] > ACTIVE_MASS)
-        return self.spans(np.unique(np.searchsorted(self.ptr, loose, side="right") - 1), 0)
-
-    def update(
-        self,
-        spans: NDArray[np.int64],
-        mu: NDArray[np.float64],
-        c: float,
-        rounds: int,
-        tolerance: float,
-        enough: float = 0.0,
-    ) -> tuple[NDArray[np.float64], float]:
-        """Update sentences in turn by one step each, unless the gap is below the tolerance."""
-        layout, kind, gaps = self.design.layout, self._kind(), np.zeros(len(spans))
-        premultiply(layout.block_ptr, layout.templates, self.primal.V, mu, self.primal.product)
-        change = _ascend(
-            spans, self.trees, self.arcs, self.primal, mu, float(c), float(tolerance), kind, self.work, gaps
-        )
-        return gaps, float(change)
-
-    def set_distributions(self, parts: Any) -> None:
-        """Set each distribution to exp(score), normalised, for part scores `parts`."""
-        self.trees.scores[:] = parts[0]
-        self.repair()
-
-    def repair(self) -> None:
-        """Recompute marginals and entropies from the scores."""
-        scores, marginals, entropy = self.trees
-        first_row, (projective, single) = self.arcs.first_row, self._kind()
-        log_z = np.zeros(len(entropy))
-
-        def work(first: int, last: int) -> None:
-            rows = slice(first_row[first], first_row[last])
-            run = inside_outside if projective else matrix_tree
-            run(first, last, self.ptr, scores[rows], 1.0, _NO_GOLD, single, marginals[rows], log_z)
-
-        threads.over_sentences(work, self.ptr)
-        expected = np.concatenate([[0.0], np.cumsum(marginals[:, 0] * scores[:, 0])])
-        entropy[:] = log_z - np.diff(expected[first_row])
-
-    def counts(self) -> tuple[NDArray[np.float32]]:
-        """Return arc counts of (dual − gold), float32[rows, 1]; gold's arc has minus all others."""
-        found = self.trees.marginals[:, 0].copy()
-        found[self.gold_arc] = 0
-        found[self.gold_arc] = -np.add.reduceat(found, self.first_arc) if len(found) else 0
-        return (found.astype(np.float32)[:, None],)
-
-    def loss(self, arcs: NDArray[np.float32]) -> float:
-        """Return the sum of the entropies."""
-        return float(self.trees.entropy.sum())
-
-    def _kind(self) -> tuple[bool, bool]:
-        structure: Any = self.oracle.structure
-        return structure.projective, structure.single_root
-
-
-# ---------------------------------------------------------------- kernels
-
-
 @fast_kernel
-def _ascend(spans, trees, arcs, primal, mu, c, tolerance, kind, work, gaps):
+def take_gradient_steps(spans, trees, arcs, primal, mu, wrong, step, kind, work, gaps):
     """Update sentences in turn; write gaps before. Return the change of the entropies."""
     total = 0.0
+    c = step.c
     for k in range(len(spans)):
         i, n = spans[k, 2], spans[k, 1] - spans[k, 0]
         first, rows = arcs.first_row[i], n * (n + 1)
@@ -296,7 +83,7 @@ def _ascend(spans, trees, arcs, primal, mu, c, tolerance, kind, work, gaps):
             gap -= m[r, 0] * theta[r, 0]
         gap += _infer(n, theta, kind, found, work)
         gaps[k] = max(0.0, gap)
-        if gap <= tolerance:
+        if gap <= step.tolerance:
             continue
         for r in range(rows):
             applied[r, 0] = found[r, 0] - m[r, 0]
@@ -358,3 +145,132 @@ def _curvature(first, rows, arcs, primal, mu, delta, buffer):
                     total += mu[primal.table[f, 1]] * buffer[f] * buffer[f]
                 buffer[f] = 0
     return total
+
+
+class ArcDual(Stateful):
+    """What the dual variables of trees with any loss have in common: arcs, V and spans."""
+
+    state_fields = ("trees",)
+    shares_singletons: ClassVar[bool] = False
+    kernel: Any
+    trees: Any
+    work: Any
+
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        self.oracle, self.ptr = oracle, oracle.encoded.ptr
+        (self.design,) = oracle.encoded.designs
+        self.arcs, self.primal = arc_arrays(oracle, V, N)
+        structure: Any = oracle.structure
+        self.kind = structure.projective, structure.single_root
+
+    def spans(self, shift: int) -> NDArray[np.int64]:
+        """Return spans [k, 4] (start, stop, sentence, whether to search): whole sentences."""
+        sentences = np.arange(len(self.ptr) - 1)
+        return np.stack([self.ptr[:-1], self.ptr[1:], sentences, np.ones_like(sentences)], axis=1)
+
+    def update(
+        self, spans: NDArray[np.int64], mu: NDArray[np.float64], step: Step
+    ) -> tuple[NDArray[np.float64], float]:
+        """Update sentences in turn. Return the gap of each before, and the change of the loss."""
+        layout, gaps = self.design.layout, np.zeros(len(spans))
+        premultiply(layout.block_ptr, layout.templates, self.primal.V, mu, self.primal.product)
+        wrong, data = float(self.oracle.cost[0, 1]), (self.arcs, self.primal, mu)
+        return gaps, float(self.kernel(spans, self.trees, *data, wrong, step, self.kind, self.work, gaps))
+
+
+class TreeDual(ArcDual):
+    """Trees with mass of all sentences as a dual state of the coordinate solver."""
+
+    losses: ClassVar[tuple[str, ...]] = ("hinge",)
+    kernel = staticmethod(take_pairwise_steps)
+
+    @staticmethod
+    def memory(oracle: Oracle) -> int:
+        """Return the bytes of the trees, and three numbers for each, in sentences of six tokens."""
+        return int(oracle.tokens) * TREE_CAPACITY * 8
+
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        super().__init__(oracle, V, N)
+        n, shape = np.diff(self.ptr), (oracle.sentences, TREE_CAPACITY)
+        heads = np.zeros(oracle.tokens * TREE_CAPACITY, np.int32)
+        heads[np.arange(oracle.tokens) + np.repeat(self.ptr[:-1] * (TREE_CAPACITY - 1), n)] = oracle.gold
+        self.trees = Forest(heads, np.zeros(shape), np.zeros(shape), np.ones(oracle.sentences, np.int64))
+        self.trees.mass[:, 0] = 1
+        self.work = scratch(int(n.max(initial=1)), TREE_CAPACITY)
+
+    def active(self) -> NDArray[np.int64]:
+        """Return the sentences that have several trees, not to be searched."""
+        spans: NDArray[np.int64] = self.spans(0)[self.trees.kept > 1]
+        spans[:, 3] = 0
+        return spans
+
+    def repair(self) -> None:
+        """Mass sums to one again, whatever rounding has done."""
+        mass = self.trees.mass
+        np.maximum(mass, 0, out=mass)
+        mass /= mass.sum(axis=1, keepdims=True)
+
+    def counts(self) -> tuple[NDArray[np.float32]]:
+        """Arc counts of (dual − gold). float32[rows, 1]"""
+        out = np.zeros((self.design.rows, 1), np.float32)
+        arc_counts(self.ptr, self.arcs.first_row, self.trees, self.arcs.gold, out)
+        return (out,)
+
+    def loss(self, arcs: NDArray[np.float32]) -> float:
+        """Return the expected cost from the arc counts: the mass on arcs other than gold's."""
+        return float(self.oracle.cost[0, 1]) * float(arcs[arcs > 0].sum(dtype=np.float64))
+
+
+class SmoothTreeDual(ArcDual):
+    """Arc scores and marginals of all sentences as a dual state of the coordinate solver."""
+
+    losses: ClassVar[tuple[str, ...]] = ("log",)
+    kernel = staticmethod(take_gradient_steps)
+
+    @staticmethod
+    def memory(oracle: Oracle) -> int:
+        """Return the bytes of scores, marginals and part counts."""
+        return 20 * oracle.encoded.designs[0].rows
+
+    def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
+        super().__init__(oracle, V, N)
+        self.first_arc = arc_rows(self.ptr)
+        self.gold_arc = self.first_arc + oracle.gold
+        rows, longest = self.design.rows, int(np.diff(self.ptr).max(initial=1))
+        self.trees = Trees(np.zeros((rows, 1), np.float32), np.zeros((rows, 1)), np.zeros(oracle.sentences))
+        self.trees.scores[self.gold_arc] = GOLD_SCORE
+        self.trees.marginals[self.gold_arc] = 1
+        theta, mixed, applied = np.zeros((3, longest * (longest + 1), 1), np.float32)
+        buffer, found = np.zeros_like(self.primal.product), np.zeros(theta.shape)
+        self.work = ArcScratch(np.zeros(2, np.int64), np.zeros(1), theta, mixed, found, applied, buffer)
+
+    def set_distributions(self, parts: Any) -> None:
+        """Set each distribution to exp(score), normalised, for part scores `parts`."""
+        self.trees.scores[:] = parts[0]
+        self.repair()
+
+    def repair(self) -> None:
+        """Recompute marginals and entropies from the scores."""
+        scores, marginals, entropy = self.trees
+        first_row, (projective, single) = self.arcs.first_row, self.kind
+        log_z = np.zeros(len(entropy))
+
+        def work(first: int, last: int) -> None:
+            rows = slice(first_row[first], first_row[last])
+            run = inside_outside if projective else matrix_tree
+            run(first, last, self.ptr, scores[rows], 1.0, _NO_GOLD, single, marginals[rows], log_z)
+
+        threads.over_sentences(work, self.ptr)
+        expected = np.concatenate([[0.0], np.cumsum(marginals[:, 0] * scores[:, 0])])
+        entropy[:] = log_z - np.diff(expected[first_row])
+
+    def counts(self) -> tuple[NDArray[np.float32]]:
+        """Return arc counts of (dual − gold), float32[rows, 1]; gold's arc has minus all others."""
+        found = self.trees.marginals[:, 0].copy()
+        found[self.gold_arc] = 0
+        found[self.gold_arc] = -np.add.reduceat(found, self.first_arc) if len(found) else 0
+        return (found.astype(np.float32)[:, None],)
+
+    def loss(self, arcs: NDArray[np.float32]) -> float:
+        """Return the sum of the entropies."""
+        return float(self.trees.entropy.sum())

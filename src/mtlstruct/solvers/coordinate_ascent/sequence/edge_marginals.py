@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import inner_kernel, kernel
+from mtlstruct.solvers.coordinate_ascent.sequence.features import count_edge
 from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE
 
 LEAST_MASS = np.float32(1e-6)
@@ -25,10 +26,8 @@ MIN_STORED_MASS = np.float32(1e-7)
 EDGE_CAPACITY = 8
 """Entries a token to begin with."""
 
-
-def flow_bytes(tokens: int) -> int:
-    """Memory of a flow, before some token needs more room."""
-    return tokens * (4 + EDGE_CAPACITY * 8)
+INFINITE_SCORE = np.float32(1e30)
+"""Further than any score."""
 
 
 class Flow(NamedTuple):
@@ -57,8 +56,7 @@ class Flow(NamedTuple):
         return Flow(self.size, np.pad(self.tail, more), np.pad(self.head, more), np.pad(self.mass, more))
 
 
-INFINITE_SCORE = np.float32(1e30)
-"""Further than any score."""
+# ---------------------------------------------------------------- kernels
 
 
 @inner_kernel
@@ -77,15 +75,17 @@ def held_label(flow, t, now):
 
 
 @inner_kernel
-def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
-    """Return the best path and its score; skip labels from which no edge can be best."""
-    W = em.shape[1]
+def best_path(n, left, right, work):
+    """Find the best path, in work.high; return its score. Skip labels from which no edge can be best."""
+    em, path, back, now, best, arg = work.em, work.high, work.back, work.now, work.best, work.arg
+    at, tr, most = work.edges.at, work.edges.tr, work.edges.most
+    L, W = tr.shape[1], em.shape[1]
     for y in range(W):
         now[y] = em[0, y]
         if left >= 0:
-            now[y] += tr[er[0], left, y]
+            now[y] += tr[at[0], left, y]
     for t in range(1, n):
-        e = tr[er[t]]
+        e = tr[at[t]]
         first = 0
         limit = -INFINITE_SCORE
         if L >= MIN_LABELS_TO_PRUNE:
@@ -93,7 +93,7 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
                 first = z if now[z] > now[first] else first
             limit = INFINITE_SCORE
             for y in range(L):
-                limit = min(limit, now[first] + e[first, y] - most[er[t], y])
+                limit = min(limit, now[first] + e[first, y] - most[at[t], y])
         for y in range(W):
             best[y] = now[first] + e[first, y]
             arg[y] = first
@@ -114,7 +114,7 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
     for y in range(L):
         v = now[y]
         if right >= 0:
-            v += tr[er[n], y, right]
+            v += tr[at[n], y, right]
         if v > top:
             top = v
             k = y
@@ -126,20 +126,21 @@ def best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, path):
 
 
 @inner_kernel
-def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path):
-    """The lowest-scoring path whose edges all carry flow; INFINITE_SCORE if there is none."""
+def worst_path(flow, start, n, left, right, work):
+    """Find the lowest-scoring path whose edges all carry flow, in work.low; INFINITE_SCORE if none."""
     count, tail, head, mass = flow
+    em, path, back, now, best = work.em, work.low, work.back, work.now, work.best
+    at, tr = work.edges.at, work.edges.tr
+    L = tr.shape[1]
     enter = max(left, 0)
     for y in range(L):
         now[y] = INFINITE_SCORE
     for k in range(count[start]):
         if mass[start, k] > LEAST_MASS and tail[start, k] == enter:
             y = head[start, k]
-            now[y] = em[0, y]
-            if left >= 0:
-                now[y] += tr[er[0], left, y]
+            now[y] = em[0, y] + (tr[at[0], left, y] if left >= 0 else np.float32(0))
     for t in range(1, n):
-        e = tr[er[t]]
+        e = tr[at[t]]
         for y in range(L):
             best[y] = INFINITE_SCORE
         for k in range(count[start + t]):
@@ -162,7 +163,7 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
         for k in range(count[start + n]):
             y = tail[start + n, k]
             if head[start + n, k] == right and mass[start + n, k] > LEAST_MASS and now[y] < INFINITE_SCORE:
-                v = now[y] + tr[er[n], y, right]
+                v = now[y] + tr[at[n], y, right]
                 if v < low:
                     low = v
                     last = y
@@ -176,63 +177,38 @@ def worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, path
 
 
 @inner_kernel
-def expected(em, tr, er, flow, start, n, left, right):
+def expected(em, edges, flow, start, n, left, right):
     """The score of the flow inside the span, and the mass that enters it."""
     count, tail, head, mass = flow
+    at, tr = edges.at, edges.tr
     total = 0.0
     entered = 0.0
     enter = max(left, 0)
     for k in range(count[start]):
         if tail[start, k] == enter:
             y = head[start, k]
-            s = em[0, y]
-            if left >= 0:
-                s += tr[er[0], left, y]
-            total += mass[start, k] * s
+            total += mass[start, k] * (em[0, y] + (tr[at[0], left, y] if left >= 0 else np.float32(0)))
             entered += mass[start, k]
     for t in range(1, n):
-        e = tr[er[t]]
+        e = tr[at[t]]
         for k in range(count[start + t]):
             y = head[start + t, k]
             total += np.float64(mass[start + t, k] * (em[t, y] + e[tail[start + t, k], y]))
     if right >= 0:
         for k in range(count[start + n]):
             if head[start + n, k] == right:
-                total += mass[start + n, k] * tr[er[n], tail[start + n, k], right]
+                total += mass[start + n, k] * tr[at[n], tail[start + n, k], right]
     return total, entered
-
-
-# ---------------------------------------------------------------- kernels
-
-
-@kernel
-def find_loose_flow(flow, gold, out):
-    """Find the tokens whose mass has left gold."""
-    count, _, head, mass = flow
-    for t in range(len(count)):
-        off = np.float32(0)
-        for k in range(count[t]):
-            if head[t, k] != gold[t]:
-                off += mass[t, k]
-        out[t] = off > LEAST_MASS
 
 
 @kernel
 def count_flow(flow, gold, edge_row, node, edge):
-    """Add marginals less gold, summed off gold: 1 − (mass on gold) is too coarse for a large c."""
-    count, tail, head, mass = flow
-    L = node.shape[1]
+    """Add marginals less gold."""
     for t in range(len(gold)):
-        row = edge_row[t]
-        right = np.int64(gold[t - 1]) * L + gold[t] if row >= 0 else 0
-        for k in range(count[t]):
-            if head[t, k] != gold[t]:
-                node[t, head[t, k]] += mass[t, k]
-                node[t, gold[t]] -= mass[t, k]
-            pair = np.int64(tail[t, k]) * L + head[t, k]
-            if row >= 0 and pair != right:
-                edge[row, pair] += mass[t, k]
-                edge[row, right] -= mass[t, k]
+        for k in range(flow.size[t]):
+            count_edge(
+                t, np.int64(flow.tail[t, k]), flow.head[t, k], flow.mass[t, k], gold, edge_row, node, edge
+            )
 
 
 @kernel

@@ -2,8 +2,8 @@
 
 A block update gathers the part scores of its tokens, changes the marginals, and scatters the change
 to V; N_j = ‖v_j‖² is kept exact. Templates whose weight has all but vanished are not gathered, but
-V and N include them, so they can come back. The curvature of a step comes from the Gram matrix K[t,
-u] = Σ_j mu_j ⟨x_tj, x_uj⟩, of which only the rows of tokens that change are computed.
+V and N include them, so they can come back. The curvature of a step comes from rows of the Gram
+matrix K[t, u] = Σ_j mu_j ⟨x_tj, x_uj⟩.
 
 Where attributes have features with some labels only (linear.label_support), V is a list of
 features. Arguments that a corpus does not need (`values`, `support`, `mark`) are None: numba drops
@@ -24,6 +24,9 @@ from mtlstruct.linear.weight_layout import padded
 MIN_TEMPLATE_WEIGHT = 1e-8
 """Least mu of a template that is scored: below it, a float32 score would not change."""
 
+MIN_CHANGE = np.float32(1e-9)
+"""Tokens whose marginals change by less are rounding errors."""
+
 Labels = namedtuple("Labels", "starts gold cost")
 """Where sentences start (bool[T + 1]), gold labels, and the cost of each pair of labels."""
 
@@ -42,15 +45,11 @@ Templates = namedtuple("Templates", "mu N")
 Step = namedtuple("Step", "c rounds tolerance enough temperature")
 """c; most steps; the gap, or share of the gap before, to stop at; temperature of the loss."""
 
-Gram = namedtuple("Gram", "K place tr most edge_delta edge_K touched moved turned turned_values")
-"""Workspace of inner products.
+EdgeScores = namedtuple("EdgeScores", "at rows tr most")
+"""Workspace: the scores of the distinct edge rows of a span.
 
-K, place        rows of the Gram matrix that are known, and where that of a token (and label) is
-tr, most        scores of the distinct edge rows, and the largest into each label
-edge_delta      the change of the edge marginals; `touched` lists its nonzero (row, pair)
-edge_K          the Gram matrix of edge rows
-moved           (row, pair, sign) of the edges that a segment changes
-turned, turned_values   ids and values of the span slot by slot
+at, rows   which of them each position uses (int64[n + 1]), and their rows in the Design
+tr, most   their scores float32[rows, L, ≥L], and the largest into each label
 """
 
 
@@ -65,25 +64,10 @@ def node_features(design: Design, V: NDArray[Any], mu: NDArray[np.float64]) -> N
     return Node(*entries, scales, ahead, V, layout.null_row, layout.n_own_rows)
 
 
-def gram_workspace(longest: int, labels: int, node: Design, rows: int, rounds: int) -> Gram:
-    """Arrays for inner products of the features of a span; 0 rounds: one row of them at a time."""
-    wide = padded(labels)
-    # a round moves a token from one label to another
-    kernels = longest * (1 if node.layout.support is None else 2 * rounds) if rounds else 1
-    changes = 2 * longest + 4
-    slots = len(node.blocks) if node.slots_aligned else 0
-    return Gram(
-        K=zeros(kernels, longest),
-        place=zeros(longest, 1 if node.layout.support is None else wide, kind=np.int64),
-        tr=zeros(rows, labels, wide),
-        most=zeros(rows, labels),
-        edge_delta=zeros(rows, labels * labels, kind=np.float64),
-        edge_K=zeros(min(rows, longest + 1), min(rows, longest + 1)),
-        touched=zeros(rounds * changes, 2, kind=np.int64),
-        moved=zeros(changes, 3, kind=np.int64),
-        turned=zeros(slots, longest, kind=node.ids.dtype),
-        turned_values=zeros(slots if len(node.values) else 0, longest),
-    )
+def edge_workspace(longest: int, labels: int, rows: int) -> EdgeScores:
+    """Return arrays for spans with at most so many distinct edge rows."""
+    at, own = zeros(2, longest + 1, kind=np.int64)
+    return EdgeScores(at, own, zeros(rows, labels, padded(labels)), zeros(rows, labels))
 
 
 def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
@@ -96,100 +80,69 @@ def zeros(*shape: int, kind: Any = np.float32) -> NDArray[Any]:
 
 @inner_kernel
 def gather(start, n, labels, node, values, support, em):
-    """em[t] = cost − Σ_j mu_j v_j for the tokens of a span; weights are prefetched."""
+    """em[t] = cost − Σ_j mu_j v_j for the tokens of a span."""
     cost, gold = labels.cost, labels.gold
     for t in range(n):
-        first = node.ptr[start + t]
-        size = node.ptr[start + t + 1] - first
         total = em[t]
         for y in range(len(total)):
             total[y] = 0
-        if support is not None:
-            _gather_listed(first, size, node, values, support, total)
-        else:
-            _gather_rows(first, size, node, values, total)
+        _gather_row(start + t, node, values, support, total)
         for y in range(cost.shape[1]):
             total[y] += cost[gold[start + t], y]
 
 
 @inner_kernel
-def _gather_rows(first, size, node, values, total):
-    ids, _, ragged, _, scales, ahead, V, _, _ = node
-    entry = ids[first : first + size + PREFETCH_DISTANCE]
+def _gather_row(row, node, values, support, total):
+    ids, ptr, ragged, _, scales, ahead, V, _, _ = node
+    first, last = ptr[row], ptr[row + 1]
+    entry = ids[first : last + PREFETCH_DISTANCE]
     at = first if ragged else 0
-    for k in range(size):
-        if ahead[at + k]:
-            prefetch(V, np.int64(entry[k + PREFETCH_DISTANCE]))
+    for k in range(last - first):
+        _prefetch_weights(entry, k, ahead[at + k], V, support)
         x = scales[at + k]
         if x < MIN_TEMPLATE_WEIGHT:
             continue
-        v = V[np.uint64(entry[k])]
         if values is not None:
             x *= values[first + k]
-        for y in range(len(total)):
-            total[y] -= x * v[y]
+        a = np.uint64(entry[k])
+        if support is not None:
+            for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
+                total[support.label[f, 0]] -= x * V[f, 0]
+        else:
+            v = V[a]
+            for y in range(len(total)):
+                total[y] -= x * v[y]
 
 
 @inner_kernel
-def _gather_listed(first, size, node, values, support, total):
-    """Prefetch label supports in two stages: the lists, then V."""
-    ids, _, ragged, _, scales, ahead, V, _, _ = node
-    entry = ids[first : first + size + PREFETCH_DISTANCE]
-    at = first if ragged else 0
-    for k in range(size):
+def _prefetch_weights(entry, k, wanted, V, support):
+    """Prefetch weights of a later entry; with label supports in two stages, the lists before V."""
+    if support is not None:
         prefetch(support.ptr, np.int64(entry[k + PREFETCH_DISTANCE]))
-        if ahead[at + k]:
+        if wanted:
             near = support.ptr[np.int64(entry[k + FEATURE_PREFETCH_DISTANCE]), 0]
             prefetch(V, near)
             prefetch(support.label, near)
-        x = scales[at + k]
-        if x < MIN_TEMPLATE_WEIGHT:
-            continue
-        if values is not None:
-            x *= values[first + k]
-        a = np.uint64(entry[k])
-        for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
-            total[support.label[f, 0]] -= x * V[f, 0]
+    elif wanted:
+        prefetch(V, np.int64(entry[k + PREFETCH_DISTANCE]))
 
 
 @inner_kernel
-def scatter(start, n, delta, node, values, support, N):
-    """Add delta of a span to V, and update N."""
+def scatter(start, n, size, delta, node, values, support, N):
+    """Add size·delta of a span to V, and update N; delta is scaled."""
     for t in range(n):
-        some = False
+        most = np.float32(0)
+        square = 0.0
         for y in range(delta.shape[1]):
-            some |= delta[t, y] != 0
-        if not some:
-            continue
-        if support is not None:
-            _add_listed(start + t, delta[t], node, values, support, N)
-        else:
-            _add_row(start + t, delta[t], node, values, N)
+            most = max(most, abs(delta[t, y]))
+            delta[t, y] *= np.float32(size)
+            square += np.float64(delta[t, y]) * np.float64(delta[t, y])
+        if most > MIN_CHANGE and square > 0:
+            _add_row(start + t, delta[t], square, node, values, support, N)
 
 
 @inner_kernel
-def _add_listed(row, d, node, values, support, N):
-    """Add to V on one row of A where attributes have features with some labels only."""
-    start, stop = node.ptr[row], node.ptr[row + 1]
-    V = node.V
-    entry = node.ids[start : stop + PREFETCH_DISTANCE]
-    for k in range(stop - start):
-        prefetch(support.ptr, np.int64(entry[k + PREFETCH_DISTANCE]))
-        near = support.ptr[np.int64(entry[k + FEATURE_PREFETCH_DISTANCE]), 0]
-        prefetch(V, near)
-        prefetch(support.label, near)
-        a = np.uint64(entry[k])
-        x = values[start + k] if values is not None else np.float32(1)
-        change = 0.0
-        for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
-            dx = x * d[support.label[f, 0]]
-            change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
-            V[f, 0] += dx
-        N[node.blocks[start + k] if node.ragged else node.blocks[k]] += change
-
-
-@inner_kernel
-def _add_row(row, d, node, values, N):
+def _add_row(row, d, square, node, values, support, N):
     """V[id] += x·d on one row of A, and N_j by ‖v + d‖² = ‖v‖² + 2⟨v, d⟩ + ‖d‖².
 
     From id `own` on, attributes that fire here only share the weights of this row, which change
@@ -197,25 +150,30 @@ def _add_row(row, d, node, values, N):
     """
     ids, ptr, ragged, blocks, _, _, V, null, own = node
     start, stop = ptr[row], ptr[row + 1]
-    W = V.shape[1]
-    square = 0.0
-    for y in range(W):
-        square += np.float64(d[y]) * np.float64(d[y])
     entry = ids[start : stop + PREFETCH_DISTANCE]
     for k in range(stop - start):
-        prefetch(V, np.int64(entry[k + PREFETCH_DISTANCE]))
+        _prefetch_weights(entry, k, True, V, support)
         if entry[k] == null:
             continue
-        v = V[np.uint64(entry[k])]
+        a = np.uint64(entry[k])
         x = values[start + k] if values is not None else np.float32(1)
-        factor = x if entry[k] < own else np.float32(0)
-        dot = np.float32(0)
-        for y in range(W):
-            dot += v[y] * d[y]
-            v[y] += factor * d[y]
-        N[blocks[start + k] if ragged else blocks[k]] += 2.0 * x * dot + x * x * square
+        change = 0.0
+        if support is not None:
+            for f in range(support.ptr[a, 0], support.ptr[a + np.uint64(1), 0]):
+                dx = x * d[support.label[f, 0]]
+                change += np.float64(dx) * (2.0 * np.float64(V[f, 0]) + np.float64(dx))
+                V[f, 0] += dx
+        else:
+            v = V[a]
+            factor = x if entry[k] < own else np.float32(0)
+            dot = np.float32(0)
+            for y in range(V.shape[1]):
+                dot += v[y] * d[y]
+                v[y] += factor * d[y]
+            change = 2.0 * x * dot + x * x * square
+        N[blocks[start + k] if ragged else blocks[k]] += change
     if own < null:
-        for y in range(W):
+        for y in range(V.shape[1]):
             V[own + row, y] += d[y]
 
 
@@ -246,117 +204,101 @@ def edge_scores(row, edges, mu, tr, most):
             for z in range(L):
                 for y in range(L):
                     tr[z, y] -= np.float32(x * v[z * L + y])
-    for y in range(L):
-        most[y] = tr[0, y]
-    for z in range(1, L):
+    for z in range(L):
         for y in range(L):
-            most[y] = max(most[y], tr[z, y])
+            most[y] = max(most[y], tr[z, y]) if z > 0 else tr[z, y]
 
 
 @inner_kernel
-def load_edges(start, n, left, right, edges, mu, er, local, tr, most):
-    """Score the distinct edge rows of the span into tr; er maps positions. Return the count.
+def load_edges(start, n, left, right, edges, mu, found):
+    """Score the distinct edge rows of a span. Return how many there are.
 
-    Where the corpus has one edge row alone, its tr is kept from span to span: steps change it as
-    they change V.
+    Where the corpus has one edge row alone, its scores are kept from span to span: steps change
+    them as they change V.
     """
     if len(edges.ptr) == 2:
-        for t in range(n + 1):
-            er[t] = 0
-        local[0] = 0
         return 1
-    rows = 0
+    count = 0
     for t in range(n + 1):
         if (t == 0 and left < 0) or (t == n and right < 0):
             continue
         row = np.int64(edges.row[start + t])
         k = 0
-        while k < rows and local[k] != row:
+        while k < count and found.rows[k] != row:
             k += 1
-        er[t] = k
-        if k < rows:
-            continue
-        local[k] = row
-        rows += 1
-        edge_scores(row, edges, mu, tr[k], most[k])
-    return rows
+        found.at[t] = k
+        if k == count:
+            found.rows[k] = row
+            count += 1
+            edge_scores(row, edges, mu, found.tr[k], found.most[k])
+    return count
 
 
 @inner_kernel
-def edge_kernels(rows, local, edges, mu, K):
-    """Compute K[k, q] = Σ_j mu_j ⟨x_kj, x_qj⟩ of edge rows by comparing their ids."""
+def edge_product(row, other, edges, mu):
+    """Return Σ_j mu_j ⟨x_j, x'_j⟩ of two edge rows by comparing their ids."""
     _, ids, ptr, blocks, slotwise, null, _ = edges
     slots = len(blocks)
-    for k in range(rows):
-        for q in range(k + 1):
-            total = 0.0
-            for j in range(slots):
-                x = ids[ptr[local[k]] + j]
-                if x == null:
-                    continue
-                other = ptr[local[q]]
-                for i in range(j if slotwise else 0, j + 1 if slotwise else slots):
-                    if ids[other + i] == x:
-                        total += mu[blocks[j]]
-            K[k, q] = K[q, k] = np.float32(total)
+    total = 0.0
+    for j in range(slots):
+        x = ids[ptr[row] + j]
+        if x != null:
+            for i in range(j if slotwise else 0, j + 1 if slotwise else slots):
+                if ids[ptr[other] + i] == x:
+                    total += mu[blocks[j]]
+    return total
 
 
 @inner_kernel
-def transpose(ids, start, slots, n, out):
-    """Transpose ids or values of the span, so that comparing tokens reads memory in order."""
-    for t in range(n):
-        row = ids[start + t * slots : start + t * slots + slots]
-        for k in range(slots):
-            out[k, t] = row[k]
+def kernel_row(start, n, t, label, node, values, support, mark, room, out):
+    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for n tokens u from `start` on, over features with one label.
 
-
-@inner_kernel
-def kernel_row(n, t, label, node, values, support, gram, out):
-    """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for all tokens u of the span, over features with one label."""
-    scales, null, turned = node.scales, node.null, gram.turned
-    for u in range(n):
-        out[u] = 0
-    for k in range(len(turned)):
-        here = turned[k, t]
-        s = scales[k]
-        if here == null or s < MIN_TEMPLATE_WEIGHT or not has(support, here, label):
-            continue
-        row = turned[k]
-        if values is not None:
-            x = gram.turned_values[k]
-            s *= x[t]
-            for u in range(n):
-                out[u] += s * x[u] if row[u] == here else np.float32(0)
-        else:
-            for u in range(n):
-                out[u] += s if row[u] == here else np.float32(0)
-
-
-@inner_kernel
-def ragged_row(start, n, t, label, node, values, support, mark, out):
-    """kernel_row where an attribute may stand anywhere in a row, and more than once.
-
-    mark [attributes + 1] is zero before and after: in between it holds mu·x of token t.
+    Rows are compared slot by slot; `room` holds mu·x of token t by slot. Where attributes may stand
+    anywhere in a row, and more than once, `mark` holds it by attribute, and is zero before and after.
     """
     ids, ptr, ragged, _, scales, _, _, null, _ = node
     first, last = ptr[start + t], ptr[start + t + 1]
-    for k in range(first, last):
-        s = scales[k if ragged else k - first]
-        if ids[k] != null and s >= MIN_TEMPLATE_WEIGHT and has(support, ids[k], label):
-            mark[np.uint64(ids[k])] += s * values[k] if values is not None else s
+    here = ids[first:last]
+    for k in range(last - first):
+        x = scales[first + k if ragged else k]
+        if here[k] == null or x < MIN_TEMPLATE_WEIGHT or not has(support, here[k], label):
+            x = np.float32(0)
+        if values is not None:
+            x *= values[first + k]
+        if mark is None:
+            room[k] = x
+        else:
+            mark[np.uint64(here[k])] += x
     for u in range(n):
         low, high = ptr[start + u], ptr[start + u + 1]
-        entry = ids[low:high]
+        there = ids[low:high]
         total = np.float32(0)
         for k in range(high - low):
-            x = mark[np.uint64(entry[k])]
+            same = room[k] if mark is None and there[k] == here[k] else np.float32(0)
+            x = same if mark is None else mark[np.uint64(there[k])]
             total += x * values[low + k] if values is not None else x
         out[u] = total
-    for k in range(first, last):
-        mark[np.uint64(ids[k])] = 0
+    if mark is not None:
+        for k in range(last - first):
+            mark[np.uint64(here[k])] = 0
 
 
 @inner_kernel
 def has(support, a, y):
     """Return whether attribute a has a feature with label y."""
     return True if support is None else find_feature(support.ptr, support.label, a, y) >= 0
+
+
+@inner_kernel
+def count_edge(t, z, y, p, gold, edge_row, node, edge):
+    """Add the marginal p of an edge, and subtract it from gold: 1 − (mass on gold) is too coarse."""
+    if y != gold[t]:
+        node[t, y] += p
+        node[t, gold[t]] -= p
+    row = edge_row[t]
+    if row >= 0:
+        L = node.shape[1]
+        pair, right = z * L + y, np.int64(gold[t - 1]) * L + gold[t]
+        if pair != right:
+            edge[row, pair] += p
+            edge[row, right] -= p

@@ -26,48 +26,59 @@ from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import (
 )
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
     add_edge,
-    edge_kernels,
+    edge_product,
     edge_scores,
+    edge_workspace,
     gather,
-    gram_workspace,
     kernel_row,
     load_edges,
-    ragged_row,
     scatter,
-    transpose,
     zeros,
 )
 
-Paths = namedtuple("Paths", "em delta er local high low back now best arg")
-"""Workspace of scores and paths.
+Paths = namedtuple(
+    "Paths", "em delta edges high low back now best arg K place room edge_K edge_delta touched moved"
+)
+"""Workspace of scores, paths and inner products.
 
 em          float32[n, ≥L]: node scores with the cost added
 delta       float32[n, ≥L]: the change of the token marginals
-er, local   the distinct edge row that each position uses; their rows in the Design
+edges       EdgeScores
 high, low   the best path, and the worst that carries flow
 back, now, best, arg   of the Viterbi recursion
+K, place    known rows of the Gram matrix; which of them is that of a token (and label)
+room        what a row of it is computed from
+edge_K      the Gram matrix of edge rows
+edge_delta  the change of the edge marginals; `touched` lists its nonzero (row, pair)
+moved       (token, label before, label, sign) of the edges that a segment changes
 """
 
 
-def pairwise_workspace(
-    longest: int, labels: int, node: Design, edge_rows: int, rounds: int
-) -> tuple[Any, Any]:
+def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Any:
     """Make arrays for spans of at most `longest` tokens, in Python to compile less."""
-    wide = padded(labels)
-    paths = Paths(
+    wide, listed = padded(labels), node.layout.support is not None
+    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
+    changes = 2 * longest + 4
+    high, low = zeros(2, longest, kind=np.int64)
+    now, best = zeros(2, wide)
+    return Paths(
         em=zeros(longest, wide),
         delta=zeros(longest, wide),
-        er=zeros(longest + 1, kind=np.int64),
-        local=zeros(longest + 1, kind=np.int64),
-        high=zeros(longest, kind=np.int64),
-        low=zeros(longest, kind=np.int64),
+        edges=edge_workspace(longest, labels, rows),
+        high=high,
+        low=low,
         back=zeros(longest, wide, kind=np.int32),
-        now=zeros(wide),
-        best=zeros(wide),
+        now=now,
+        best=best,
         arg=zeros(wide, kind=np.int32),
+        K=zeros(longest * (2 * rounds if listed else 1), longest),  # a round moves a token once
+        place=zeros(longest, wide if listed else 1, kind=np.int64),
+        room=zeros(len(node.blocks)),
+        edge_K=zeros(rows, rows),
+        edge_delta=zeros(rows, labels * labels, kind=np.float64),
+        touched=zeros(rounds * changes, 2, kind=np.int64),
+        moved=zeros(changes, 4, kind=np.int64),
     )
-    rows = 1 if edge_rows == 1 else longest + 1  # with the bare transition alone there is one edge row
-    return paths, gram_workspace(longest, labels, node, rows, rounds)
 
 
 # ---------------------------------------------------------------- kernels
@@ -76,51 +87,46 @@ def pairwise_workspace(
 @fast_kernel
 def take_pairwise_steps(spans, labels, flow, node, values, support, edges, templates, step, work, mark, gaps):
     """Update spans in turn; write gaps before to `gaps`. Return the change of the loss."""
-    paths, gram = work
     if len(edges.ptr) == 2:
-        edge_scores(np.int64(0), edges, templates.mu, gram.tr[0], gram.most[0])
+        edge_scores(np.int64(0), edges, templates.mu, work.edges.tr[0], work.edges.most[0])
     loss = 0.0
     for s in range(len(spans)):
         start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
-        gather(start, n, labels, node, values, support, paths.em)
-        for t in range(n):
-            paths.delta[t, :] = 0
+        gather(start, n, labels, node, values, support, work.em)
         gaps[s], change = improve(
             start, n, labels, flow, node, values, support, edges, templates, step, work, mark
         )
-        scatter(start, n, paths.delta, node, values, support, templates.N)
+        scatter(start, n, step.c, work.delta, node, values, support, templates.N)
         loss += change
     return loss
 
 
 @inner_kernel
 def improve(start, n, labels, flow, node, values, support, edges, templates, step, work, mark):
-    """Take steps on a span; delta becomes the change of V. Return gap before, change of loss."""
-    paths, gram = work
-    em, _, er, local, high, low, back, now, best, arg = paths
-    tr, most, moved = gram.tr, gram.most, gram.moved
+    """Take steps on a span. Return the gap before, and the change of the loss."""
+    em, high, low, now, moved = work.em, work.high, work.low, work.now, work.moved
     c, tolerance = step.c, step.tolerance
-    L = labels.cost.shape[1]
     left = -1 if labels.starts[start] else held_label(flow, start - 1, now)
     right = -1 if labels.starts[start + n] else held_label(flow, start + n, now)
-    rows = load_edges(start, n, left, right, edges, templates.mu, er, local, tr, most)
+    rows = load_edges(start, n, left, right, edges, templates.mu, work.edges)
+    for t in range(n):
+        for y in range(work.delta.shape[1]):
+            work.delta[t, y] = 0
+        for y in range(work.place.shape[1]):
+            work.place[t, y] = -1
     many = np.int64(0)  # as what it becomes: else kernels are compiled for a literal 0, too
     known = np.int64(0)
-    for t in range(n):
-        for y in range(gram.place.shape[1]):
-            gram.place[t, y] = -1
-    prepared = False
     gap = -1.0
     for _ in range(step.rounds):
-        top = best_path(em, tr, most, er, n, L, left, right, back, now, best, arg, high)
-        current, entered = expected(em, tr, er, flow, start, n, left, right)
+        top = best_path(n, left, right, work)
+        current, entered = expected(em, work.edges, flow, start, n, left, right)
         g = top * entered - current
         if gap < 0:
             gap = max(g, 0.0)
         # inside a long sentence mass may enter the span by other labels too: there only paths count
         if g < max(tolerance, step.enough * gap) and (left < 0 or entered > 0.999):
             break
-        bottom = worst_path(em, tr, er, flow, start, n, L, left, right, back, now, best, low)
+        bottom = worst_path(flow, start, n, left, right, work)
         if bottom >= INFINITE_SCORE or top - bottom < tolerance:
             break
         moves = 0
@@ -136,101 +142,79 @@ def improve(start, n, labels, flow, node, values, support, edges, templates, ste
                 e += 1
             before = high[a - 1] if a > 0 else left
             after = high[e + 1] if e + 1 < n else right
-            df, bottleneck, changes = _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved)
+            df, bottleneck, changes = _measure(a, e, before, after, flow, start, work)
             if df <= 0.1 * tolerance or bottleneck <= 0:
                 continue
-            if not prepared:
-                prepared = True
-                edge_kernels(rows, local, edges, templates.mu, gram.edge_K)
-                if mark is None:
-                    transpose(node.ids, node.ptr[start], len(gram.turned), n, gram.turned)
-                    if values is not None:
-                        transpose(values, node.ptr[start], len(gram.turned), n, gram.turned_values)
+            if known == 0:
+                _edge_products(rows, edges, templates.mu, work)
             known = _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work)
-            quad = curvature(a, e, high, low, gram, changes)
+            quad = curvature(a, e, changes, work)
             theta = np.float64(bottleneck)
             if quad > 0 and df / (c * quad) < theta:
                 theta = df / (c * quad)
             if theta <= 1e-8:
                 continue
             moves += 1
-            _shift_flow(a, e, before, after, high, low, flow, start, np.float32(theta))
+            for i in range(changes):
+                add_mass(flow, start + moved[i, 0], moved[i, 1], moved[i, 2], np.float32(theta * moved[i, 3]))
             many = _shift_scores(a, e, n, rows, changes, theta, np.float32(c * theta), work, many)
         if moves == 0:
             break
-    if not prepared:
-        return gap, 0.0
     for i in range(many):
-        k, pair = gram.touched[i, 0], gram.touched[i, 1]
-        add_edge(local[k], pair, c * gram.edge_delta[k, pair], edges, templates.N)
-        gram.edge_delta[k, pair] = 0
-    return gap, _settle(start, n, c, labels.gold, labels.cost, paths.delta)
+        k, pair = work.touched[i, 0], work.touched[i, 1]
+        add_edge(work.edges.rows[k], pair, c * work.edge_delta[k, pair], edges, templates.N)
+        work.edge_delta[k, pair] = 0
+    change = 0.0
+    for t in range(n):
+        for y in range(labels.cost.shape[1]):
+            change += np.float64(work.delta[t, y]) * labels.cost[labels.gold[start + t], y]
+    return gap, change
+
+
+@inner_kernel
+def _edge_products(rows, edges, mu, work):
+    """Compute the Gram matrix of the edge rows of a span."""
+    local, edge_K = work.edges.rows, work.edge_K
+    for k in range(rows):
+        for q in range(k + 1):
+            edge_K[k, q] = edge_K[q, k] = np.float32(edge_product(local[k], local[q], edges, mu))
 
 
 @inner_kernel
 def _add_kernel_rows(a, e, start, n, known, node, values, support, mark, work):
     """Compute missing Gram rows of a segment's tokens. Return how many are known."""
-    (_, _, _, _, high, low, _, _, _, _), gram = work
     for t in range(a, e + 1):
-        for y in (high[t], low[t]):
-            at = place_of(gram.place, t, y)
-            if gram.place[at] >= 0:
-                continue
-            gram.place[at] = known
-            row = gram.K[known]
-            known += 1
-            if mark is None:
-                kernel_row(n, t, y, node, values, support, gram, row)
-            else:
-                ragged_row(start, n, t, y, node, values, support, mark, row)
+        for y in (work.high[t], work.low[t]):
+            at = place_of(work.place, t, y)
+            if work.place[at] < 0:
+                work.place[at] = known
+                kernel_row(start, n, t, y, node, values, support, mark, work.room, work.K[known])
+                known += 1
     return known
 
 
 @inner_kernel
-def _measure(a, e, before, after, high, low, em, tr, er, flow, start, moved):
-    """Return gain, bottleneck and changed edges (row, pair, sign) of segment a..e."""
-    mass = flow.mass
-    L = tr.shape[1]
+def _measure(a, e, before, after, flow, start, work):
+    """Return gain and bottleneck of segment a..e, and the number of changed edges, in `moved`."""
+    em, high, low, moved, at, tr = work.em, work.high, work.low, work.moved, work.edges.at, work.edges.tr
     df = 0.0
     bottleneck = np.float32(2)
-    edges = 0
+    count = 0
     up = before
     down = before
-    for t in range(a, e + 2):
+    for t in range(a, e + 2 if after >= 0 else e + 1):
+        y, z = (high[t], low[t]) if t <= e else (after, after)
         if t <= e:
-            y, z = high[t], low[t]
             df += em[t, y] - em[t, z]
-        elif after < 0:
-            break
-        else:
-            y, z = after, after
-        k = find(flow, start + t, down, z)
-        bottleneck = min(bottleneck, mass[start + t, k] if k >= 0 else np.float32(0))
         if up >= 0:
-            df += tr[er[t], up, y] - tr[er[t], down, z]
-            moved[edges, 0] = moved[edges + 1, 0] = er[t]
-            moved[edges, 1], moved[edges, 2] = up * L + y, 1
-            moved[edges + 1, 1], moved[edges + 1, 2] = down * L + z, -1
-            edges += 2
+            df += tr[at[t], up, y] - tr[at[t], down, z]
+        k = find(flow, start + t, down, z)
+        bottleneck = min(bottleneck, flow.mass[start + t, k] if k >= 0 else np.float32(0))
+        moved[count, 0], moved[count, 1], moved[count, 2], moved[count, 3] = t, down, z, -1
+        moved[count + 1, 0], moved[count + 1, 1], moved[count + 1, 2], moved[count + 1, 3] = t, up, y, 1
+        count += 2
         up, down = y, z
-    return df, bottleneck, edges
-
-
-@inner_kernel
-def _shift_flow(a, e, before, after, high, low, flow, start, theta):
-    """Moves mass theta from the low path to the high one."""
-    up = before
-    down = before
-    for t in range(a, e + 2):
-        if t <= e:
-            y, z = high[t], low[t]
-        elif after < 0:
-            break
-        else:
-            y, z = after, after
-        add_mass(flow, start + t, down, z, -theta)
-        add_mass(flow, start + t, up, y, theta)
-        up, down = y, z
+    return df, bottleneck, count
 
 
 @inner_kernel
@@ -240,12 +224,11 @@ def _shift_scores(a, e, n, rows, count, theta, push, work, many):
     touched lists (edge row, pair) of edge_delta, the first `many` of it; returns how many there are
     now.
     """
-    (em, delta, _, _, high, low, _, _, _, _), gram = work
-    K, place, tr, most, edge_delta, edge_K, touched, moved, _, _ = gram
-    L = tr.shape[1]
+    em, delta, K, place, edge_K, touched = work.em, work.delta, work.K, work.place, work.edge_K, work.touched
+    tr, most = work.edges.tr, work.edges.most
     single = np.float32(theta)
     for t in range(a, e + 1):
-        y, z = high[t], low[t]
+        y, z = work.high[t], work.low[t]
         delta[t, y] += single
         delta[t, z] -= single
         up = K[place[place_of(place, t, y)]]
@@ -254,30 +237,17 @@ def _shift_scores(a, e, n, rows, count, theta, push, work, many):
             em[u, y] -= push * up[u]
             em[u, z] += push * down[u]
     for i in range(count):
-        row, pair, sign = moved[i, 0], moved[i, 1], moved[i, 2]
-        edge_delta[row, pair] += theta * sign
+        t, z, y, sign = work.moved[i, 0], work.moved[i, 1], work.moved[i, 2], work.moved[i, 3]
+        if z < 0:
+            continue
+        row, pair = work.edges.at[t], z * tr.shape[1] + y
+        work.edge_delta[row, pair] += theta * sign
         touched[many, 0], touched[many, 1] = row, pair
         many += 1
-        z, y = pair // L, pair % L
         for k in range(rows):
             tr[k, z, y] -= push * sign * edge_K[row, k]
             most[k, y] = max(most[k, y], tr[k, z, y])
     return many
-
-
-@inner_kernel
-def _settle(start, n, c, gold, cost, delta):
-    """delta becomes what V changes by. Returns the change of the loss."""
-    loss = 0.0
-    for t in range(n):
-        most = np.float32(0)
-        for y in range(cost.shape[1]):
-            loss += np.float64(delta[t, y]) * cost[gold[start + t], y]
-            most = max(most, abs(delta[t, y]))
-        scale = np.float32(c) if most > 1e-9 else np.float32(0)
-        for y in range(cost.shape[1]):
-            delta[t, y] *= scale
-    return loss
 
 
 @inner_kernel
@@ -287,9 +257,9 @@ def place_of(place, t, y):
 
 
 @inner_kernel
-def curvature(a, e, high, low, gram, count):
+def curvature(a, e, count, work):
     """‖Σ_j √mu_j (change of features)‖² for one unit of mass moved on the segment."""
-    K, place, edge_K, moved = gram.K, gram.place, gram.edge_K, gram.moved
+    K, place, edge_K, moved, high, low = work.K, work.place, work.edge_K, work.moved, work.high, work.low
     quad = 0.0
     for t in range(a, e + 1):
         up = K[place[place_of(place, t, high[t])]]
@@ -305,6 +275,7 @@ def curvature(a, e, high, low, gram, count):
                 quad += 2.0 * both
     for i in range(count):
         for j in range(count):
-            if moved[i, 1] == moved[j, 1]:
-                quad += moved[i, 2] * moved[j, 2] * edge_K[moved[i, 0], moved[j, 0]]
+            if moved[i, 1] == moved[j, 1] >= 0 and moved[i, 2] == moved[j, 2]:
+                product = edge_K[work.edges.at[moved[i, 0]], work.edges.at[moved[j, 0]]]
+                quad += moved[i, 3] * moved[j, 3] * product
     return quad

@@ -33,15 +33,14 @@ from mtlstruct.linear.design import Design
 from mtlstruct.linear.weight_layout import padded
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
     add_edge,
-    edge_kernels,
+    count_edge,
+    edge_product,
     edge_scores,
+    edge_workspace,
     gather,
-    gram_workspace,
     kernel_row,
     load_edges,
-    ragged_row,
     scatter,
-    transpose,
     zeros,
 )
 
@@ -60,32 +59,22 @@ NEWTON_STEPS = 8
 CURVATURE_TOKENS = 400
 """Tokens, or distinct edge rows, among which all inner products are computed."""
 
-ACTIVE_MASS = np.float32(1e-3)
-"""A token with less probability off gold than this is not in the working set."""
-
-
-def dense_bytes(ptr: NDArray[np.int64], labels: int) -> int:
-    """Return the bytes of dense marginals of sentences `ptr`."""
-    return int(ptr[-1]) * (4 * _edges(ptr, labels) * labels + 8)
-
-
 Messages = namedtuple(
-    "Messages",
-    "scores delta er local emit forward norm weight peak alpha direction beta behind edge_sum",
+    "Messages", "scores delta edges emit forward norm weight peak alpha direction beta behind edge_sum K room"
 )
 """Workspace of forward-backward, and of the direction β − α.
 
-scores             float32[n, ≥L]: node scores with the cost added
-delta              float32[n, ≥L]: the change of the node marginals
-er, local          the distinct edge row that each position uses; their rows in the Design
-emit, forward      float64[n, L]: exp of node scores, and scaled messages
-norm               float64[n]: the inverse sum of each message before scaling
-weight             float64[rows, L, L]: exp of edge scores, at most 1
-peak               float64[rows]: the largest edge score
-alpha              float32[n, L]: node marginals of α
-direction          float32[n, L, L]: β − α of the edges into each token
-beta, behind       float64[L]: messages backward
-edge_sum           float64[rows, L·L]: the direction summed over edges that share a row
+scores          float32[n, ≥L]: node scores with the cost added
+delta           float32[n, ≥L]: the change of the node marginals
+edges           EdgeScores
+emit, forward   float64[n, L]: exp of node scores, and scaled messages
+norm            float64[n]: the inverse sum of each message before scaling
+weight, peak    float64[rows, L, L]: exp of edge scores, at most 1; float64[rows]: the largest score
+alpha           float32[n, L]: node marginals of α
+direction       float32[n, L, L]: β − α of the edges into each token
+beta, behind    float64[L]: messages backward
+edge_sum        float64[rows, L·L]: the direction summed over edges that share a row
+K, room         a row of the Gram matrix, and what it is computed from
 """
 
 
@@ -103,13 +92,16 @@ class DenseMarginals(NamedTuple):
     @classmethod
     def of_gold(cls, gold: NDArray[np.int32], ptr: NDArray[np.int64], labels: int) -> DenseMarginals:
         """Return the marginals of the gold labels of sentences `ptr`."""
-        tokens = len(gold)
-        mass = disk_arrays.zeros((tokens, _edges(ptr, labels), labels), np.float32)
-        before = np.zeros(tokens, np.int32)
-        before[1:] = gold[:-1]
+        mass = disk_arrays.zeros((len(gold), _edges(ptr, labels), labels), np.float32)
+        before = np.roll(gold, 1)
         before[ptr[:-1]] = 0
-        mass[np.arange(tokens), before, gold] = 1
-        return cls(mass, np.zeros(tokens))
+        mass[np.arange(len(gold)), before, gold] = 1
+        return cls(mass, np.zeros(len(gold)))
+
+
+def dense_bytes(ptr: NDArray[np.int64], labels: int) -> int:
+    """Return the bytes of dense marginals of sentences `ptr`."""
+    return int(ptr[-1]) * (4 * _edges(ptr, labels) * labels + 8)
 
 
 def _edges(ptr: NDArray[np.int64], labels: int) -> int:
@@ -117,28 +109,29 @@ def _edges(ptr: NDArray[np.int64], labels: int) -> int:
     return 1 if len(ptr) - 1 == ptr[-1] else labels
 
 
-def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_rows: int) -> tuple[Any, Any]:
-    """Return Messages and Gram for sentences of at most `longest` tokens."""
+def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_rows: int) -> Any:
+    """Return Messages for sentences of at most `longest` tokens."""
     before, labels = shape
-    rows, one = 1 if edge_rows == 1 else longest, zeros(longest, labels, kind=np.float64)
-    gram = gram_workspace(min(longest, CURVATURE_TOKENS), labels, node, rows, 0)
-    messages = Messages(
+    rows = 1 if edge_rows == 1 else longest
+    emit, forward = zeros(2, longest, labels, kind=np.float64)
+    beta, behind = zeros(2, labels, kind=np.float64)
+    return Messages(
         scores=zeros(longest, padded(labels)),
         delta=zeros(longest, padded(labels)),
-        er=zeros(longest + 1, kind=np.int64),
-        local=zeros(longest + 1, kind=np.int64),
-        emit=one,
-        forward=one.copy(),
+        edges=edge_workspace(longest, labels, rows),
+        emit=emit,
+        forward=forward,
         norm=zeros(longest, kind=np.float64),
         weight=zeros(rows, labels, labels, kind=np.float64),
         peak=zeros(rows, kind=np.float64),
         alpha=zeros(longest, labels),
         direction=zeros(longest, before, labels),
-        beta=zeros(labels, kind=np.float64),
-        behind=zeros(labels, kind=np.float64),
+        beta=beta,
+        behind=behind,
         edge_sum=zeros(rows, labels * labels, kind=np.float64),
+        K=zeros(min(longest, CURVATURE_TOKENS)),
+        room=zeros(len(node.blocks)),
     )
-    return messages, gram
 
 
 # ---------------------------------------------------------------- kernels
@@ -146,36 +139,31 @@ def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_ro
 
 @fast_kernel
 def ascend_spans(spans, labels, dual, node, values, support, edges, templates, step, work, mark, gaps):
-    """Update spans in turn with a smooth loss. Return the change of expected cost and entropy."""
-    messages, gram = work
+    """Update sentences in turn; write gaps before. Return the change of expected cost and entropy."""
     if len(edges.ptr) == 2:
-        edge_scores(np.int64(0), edges, templates.mu, gram.tr[0], gram.most[0])
+        edge_scores(np.int64(0), edges, templates.mu, work.edges.tr[0], work.edges.most[0])
     change = 0.0
     for s in range(len(spans)):
         start, n = spans[s, 0], spans[s, 1] - spans[s, 0]
-        gather(start, n, labels, node, values, support, messages.scores)
-        gaps[s], gain = ascend(
+        gather(start, n, labels, node, values, support, work.scores)
+        gaps[s], gamma, gain = ascend(
             start, n, labels, dual, node, values, support, edges, templates, step, work, mark
         )
-        scatter(start, n, messages.delta, node, values, support, templates.N)
+        scatter(start, n, step.c * gamma, work.delta, node, values, support, templates.N)
         change += gain
     return change
 
 
 @inner_kernel
 def ascend(start, n, labels, dual, node, values, support, edges, templates, step, work, mark):
-    """Update a sentence; delta becomes the change of V. Return gap before, change of the loss."""
-    messages, gram = work
+    """Update a sentence. Return the gap before, γ, and the change of the loss."""
     T, c = step.temperature, step.c
     none = np.int64(-1)
-    rows = load_edges(
-        start, n, none, none, edges, templates.mu, messages.er, messages.local, gram.tr, gram.most
-    )
+    rows = load_edges(start, n, none, none, edges, templates.mu, work.edges)
     if n == 1:
         rows = 0  # a single token has no edges
-    _node_marginals(start, n, dual.mass, messages.alpha)
-    log_z = _forward(n, T, rows, gram.tr, messages)
-    current, slope = _backward(start, n, dual.mass, gram.tr, messages)
+    log_z = _forward(n, T, rows, work)
+    current, slope = _backward(start, n, dual.mass, work)
     gap = T * log_z - current
     for t in range(n):
         gap -= T * dual.entropy[start + t]
@@ -184,36 +172,23 @@ def ascend(start, n, labels, dual, node, values, support, edges, templates, step
     change = 0.0
     if gap > step.tolerance:
         quad = c * _curvature(start, n, rows, node, values, support, edges, templates.mu, work, mark)
-        gamma = _line_search(start, n, T, slope, quad, gap, dual.mass, messages)
-        change = _move(start, n, gamma, T, labels, dual, messages)
-        _add_edges(rows, c * gamma, gram, messages, edges, templates)
-    for t in range(n):
-        for y in range(messages.delta.shape[1]):
-            messages.delta[t, y] *= np.float32(c * gamma)
-    return gap, change
+        gamma = _line_search(start, n, T, slope, quad, gap, dual.mass, work)
+        change = _move(start, n, gamma, T, labels, dual, work)
+        _add_edges(rows, c * gamma, edges, templates, work)
+    return gap, gamma, change
 
 
 @inner_kernel
-def _node_marginals(start, n, mass, alpha):
-    for t in range(n):
-        for y in range(mass.shape[2]):
-            alpha[t, y] = 0
-        for z in range(mass.shape[1]):
-            for y in range(mass.shape[2]):
-                alpha[t, y] += mass[start + t, z, y]
-
-
-@inner_kernel
-def _forward(n, T, rows, tr, messages):
+def _forward(n, T, rows, work):
     """Scaled messages forward. Return log Z."""
-    scores, emit, forward, weight = messages.scores, messages.emit, messages.forward, messages.weight
+    scores, emit, forward, weight, tr = work.scores, work.emit, work.forward, work.weight, work.edges.tr
     L = emit.shape[1]
     for k in range(rows):
         peak = tr[k, 0, 0]
         for z in range(L):
             for y in range(L):
                 peak = max(peak, tr[k, z, y])
-        messages.peak[k] = peak / T
+        work.peak[k] = peak / T
         for z in range(L):
             for y in range(L):
                 weight[k, z, y] = max(np.exp((tr[k, z, y] - peak) / T), MIN_POTENTIAL)
@@ -223,38 +198,33 @@ def _forward(n, T, rows, tr, messages):
         top = scores[t, 0]
         for y in range(1, L):
             top = max(top, scores[t, y])
+        log_z += top / T
         for y in range(L):
             emit[t, y] = np.exp((scores[t, y] - top) / T)
-        log_z += top / T
+            now[y] = 0.0 if t > 0 else 1.0
         if t > 0:
-            k = messages.er[t]
-            log_z += messages.peak[k]
-            for y in range(L):
-                now[y] = 0.0
+            k = work.edges.at[t]
+            log_z += work.peak[k]
             for z in range(L):
                 before = forward[t - 1, z]
                 for y in range(L):
                     now[y] += before * weight[k, z, y]
-        else:
-            for y in range(L):
-                now[y] = 1.0
         total = 0.0
         for y in range(L):
             now[y] *= emit[t, y]
             total += now[y]
-        messages.norm[t] = 1.0 / total
+        work.norm[t] = 1.0 / total
         for y in range(L):
-            now[y] *= messages.norm[t]
+            now[y] *= work.norm[t]
         log_z += np.log(total)
     return log_z
 
 
 @inner_kernel
-def _backward(start, n, mass, tr, messages):
+def _backward(start, n, mass, work):
     """Compute β − α on edges and nodes. Return the expected score of α, and the slope to β."""
-    scores, delta, er, norm = messages.scores, messages.delta, messages.er, messages.norm
-    emit, forward, weight = messages.emit, messages.forward, messages.weight
-    direction, beta, behind = messages.direction, messages.beta, messages.behind
+    scores, delta, emit, forward, weight = work.scores, work.delta, work.emit, work.forward, work.weight
+    alpha, direction, beta, behind, tr = work.alpha, work.direction, work.beta, work.behind, work.edges.tr
     L = emit.shape[1]
     current = 0.0
     slope = 0.0
@@ -262,9 +232,9 @@ def _backward(start, n, mass, tr, messages):
         beta[y] = 1.0
     for t in range(n - 1, -1, -1):
         for y in range(L):
-            behind[y] = emit[t, y] * beta[y] * norm[t]
-            delta[t, y] = 0
-        k = er[t]
+            behind[y] = emit[t, y] * beta[y] * work.norm[t]
+            delta[t, y] = alpha[t, y] = 0
+        k = work.edges.at[t]
         for z in range(direction.shape[1]):
             first = t == 0 and z == 0  # a first token is entered from label 0, without an edge
             before = forward[t - 1, z] if t > 0 else np.float64(first)
@@ -277,6 +247,7 @@ def _backward(start, n, mass, tr, messages):
                 change = np.float32(before * ahead - now)
                 direction[t, z, y] = change
                 delta[t, y] += change
+                alpha[t, y] += now
                 current += now * (scores[t, y] + edge)
                 slope += change * edge
             beta[z] = total
@@ -291,69 +262,53 @@ def _curvature(start, n, rows, node, values, support, edges, mu, work, mark):
     nodes = 0.0
     for first in range(0, n, CURVATURE_TOKENS):
         size = min(CURVATURE_TOKENS, n - first)
-        nodes += _node_curvature(start, first, size, node, values, support, work, mark)
-    messages, gram = work
-    L = messages.emit.shape[1]
-    edge_sum, er = messages.edge_sum, messages.er
+        nodes += _node_curvature(start + first, size, node, values, support, work.delta[first:], work, mark)
+    edge_sum, at, local = work.edge_sum, work.edges.at, work.edges.rows
+    L = work.emit.shape[1]
     for k in range(rows):
-        for q in range(L * L):
-            edge_sum[k, q] = 0
+        for i in range(L * L):
+            edge_sum[k, i] = 0
     for t in range(1, n):
         for z in range(L):
             for y in range(L):
-                edge_sum[er[t], z * L + y] += messages.direction[t, z, y]
+                edge_sum[at[t], z * L + y] += work.direction[t, z, y]
     pairs = 0.0
-    for first in range(0, rows, CURVATURE_TOKENS):
-        size = min(CURVATURE_TOKENS, rows - first)
-        edge_kernels(size, messages.local[first:], edges, mu, gram.edge_K)
-        for k in range(size):
-            for q in range(size):
-                if gram.edge_K[k, q] != 0:
-                    dot = 0.0
-                    for i in range(L * L):
-                        dot += edge_sum[first + k, i] * edge_sum[first + q, i]
-                    pairs += gram.edge_K[k, q] * dot
+    for k in range(rows):
+        for q in range(k - k % CURVATURE_TOKENS, k + 1):
+            product = edge_product(local[k], local[q], edges, mu)
+            if product != 0:
+                dot = 0.0
+                for i in range(L * L):
+                    dot += edge_sum[k, i] * edge_sum[q, i]
+                pairs += product * dot * (1.0 if q == k else 2.0)
     return nodes * -(-n // CURVATURE_TOKENS) + pairs * -(-rows // CURVATURE_TOKENS)
 
 
 @inner_kernel
-def _node_curvature(start, first, n, node, values, support, work, mark):
-    """Return the squared norm of node features for n tokens of a sentence from `first` on."""
-    messages, gram = work
-    delta = messages.delta[first:]
-    L = messages.emit.shape[1]
-    if mark is None:
-        transpose(node.ids, node.ptr[start + first], len(gram.turned), n, gram.turned)
-        if values is not None:
-            transpose(values, node.ptr[start + first], len(gram.turned), n, gram.turned_values)
+def _node_curvature(start, n, node, values, support, delta, work, mark):
+    """Return the squared norm of the node features of n tokens whose marginals change by delta."""
+    L, K = work.emit.shape[1], work.K
     quad = 0.0
-    K = gram.K[0]
     for t in range(n):
         for label in range(1 if support is None else L):
+            low, high = (label, label + 1) if support is not None else (0, L)
             most = np.float32(0)
-            for y in range(label if support is not None else 0, label + 1 if support is not None else L):
+            for y in range(low, high):
                 most = max(most, abs(delta[t, y]))
             if most < MIN_CHANGE:
                 continue
-            if mark is None:
-                kernel_row(t + 1, t, label, node, values, support, gram, K)
-            else:
-                ragged_row(start + first, t + 1, t, label, node, values, support, mark, K)
+            kernel_row(start, t + 1, t, label, node, values, support, mark, work.room, K)
             for u in range(t + 1):
-                if K[u] == 0:
-                    continue
-                dot = np.float32(0)
-                if support is None:
-                    for y in range(L):
+                if K[u] != 0:
+                    dot = np.float32(0)
+                    for y in range(low, high):
                         dot += delta[t, y] * delta[u, y]
-                else:
-                    dot = delta[t, label] * delta[u, label]
-                quad += np.float64(K[u] * dot) * (1.0 if u == t else 2.0)
+                    quad += np.float64(K[u] * dot) * (1.0 if u == t else 2.0)
     return quad
 
 
 @inner_kernel
-def _line_search(start, n, T, slope, quad, gap, mass, messages):
+def _line_search(start, n, T, slope, quad, gap, mass, work):
     """Return the γ in (0, 1] that maximises γ·slope − ½γ²·quad + T·H(α + γ·direction).
 
     Newton steps within an interval that contains γ, from 2·gap / (2·gap + quad), which is exact
@@ -362,7 +317,7 @@ def _line_search(start, n, T, slope, quad, gap, mass, messages):
     low, high = 0.0, 1.0
     gamma = 2 * gap / (2 * gap + quad)
     for _ in range(NEWTON_STEPS):
-        first, second = _entropy_slopes(start, n, gamma, mass, messages)
+        first, second = _entropy_slopes(start, n, gamma, mass, work)
         first = slope - gamma * quad + T * first
         second = T * second - quad
         if first > 0:
@@ -372,17 +327,17 @@ def _line_search(start, n, T, slope, quad, gap, mass, messages):
         step = -first / second if second < 0 else 0.0
         if abs(step) < 0.02 * gamma or (gamma == 1.0 and first > 0):
             break
-        gamma += step
-        if not low < gamma < high:
-            gamma = 0.5 * (low + high) if high < 1.0 or gamma <= low else 1.0
+        gamma = min(gamma + step, 1.0)
+        if gamma <= low or gamma > high:
+            gamma = 0.5 * (low + high)
     return gamma
 
 
 @inner_kernel
-def _entropy_slopes(start, n, gamma, mass, messages):
+def _entropy_slopes(start, n, gamma, mass, work):
     """Return the first and second derivative of H(α + γ·direction) in γ."""
-    alpha, delta, direction = messages.alpha, messages.delta, messages.direction
-    L = messages.emit.shape[1]
+    alpha, delta, direction = work.alpha, work.delta, work.direction
+    L = work.emit.shape[1]
     x = np.float32(gamma)
     first = 0.0
     second = 0.0
@@ -390,96 +345,71 @@ def _entropy_slopes(start, n, gamma, mass, messages):
         for z in range(mass.shape[1]):
             for y in range(L):
                 d = direction[t, z, y]
-                if abs(d) > MIN_CHANGE:
-                    p = mass[start + t, z, y] + x * d
-                    if p > MIN_MASS:
-                        first -= d * np.log(p)
-                        second -= d * d / p
-    for t in range(n - 1):
-        for y in range(L):
+                p = mass[start + t, z, y] + x * d
+                if abs(d) > MIN_CHANGE and p > MIN_MASS:
+                    first -= d * np.log(p)
+                    second -= d * d / p
+        for y in range(L if t < n - 1 else 0):
             d = delta[t, y]
-            if abs(d) > MIN_CHANGE:
-                p = alpha[t, y] + x * d
-                if p > MIN_MASS:
-                    first += d * np.log(p)
-                    second += d * d / p
+            p = alpha[t, y] + x * d
+            if abs(d) > MIN_CHANGE and p > MIN_MASS:
+                first += d * np.log(p)
+                second += d * d / p
     return first, second
 
 
 @inner_kernel
-def _move(start, n, gamma, T, labels, dual, messages):
+def _move(start, n, gamma, T, labels, dual, work):
     """Move α along the direction. Return the change of expected cost and of entropy, times T."""
-    alpha, delta, direction = messages.alpha, messages.delta, messages.direction
+    alpha, delta, direction = work.alpha, work.delta, work.direction
     mass, entropy = dual.mass, dual.entropy
-    L = messages.emit.shape[1]
+    L = work.emit.shape[1]
     x = np.float32(gamma)
     change = 0.0
-    for t in range(n):
-        for y in range(L):
-            alpha[t, y] = max(alpha[t, y] + x * delta[t, y], np.float32(0))
-            change += np.float64(x * delta[t, y]) * labels.cost[labels.gold[start + t], y]
     for t in range(n):
         total = 0.0
         for z in range(mass.shape[1]):
             for y in range(L):
                 p = max(mass[start + t, z, y] + x * direction[t, z, y], np.float32(0))
                 mass[start + t, z, y] = p
-                if p > MIN_MASS:
-                    total -= p * np.log(p)
-        if t > 0:
-            for y in range(L):
-                p = alpha[t - 1, y]
-                if p > MIN_MASS:
-                    total += p * np.log(p)
+                total -= p_log_p(p)
+        for y in range(L):
+            if t > 0:
+                total += p_log_p(alpha[t - 1, y] + x * delta[t - 1, y])
+            change += np.float64(x * delta[t, y]) * labels.cost[labels.gold[start + t], y]
         change += T * (total - entropy[start + t])
         entropy[start + t] = total
     return change
 
 
 @inner_kernel
-def _add_edges(rows, size, gram, messages, edges, templates):
+def _add_edges(rows, size, edges, templates, work):
     """Add the step to edge weights, and to the scores if there is one edge row."""
-    edge_sum, tr = messages.edge_sum, gram.tr
-    L = tr.shape[1]
+    edge_sum, tr, local = work.edge_sum, work.edges.tr, work.edges.rows
+    L = work.emit.shape[1]
+    single = edge_product(0, 0, edges, templates.mu) if len(edges.ptr) == 2 else 0.0
     for k in range(rows):
         for pair in range(L * L):
-            if edge_sum[k, pair] != 0:
-                d = size * edge_sum[k, pair]
-                add_edge(messages.local[k], pair, d, edges, templates.N)
-                if len(edges.ptr) == 2:
-                    tr[0, pair // L, pair % L] -= np.float32(d * gram.edge_K[0, 0])
+            d = size * edge_sum[k, pair]
+            if d != 0:
+                add_edge(local[k], pair, d, edges, templates.N)
+                tr[k, pair // L, pair % L] -= np.float32(d * single)
 
 
-@kernel
-def find_loose_tokens(dual, gold, out):
-    """Find the tokens with probability off gold."""
-    mass = dual.mass
-    for t in range(len(gold)):
-        off = np.float32(0)
-        for z in range(mass.shape[1]):
-            for y in range(mass.shape[2]):
-                if y != gold[t]:
-                    off += mass[t, z, y]
-        out[t] = off > ACTIVE_MASS
+@inner_kernel
+def p_log_p(p):
+    """Return p·log p, and 0 where p is next to 0."""
+    return p * np.log(p) if p > MIN_MASS else 0.0
 
 
 @kernel
 def count_marginals(dual, gold, edge_row, node, edge):
-    """Add marginals less gold; that of gold is minus all others, which float32 has more exactly."""
+    """Add marginals less gold."""
     mass = dual.mass
-    L = node.shape[1]
     for t in range(len(gold)):
-        row = edge_row[t]
-        right = np.int64(gold[t - 1]) * L + gold[t] if row >= 0 else 0
         for z in range(mass.shape[1]):
-            for y in range(L):
-                p = mass[t, z, y]
-                if y != gold[t]:
-                    node[t, y] += p
-                    node[t, gold[t]] -= p
-                if row >= 0 and z * L + y != right:
-                    edge[row, z * L + y] += p
-                    edge[row, right] -= p
+            for y in range(mass.shape[2]):
+                count_edge(t, z, y, mass[t, z, y], gold, edge_row, node, edge)
 
 
 @kernel
@@ -490,11 +420,9 @@ def repair_marginals(first, last, ptr, dual, gold, arrived):
     for i in range(first, last):
         for t in range(ptr[i], ptr[i + 1]):
             total = 0.0
-            for z in range(L if t > ptr[i] else 0):  # the labels before
-                if arrived[z] > MIN_MASS:
-                    total += arrived[z] * np.log(arrived[z])
             for z in range(mass.shape[1]):
                 enters = arrived[z] if t > ptr[i] else np.float64(z == 0)
+                total += p_log_p(enters)
                 leaves = 0.0
                 for y in range(L):
                     leaves += mass[t, z, y]
@@ -503,9 +431,7 @@ def repair_marginals(first, last, ptr, dual, gold, arrived):
                 for y in range(L):
                     if leaves > 0:
                         mass[t, z, y] = mass[t, z, y] * (enters / leaves)
-                    p = mass[t, z, y]
-                    if p > MIN_MASS:
-                        total -= p * np.log(p)
+                    total -= p_log_p(mass[t, z, y])
             entropy[t] = total
             for y in range(L):
                 arrived[y] = 0
