@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
     from mtlstruct.templates import TemplateSet
     from mtlstruct.training.options import Options
-    from mtlstruct.tuning.result_store import Store
-    from mtlstruct.tuning.study import Study, Trial
+    from mtlstruct.tuning.study import Store, Study, Trial
     from reproduction.datasets import Folder
     from reproduction.plan import Case, Texts
     from reproduction.results import Results
@@ -64,7 +63,7 @@ def reproduce(
     training failed; the others are not lost.
     """
     from mtlstruct.report.plots import figure_class
-    from mtlstruct.tuning.result_store import Store
+    from mtlstruct.tuning.study import Store
     from reproduction.datasets import Folder
     from reproduction.pages import write
     from reproduction.plan import only, plan
@@ -90,7 +89,7 @@ def reproduce(
 
 def _check_folder(out: Path, *, force: bool) -> None:
     """Raise an error for a folder whose files this command has not written."""
-    from mtlstruct.tuning.result_store import FILE
+    from mtlstruct.tuning.study import FILE
 
     shown = [path for path in out.iterdir() if path.name[0] != "."] if out.is_dir() else []
     if not force and shown and not (out / FILE).is_file():

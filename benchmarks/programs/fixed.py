@@ -13,10 +13,9 @@ from pathlib import Path
 from mtlstruct.cli.training_run import TrainingRun
 from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.training.options import Options
-from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.runner import Runner
 from mtlstruct.tuning.search import Search, auto_settings, study_of
-from mtlstruct.tuning.study import VALID, Study, varied
+from mtlstruct.tuning.study import VALID, Store, Study, varied
 
 
 def main(name: str, templates: Path, train: Path, test: Path, dev: Path | None = None) -> dict[str, object]:

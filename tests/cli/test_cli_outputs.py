@@ -193,7 +193,7 @@ def test_a_file_is_overwritten_with_force_or_if_it_is_of_the_same_kind_or_empty(
     def reached(*_, **__):
         raise MtlError("the trainings would begin")
 
-    monkeypatch.setattr("mtlstruct.cli.tuning_run.Trials.run", reached)  # they take long
+    monkeypatch.setattr("mtlstruct.cli.tuning_run.TuningRun.run", reached)  # they take long
     content = {"forced": samples[Kind.OTHER], "same kind": samples[kind], "empty": b""}[old]
     target(call).write_bytes(content)
     got = run(*call.split(), *(["--force"] if old == "forced" else []))

@@ -150,8 +150,6 @@ class GridProgress:
         else:
             self.failed.append((outcome.trial, outcome.failure))
             self.screen.say(f"{name}: failed: {outcome.failure}")
-            if outcome.trace:
-                self.screen.say(outcome.trace.rstrip())
         self.screen.tick()
 
     def line(self) -> str:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,23 +22,23 @@ from mtlstruct.report.plots import plot_settings
 from mtlstruct.report.tables import print_settings
 from mtlstruct.tasks import task_of
 from mtlstruct.training.options import Options
-from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.runner import Runner
 from mtlstruct.tuning.search import Round, Search, other_schemes, study_of
-from mtlstruct.tuning.study import Finding, Trial, varied
+from mtlstruct.tuning.study import Finding, Store, Trial, varied
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
 TIMES = ("seconds", "cpu_seconds")
 
 
-@dataclass(frozen=True)
-class Trials:
-    """The input of a search; `base` is the training of the chosen setting, with the shared options.
+@dataclass
+class TuningRun:
+    """A search; `base` is the training of the chosen setting, with the shared options.
 
     rounds    of `--method auto`; none for a grid
     out       folder of the results
     minutes   time limit of the search, without the last training
     refit     whether to train with the chosen setting on all data
+    search    settings and results, after `run`
     """
 
     base: TrainingRun
@@ -51,6 +51,11 @@ class Trials:
     jobs: int | None = None
     minutes: float | None = None
     refit: bool = True
+    search: Search = field(init=False)
+    failed: list[tuple[Trial, str]] = field(init=False)
+    refitted: TrainingResult | None = None
+    encode_seconds: float = 0.0
+    seconds: float = 0.0
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
@@ -70,85 +75,63 @@ class Trials:
         """The file of the picture."""
         return self.out / "tune.png"
 
-    def run(self) -> TuningSummary:
-        """Run the trials without a result, then train with the chosen setting if `refit`."""
+    def run(self) -> None:
+        """Run the trials without a result, then train with the chosen setting if `refit`.
+
+        Raise an error if no setting is complete.
+        """
         began = time.perf_counter()
-        data, task = self.base.read(), task_of(self.base.options.task)
-        study = study_of(
-            data.corpus,
-            data.templates,
-            self.settings,
-            task,
-            valid=data.valid,
-            parts=self.folds,
-            share=self.hold_out,
-            score=self.score,
-        )
-        search = Search(
-            study, Store(self.out), task, self.rounds, other_schemes(data.corpus, study, self.rounds)
-        )
-        progress = GridProgress(_name, partial(headline, study.task), quiet=self.base.quiet)
-        progress.total = search.total
+        base, data = self.base, self.base.read()
+        task = task_of(base.options.task)
+        how: dict[str, Any] = {"parts": self.folds, "share": self.hold_out, "score": self.score}
+        study = study_of(data.corpus, data.templates, self.settings, task, valid=data.valid, **how)
+        schemes = other_schemes(data.corpus, study, self.rounds)
+        self.search = search = Search(study, Store(self.out), task, self.rounds, schemes)
+        progress = GridProgress(_name, partial(headline, task.name), quiet=base.quiet)
+        progress.total, self.failed = search.total, progress.failed
         if self.minutes is not None:
             progress.ends = began + 60 * self.minutes
         with locked(self.out), progress.screen:
-            print_data_summary(progress.screen.say, study.task, data.corpus, data.templates)
+            print_data_summary(progress.screen.say, task.name, data.corpus, data.templates)
             progress.screen.say(f"{len(study.settings)} settings, scored on {study.scored_on}")
-            runner = self._train(search, progress)
-        summary = TuningSummary(search, progress.failed)
+            runner = self._train(progress)
+        if not any(finding.complete for finding in search.findings):
+            reason = "no training of the search ended within --minutes"
+            raise MtlError(self.failures() if self.failed else reason)
         if self.refit:
             dataset = runner.material if runner is not None and study.corpus is data.corpus else None
-            options = replace(search.chosen.options, context=self.base.options.context)
-            chosen = replace(self.base, options=options, search=search.facts())
-            summary.refitted = chosen.run(data._replace(dataset=dataset).labelled_for(options))
-        summary.draw(self.picture, quiet=self.base.quiet)
-        summary.encode_seconds = 0.0 if runner is None else runner.material.seconds
-        summary.seconds = time.perf_counter() - began
-        return summary
+            options = replace(search.chosen.options, context=base.options.context)
+            chosen = replace(base, options=options, search=search.facts())
+            self.refitted = chosen.run(data._replace(dataset=dataset).labelled_for(options))
+        self._draw()
+        self.encode_seconds = 0.0 if runner is None else runner.material.seconds
+        self.seconds = time.perf_counter() - began
 
-    def _train(self, search: Search, progress: GridProgress) -> Runner | None:
+    def _train(self, progress: GridProgress) -> Runner | None:
         """Run the rounds; return the encoded data, unless every result was stored already."""
-        runner, cores = None, get_threads()
+        runner, cores, search, say = None, get_threads(), self.search, progress.screen.say
         for trials in search:
             missing = [trial for trial in trials if search.store.load(trial.key) is None]
             if stored := len(trials) - len(missing):
                 progress.done += stored
-                progress.screen.say(f"{stored} of {len(trials)} trainings are in {search.store.path} already")
+                say(f"{stored} of {len(trials)} trainings are in {search.store.path} already")
             if not missing:
                 continue
             if runner is None:
                 runner = Runner.encode(search.study, search.task)
-                features = runner.oracle(missing[0].options).features
-                progress.screen.say(
-                    f"encoded {features:,} features in {clock(runner.material.seconds)}; "
-                    f"a training takes {gigabytes(runner.memory(missing))}"
-                )
+                features, needed = runner.oracle(missing[0].options).features, runner.memory(missing)
+                taken = f"{clock(runner.material.seconds)}; a training takes {gigabytes(needed)}"
+                say(f"encoded {features:,} features in {taken}")
             progress.jobs = jobs = runner.fitting(min(self.jobs or cores, len(missing)), missing)
-            outcomes = runner.run(
-                missing, search.store, jobs=jobs, go_on=lambda: time.perf_counter() < progress.ends
-            )
+            in_time = partial(_before, progress.ends)
             try:
-                with closing(outcomes):
+                with closing(runner.run(missing, search.store, jobs=jobs, go_on=in_time)) as outcomes:
                     for outcome in outcomes:
                         progress.see(outcome)
             except KeyboardInterrupt:
-                progress.screen.say(
-                    f"finished trainings are in {search.store.path}: the same command continues from there"
-                )
+                say(f"finished trainings are in {search.store.path}: the same command continues from there")
                 raise
         return runner
-
-
-class TuningSummary:
-    """The results of a search; raises an error if no setting is complete."""
-
-    def __init__(self, search: Search, failed: Sequence[tuple[Trial, str]]) -> None:
-        self.search, self.failed = search, failed
-        if not any(finding.complete for finding in search.findings):
-            raise MtlError(self.failures() if failed else "no training of the search ended within --minutes")
-        self.best = search.chosen
-        self.refitted: TrainingResult | None = None
-        self.encode_seconds = self.seconds = 0.0
 
     def failures(self) -> str:
         """Return one sentence on the trainings that failed."""
@@ -164,8 +147,8 @@ class TuningSummary:
         return {
             "score": self.search.score,
             "reason": self.search.reason,
-            "best": self._setting(self.best),
-            "settings": [self._setting(finding) for finding in self.search.findings],
+            "best": _setting(self.search.chosen),
+            "settings": [_setting(finding) for finding in self.search.findings],
             "failed": [{**_trial(trial), "reason": reason} for trial, reason in self.failed],
             "trials": [
                 {**_trial(trial), **{name: result[name] for name in ("scores", *FIGURES, *TIMES)}}
@@ -179,35 +162,38 @@ class TuningSummary:
 
     def print_table(self) -> None:
         """Print the settings, the chosen one and why, and where the results are."""
-        print_settings(self.search)
-        print(
-            f"chosen: {describe(self.best.options)}: {self.search.reason}; results in {self.search.store.path}"
-        )
+        search = self.search
+        print_settings(search)
+        print(f"chosen: {describe(search.chosen.options)}: {search.reason}; results in {search.store.path}")
         if self.refitted is not None:
             self.refitted.warn()
             print(self.refitted.summary())
 
-    def draw(self, path: Path, *, quiet: bool) -> None:
+    def _draw(self) -> None:
         """Draw the scores, if two settings are complete and matplotlib is installed."""
         complete = [finding for finding in self.search.findings if finding.complete]
-        if len(complete) < 2:
-            return
         with suppress(MtlError):
-            plot_settings(complete, self.search.score, path)
-            if not quiet:
-                print(f"drew {path}", file=sys.stderr)
+            if len(complete) > 1:
+                plot_settings(complete, self.search.score, self.picture)
+                if not self.base.quiet:
+                    print(f"drew {self.picture}", file=sys.stderr)
 
-    def _setting(self, finding: Finding) -> dict[str, Any]:
-        names = [name for name, value in finding.results[0]["scores"].items() if isinstance(value, float)]
-        figures = ("objective", "gap", "passes", "active_templates", *TIMES)
-        return {
-            **varied(finding.options),
-            "scores": {name: finding.mean(name) for name in names},
-            "deviation": {name: finding.deviation(name) for name in names},
-            **{name: finding.mean(name) for name in figures},
-            "trials": len(finding.results),
-            "complete": finding.complete,
-        }
+
+def _before(end: float) -> bool:
+    return time.perf_counter() < end
+
+
+def _setting(finding: Finding) -> dict[str, Any]:
+    names = [name for name, value in finding.results[0]["scores"].items() if isinstance(value, float)]
+    figures = ("objective", "gap", "passes", "active_templates", *TIMES)
+    return {
+        **varied(finding.options),
+        "scores": {name: finding.mean(name) for name in names},
+        "deviation": {name: finding.deviation(name) for name in names},
+        **{name: finding.mean(name) for name in figures},
+        "trials": len(finding.results),
+        "complete": finding.complete,
+    }
 
 
 def describe(options: Options) -> str:

@@ -27,10 +27,11 @@ from mtlstruct.training.methods import solver_name
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import (
     Hooks,
-    PreparedTraining,
+    Ready,
     Training,
     cost_table,
     encode,
+    fitted,
     oracle_of,
     resolved_templates,
     structure_of,
@@ -54,10 +55,14 @@ def train_local_shards(
     found = Hooks(callback, **hooks)
     facts = options.as_dict()
     found.open_checkpoint(lambda: facts_of(corpus.digest(), corpus.names, templates, facts, found.init))
-    made = encode(corpus, templates, options)
-    oracle = split(oracle_of(corpus, made.structure, made.encoded, options), options.shards, pool)
-    oracle.ensure_capacity()
-    return PreparedTraining(corpus, made.index, oracle, options, found, made.seconds).fit()
+
+    def ready() -> Ready:
+        made = encode(corpus, templates, options)
+        oracle = split(oracle_of(corpus, made.structure, made.encoded, options), options.shards, pool)
+        oracle.ensure_capacity()
+        return oracle, made.index, made.seconds
+
+    return fitted(corpus, options, found, ready)
 
 
 def split(oracle: Oracle, count: int, pool: Pool | None = None) -> ShardedOracle:
@@ -98,7 +103,8 @@ def train_shards(
     )
     oracle = sharded_oracle(pool, index, maps, structure, outlines, cost_table(corpus, structure, options))
     oracle.ensure_capacity()
-    return PreparedTraining(corpus, index, oracle, options, found, time.perf_counter() - began).fit()
+    seconds = time.perf_counter() - began
+    return fitted(corpus, options, found, lambda: (oracle, index, seconds))
 
 
 def sharded_oracle(

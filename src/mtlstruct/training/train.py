@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,19 +62,8 @@ class Training:
     seconds: float = 0.0
 
 
-@dataclass(frozen=True)
-class DatasetSummary:
-    """Sizes of encoded training data.
-
-    Attributes
-    ----------
-    attributes, weights : int
-        Distinct attributes, and features (attributes combined with labels).
-    memory : int
-        Bytes that training will take on top of the data.
-    seconds : float
-        Time that encoding took.
-    """
+class DatasetSummary(NamedTuple):
+    """Encoded training data: distinct attributes, features, bytes for training, seconds taken."""
 
     attributes: int
     weights: int
@@ -86,12 +75,8 @@ class DatasetSummary:
 class EncodedDataset:
     """Encoded training data, from which any number of models can be trained.
 
-    Attributes
-    ----------
-    seconds : float
-        Time that encoding took.
-    disposable : bool
-        Whether training may change the data, which then serve for one training.
+    seconds     time that encoding took
+    disposable  whether training may change the data, which then serve for one training
     """
 
     structure: Structure
@@ -101,26 +86,21 @@ class EncodedDataset:
     disposable: bool = False
 
 
+Ready = tuple[Oracle, Index, float]
+"""Encoded data with the index of their features, and how long encoding took."""
+
+
 @dataclass(frozen=True)
 class Hooks:
     """Callbacks, warm start and checkpointing of one training.
 
-    Attributes
-    ----------
-    callback : callable or None
-        Called with a `Record` after each pass; training stops if it returns true.
-    on_encoded : callable or None
-        Called once with the `DatasetSummary`, before the first pass.
-    init : Model or None
-        Model whose weights training starts from.
-    validate : callable or None
-        Scores the model after each pass. The best model is returned.
-    patience : int or None
-        Number of passes without a better score after which training stops.
-    checkpointer : Checkpoint or None
-        Saves the state of training, and restores that of an earlier run.
-    on_stage : callable or None
-        Called with a sentence at the start of each stage, where training has several.
+    callback      called with a `Record` after each pass; training stops if it returns true
+    on_encoded    called once with the `DatasetSummary`, before the first pass
+    init          model whose weights training starts from
+    validate      scores the model after each pass; the best model is returned
+    patience      number of passes without a better score after which training stops
+    checkpointer  saves the state of training, and restores that of an earlier run
+    on_stage      called with a sentence at the start of each stage, where training has several
     """
 
     callback: Callback | None = None
@@ -188,7 +168,18 @@ def train(
         found.tell(f"the labels are {given}, learned as {learned}: {len(corpus.labels)} labels")
     if options.context:
         return train_with_context(corpus, templates, options, dataset, found)
-    return _prepare(corpus, templates, options, dataset, found).fit()
+    found.open_checkpoint(
+        lambda: facts_of(corpus.digest(), corpus.names, templates, options.as_dict(), found.init)
+    )
+
+    def ready() -> Ready:
+        made = encode(corpus, templates, options) if dataset is None else dataset
+        oracle = oracle_of(corpus, structure_of(corpus, options), made.encoded, options)
+        if solver_name(options) == "coordinate":
+            oracle = with_shared_singletons(oracle, overwrite=dataset is None or dataset.disposable)
+        return oracle, made.index, made.seconds
+
+    return fitted(corpus, options, found, ready)
 
 
 def with_learned_labels(corpus: Corpus, options: Options) -> Corpus:
@@ -231,55 +222,31 @@ def without_label_pairs(options: Options, corpus: Corpus, templates: TemplateSet
     return replace(options, loss="hinge") if options.loss is None and "hinge" in known else batch
 
 
-def _prepare(
-    corpus: Corpus, templates: TemplateSet, options: Options, dataset: EncodedDataset | None, hooks: Hooks
-) -> PreparedTraining:
-    hooks.open_checkpoint(
-        lambda: facts_of(corpus.digest(), corpus.names, templates, options.as_dict(), hooks.init)
+def fitted(corpus: Corpus, options: Options, hooks: Hooks, ready: Callable[[], Ready]) -> Training:
+    """Run the solver on an oracle that nobody else holds, free it, then build the model."""
+    oracle, index, seconds = ready()
+    structure, outline = oracle.structure, oracle.encoded.outline()
+    summary = DatasetSummary(
+        observed_attributes(index), oracle.features, solver_for(structure, options).memory(oracle), seconds
     )
-    made = encode(corpus, templates, options) if dataset is None else dataset
-    oracle = oracle_of(corpus, structure_of(corpus, options), made.encoded, options)
-    if solver_name(options) == "coordinate":
-        oracle = with_shared_singletons(oracle, overwrite=dataset is None or dataset.disposable)
-    return PreparedTraining(corpus, made.index, oracle, options, hooks, made.seconds)
+    if hooks.on_encoded is not None:
+        hooks.on_encoded(summary)
+    if not summary.weights:
+        raise IncompatibleError("templates and --min-count leave no feature: there is nothing to learn")
+    memory.ensure(summary.memory, "training")
 
+    def model_of(fit: Fit) -> Model:
+        return build_model(corpus, structure, outline, index, fit, options)
 
-class PreparedTraining:
-    """Encoded data, options and hooks of one training, which `fit` executes once."""
-
-    def __init__(
-        self, corpus: Corpus, index: Index, oracle: Oracle, options: Options, hooks: Hooks, seconds: float
-    ) -> None:
-        self.corpus, self.index, self.options, self.hooks = corpus, index, options, hooks
-        self.oracle: Oracle | None = oracle
-        self.structure, self.outline = oracle.structure, oracle.encoded.outline()
-        needed = solver_for(oracle.structure, options).memory(oracle)
-        self.summary = DatasetSummary(observed_attributes(index), oracle.features, needed, seconds)
-
-    def fit(self) -> Training:
-        """Run the solver, release the design matrix, and build the model."""
-        hooks, summary = self.hooks, self.summary
-        if hooks.on_encoded is not None:
-            hooks.on_encoded(summary)
-        if not summary.weights:
-            raise IncompatibleError("templates and --min-count leave no feature: there is nothing to learn")
-        memory.ensure(summary.memory, "training")
-        if hooks.validate is None:
-            fit = self._solve(hooks.callback)
-        else:
-            validate, scale = hooks.validate, self.options.c_value * len(self.corpus)
-            early = EarlyStop(lambda fit: validate(self._model(fit)), hooks.patience, scale, hooks.callback)
-            fit = early.result(self._solve(early))
-        return Training(self._model(fit), fit, summary.seconds, summary.attributes, summary.weights)
-
-    def _solve(self, callback: Callback | None) -> Fit:
-        (oracle, self.oracle), hooks = (self.oracle, None), self.hooks
-        assert oracle is not None
-        init = None if hooks.init is None else start_from(hooks.init, self.index, oracle, self.corpus.labels)
-        return learn(oracle, self.options, callback, init=init, checkpointer=hooks.checkpointer)
-
-    def _model(self, fit: Fit) -> Model:
-        return build_model(self.corpus, self.structure, self.outline, self.index, fit, self.options)
+    callback, early, validate = hooks.callback, None, hooks.validate
+    if validate is not None:
+        scale = options.c_value * len(corpus)
+        callback = early = EarlyStop(lambda fit: validate(model_of(fit)), hooks.patience, scale, callback)
+    init = None if hooks.init is None else start_from(hooks.init, index, oracle, corpus.labels)
+    fit = learn(oracle, options, callback, init=init, checkpointer=hooks.checkpointer)
+    del oracle
+    fit = fit if early is None else early.result(fit)
+    return Training(model_of(fit), fit, summary.seconds, summary.attributes, summary.weights)
 
 
 def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedDataset:
@@ -369,7 +336,9 @@ def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options)
     if options.share_identical:
         templates = templates.shared()
     if issubclass(structure_for(options.task), MulticlassStructure):
-        _check_rows(templates)
+        for template in templates:
+            if row := next((t.row for t in template.terms if abs(t.row) != int(t.absolute)), 0):
+                raise templates.error(template, f"items stand alone: expected row 0, got {row}")
     return templates
 
 
@@ -380,14 +349,6 @@ def structure_of(corpus: Corpus, options: Options) -> Structure:
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
     return structure(len(corpus.labels))
-
-
-def _check_rows(templates: TemplateSet) -> None:
-    """Raise an error for templates of items that refer to another row: there is none."""
-    for template in templates:
-        for term in template.terms:
-            if abs(term.row) != int(term.absolute):
-                raise templates.error(template, f"items stand alone: expected row 0, got {term.row}")
 
 
 def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
@@ -414,16 +375,10 @@ class EarlyStop:
     The certificate of the best model is valid: its objective is that of its weights, and the lower
     bound of the last pass holds for all weights.
 
-    Attributes
-    ----------
-    score : callable
-        Returns the score of the weights of a fit; larger is better.
-    patience : int or None
-        None: never stop.
-    C : float
-        c·n, for the epsilon of the best fit.
-    callback : callable or None
-        Called after each pass, too.
+    score     returns the score of the weights of a fit; larger is better
+    patience  None: never stop
+    C         c·n, for the epsilon of the best fit
+    callback  called after each pass, too
     """
 
     score: Callable[[Fit], float]

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, pairwise, takewhile
+from itertools import pairwise, takewhile
 from threading import Event, Lock
 from typing import Any
 
@@ -38,8 +37,7 @@ from mtlstruct.training.train import (
     structure_of,
     with_learned_labels,
 )
-from mtlstruct.tuning.result_store import Store
-from mtlstruct.tuning.study import Split, Study, Trial
+from mtlstruct.tuning.study import Split, Store, Study, Trial
 
 BATCHES = 10
 """Batches of the held-out sentences; the spread of their scores gives the standard error."""
@@ -47,12 +45,11 @@ BATCHES = 10
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a trial, or the reason for its failure and, if unexpected, the traceback."""
+    """Result of a trial, or the reason for its failure."""
 
     trial: Trial
     result: dict[str, Any]
     failure: str | None = None
-    trace: str = ""
 
 
 class OutOfTimeError(Exception):
@@ -83,8 +80,10 @@ class Runner:
 
     def oracle(self, options: Options) -> Oracle:
         """Return the oracle of all data, with the label scheme of a setting."""
-        corpus = self.corpus(options)
-        return oracle_of(corpus, structure_of(corpus, options), self.material.encoded, options)
+        return self._oracle(self.corpus(options), self.material.encoded, options)
+
+    def _oracle(self, corpus: Corpus, encoded: Encoded, options: Options) -> Oracle:
+        return oracle_of(corpus, structure_of(corpus, options), encoded, options)
 
     def corpus(self, options: Options) -> Corpus:
         """Return the data with the labels of the scheme of a setting."""
@@ -94,13 +93,11 @@ class Runner:
 
     def memory(self, trials: Iterable[Trial]) -> int:
         """Return the most memory that a trial takes on top of the shared data, in bytes."""
-        settings = sorted({trial.options for trial in trials}, key=lambda options: options.scheme)
-        needed = 0
-        for _, some in groupby(settings, key=lambda options: options.scheme):
-            first, *others = some
-            oracle = self.oracle(first)
-            solvers = (solver_for(oracle.structure, options) for options in (first, *others))
-            needed = max(needed, *(solver.memory(oracle) for solver in solvers))
+        needed, oracles = 0, dict[str, Oracle]()
+        for options in dict.fromkeys(trial.options for trial in trials):
+            oracle = oracles.get(options.scheme) or self.oracle(options)
+            oracles[options.scheme] = oracle
+            needed = max(needed, solver_for(oracle.structure, options).memory(oracle))
         parts = any(split.train is not None for split in self.study.splits)
         return needed + (sum(design.ids.nbytes for design in self.material.encoded.designs) if parts else 0)
 
@@ -147,7 +144,7 @@ class Runner:
         except MemoryError:
             return Outcome(trial, {}, "there is not enough memory for it")
         except Exception as error:
-            return Outcome(trial, {}, f"{type(error).__name__}: {error}", traceback.format_exc())
+            return Outcome(trial, {}, f"{type(error).__name__}: {error}")
 
     def part(self, split: Split, options: Options) -> tuple[Corpus, Encoded]:
         """Return the sentences that a split trains on; the last one is kept for the next trial."""
@@ -171,8 +168,7 @@ class Runner:
         began, cpu = time.perf_counter(), clock()
         study, options = self.study, trial.options
         corpus, encoded = self.part(trial.split, options)
-        structure = structure_of(corpus, options)
-        oracle = oracle_of(corpus, structure, encoded, options)
+        oracle = self._oracle(corpus, encoded, options)
         if solver_name(options) == "coordinate":
             oracle = with_shared_singletons(oracle, overwrite=False)
         trace: list[list[float | None]] = []
@@ -189,26 +185,24 @@ class Runner:
         started = time.perf_counter()
         fit = learn(oracle, options, on_pass)
         learned = clock() - cpu
-        outline = oracle.encoded.outline()
+        structure, outline = oracle.structure, oracle.encoded.outline()
         del oracle
         model = build_model(corpus, structure, outline, self.material.index, fit, options)
         gold = study.valid if trial.split.test is None else study.corpus.take(trial.split.test)
         assert gold is not None
-        if options.segments:
+        if options.task == "segmentation":
             gold = with_learned_labels(gold, options)
         known = self.task.known_words(corpus, study.words)
         scores, batches = self._scores(model, gold, known)
         also = {name: self._scores(model, text, known)[0] for name, text in study.also.items()}
-        figures = ("objective", "dual", "gap", "epsilon", "passes", "converged")
         return {
             "scores": scores,
             "batches": batches,
             **({"also": also} if also else {}),
-            **{name: getattr(fit, name) for name in figures},
+            **fit.figures(),
             "active_templates": active_templates(fit.mu),
             "features": int(model.features.sum()),
             "mu": fit.mu.tolist(),
-            "norm": model.norm.tolist(),
             "seconds": time.perf_counter() - began,
             "cpu_seconds": clock() - cpu,
             "learn_cpu_seconds": learned,

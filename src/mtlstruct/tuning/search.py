@@ -15,9 +15,9 @@ threads, unless a time limit ends the search.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +29,8 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training.methods import solver_name
 from mtlstruct.training.options import TASK_SCHEMES, Loss, Method, Options
 from mtlstruct.training.train import without_label_pairs
-from mtlstruct.tuning.result_store import Store
 from mtlstruct.tuning.runner import Runner
-from mtlstruct.tuning.study import VALID, Finding, Study, Trial, best, finding, folds, held_out, varied
+from mtlstruct.tuning.study import VALID, Finding, Store, Study, Trial, best, finding, folds, held_out, varied
 
 HELD_OUT = 0.2
 """The share of the sentences that is held out by default."""
@@ -59,12 +58,8 @@ SCORES = {"sequences": "sequence_accuracy", "fields": "field_f1"}
 of equal labels where labels mark no chunks."""
 
 
-@dataclass(frozen=True)
-class Round:
-    """One round of a search: how long its trainings are, and how many settings it keeps.
-
-    passes, gap   each training ends after so many passes, or at this gap
-    """
+class Round(NamedTuple):
+    """One round of a search: when its trainings end, and how many settings it keeps."""
 
     passes: int
     gap: float
@@ -81,44 +76,36 @@ def auto_settings(options: Options) -> list[Options]:
     Settings that the task or another option excludes are left out, and so are losses that the
     coordinate solver does not support, unless the loss or a solver is given.
     """
-    found, problem = [], None
+    found, problem, free = [], None, options.loss is None and options.solver is None
     for loss in LADDERS if options.loss is None else [options.loss]:
         ladders = LADDERS["hinge" if loss == "hinge" else "log"]
         for p in ladders if options.p is None else [options.p]:
             method: Method = "mtl" if p == 1 else METHODS.get((loss, p), "pmtl")
             ladder = ladders[min(ladders, key=lambda known: abs(known - p))]
             for c in ladder if options.c is None else [options.c]:
+                one = replace(options, method=method, loss=loss, p=p if method == "pmtl" else None, c=c)
                 try:
-                    given = replace(options, method=method, loss=loss, p=p if method == "pmtl" else None, c=c)
-                    found.append(given.checked())
+                    if solver_name(one.checked()) == "coordinate" or not free:
+                        found.append(one.checked())
                 except IncompatibleError as error:
                     problem = error
-    chosen = options.loss is not None or options.solver is not None
-    found = [one for one in found if chosen or solver_name(one) == "coordinate"]
     if not found:
         raise problem or IncompatibleError("--method auto: no setting fits the other options")
     return found
 
 
-def fitting(settings: Sequence[Options], corpus: Corpus, templates: TemplateSet) -> list[Options]:
-    """Return the settings whose dual variables fit into memory, or all with other solvers."""
-    able = [without_label_pairs(options, corpus, templates) for options in settings]
-    return [one for one, given in zip(able, settings, strict=True) if one is given] or able
-
-
 def other_schemes(corpus: Corpus, study: Study, rounds: Sequence[Round]) -> list[str]:
     """Return the label schemes for the last round of `auto`; none if one is given."""
     options = study.settings[0]
-    schemes = TASK_SCHEMES.get(options.task, ())
-    if not rounds or options.scheme != "keep" or not schemes:
+    if not rounds or options.scheme != "keep":
         return []
-    if not options.segments:
-        assert corpus.outputs is not None
-        known = recognised(corpus.labels, corpus.outputs, corpus.ptr)
-        if known is None:
-            return []
-        return ["bio" if len({*SCHEMES[known].places}) == 4 else "bioes"]
-    return [scheme for scheme in schemes if scheme not in ("keep", "bie")]
+    if options.task != "sequence":
+        return [scheme for scheme in TASK_SCHEMES.get(options.task, ()) if scheme not in ("keep", "bie")]
+    assert corpus.outputs is not None
+    known = recognised(corpus.labels, corpus.outputs, corpus.ptr)
+    if known is None:
+        return []
+    return ["bio" if len({*SCHEMES[known].places}) == 4 else "bioes"]
 
 
 class Search:
@@ -158,7 +145,14 @@ class Search:
 
     def _round(self, settings: Sequence[Options], plan: Round | None) -> Iterator[list[Trial]]:
         """Yield the trials of some settings, slow ones first; then take their results."""
-        trials = {options: self._trials(options, plan) for options in settings}
+        trials = {}
+        for options in settings:
+            timed = options
+            if plan is not None:
+                stop = options.stop()
+                passes, gap = min(stop.max_passes, plan.passes), max(stop.gap, plan.gap)
+                timed = replace(options, max_iter=passes, gap=gap)
+            trials[options] = self.study.trials_of(timed)
         yield sorted((t for some in trials.values() for t in some), key=lambda t: -t.options.c_value)
         for options, some in trials.items():
             one = finding(options, some, self.store)
@@ -173,13 +167,6 @@ class Search:
             settings.append(min(plan.keep, settings[-1]))
         return (sum(settings) + len(self.schemes)) * len(self.study.splits)
 
-    def _trials(self, options: Options, plan: Round | None) -> list[Trial]:
-        if plan is not None:
-            stop = options.stop()
-            passes, gap = min(stop.max_passes, plan.passes), max(stop.gap, plan.gap)
-            options = replace(options, max_iter=passes, gap=gap)
-        return self.study.trials_of(options)
-
     def _best(self, count: int) -> list[Options]:
         """Return the best settings of the last round, in their order."""
         able = [options for options in self.left if self.found[options].complete]
@@ -189,20 +176,17 @@ class Search:
     @property
     def findings(self) -> list[Finding]:
         """The newest results of each setting that has some."""
-        return [
-            one
-            for options in (*self.study.settings, *self.added)
-            if (one := self.found.get(options)) and one.results
-        ]
+        known = (self.found.get(options) for options in (*self.study.settings, *self.added))
+        return [one for one in known if one and one.results]
 
     @property
     def score(self) -> str:
         """The name of the score that is compared, as in results."""
-        given = self.study.score
+        given, results = self.study.score, [result for one in self.findings for result in one.results]
         if given is None:
-            name: str = self.task.chosen_score([result for one in self.findings for result in one.results])
+            name: str = self.task.chosen_score(results)
             return name
-        if given == "fields" and not any("field_f1" in one.results[0]["scores"] for one in self.findings):
+        if given == "fields" and not any("field_f1" in result["scores"] for result in results):
             return "f1"
         return "score" if callable(given) else SCORES.get(given, given)
 
@@ -213,15 +197,17 @@ class Search:
 
     @cached_property
     def near(self) -> list[Finding]:
-        """The settings within TIE_ERRORS standard errors of the best, smallest model first."""
+        """The settings within TIE_ERRORS standard errors of the best, in the order of preference.
+
+        Those with the labels of the data come first, then smaller models.
+        """
         able = [one for one in self.findings if one.options in self.left and one.complete]
         found = [one for one in able if self.behind(one) <= TIE_ERRORS * self.error(one)]
-        return sorted(found, key=self._size)
 
-    def _size(self, one: Finding) -> list[Any]:
-        """Return the key of the order of preference: the label scheme of the data, then sizes."""
-        other = one.options in self.added
-        return [other, *(one.mean(name) for name in SIZES), one.options.c_value]
+        def key(one: Finding) -> list[Any]:
+            return [one.options in self.added, *(one.mean(name) for name in SIZES), one.options.c_value]
+
+        return sorted(found, key=key)
 
     @property
     def chosen(self) -> Finding:
@@ -279,25 +265,28 @@ def study_of(
 ) -> Study:
     """Return a study that scores on `valid`, on `parts` folds, or on a held-out share.
 
-    By default small corpora are divided into folds: a fifth of them is too little to compare on.
-    Encoded trees cannot be divided: the study then has the other sentences only.
+    Settings whose dual variables do not fit into memory are left out, or all have other solvers. By
+    default small corpora are divided into folds: a fifth of them is too little to compare on. Encoded
+    trees cannot be divided: the study then has the other sentences only.
     """
-    chosen, seed = tuple(fitting(settings, corpus, templates)), settings[0].seed
+    able = [without_label_pairs(options, corpus, templates) for options in settings]
+    chosen = tuple(one for one, given in zip(able, settings, strict=True) if one is given) or tuple(able)
+    study, seed = Study(corpus, templates, chosen, (VALID,), valid, score=score), settings[0].seed
     if valid is not None:
-        return Study(corpus, templates, chosen, (VALID,), valid, score=score)
+        return study
     if parts is None and share is None and task.divisible and FOLDS <= len(corpus) < FEW_SENTENCES:
         parts = FOLDS
     if parts is not None:
         if not task.divisible:
             raise IncompatibleError(f"--folds does not support the task {task.name}: expected --valid")
-        return Study(corpus, templates, chosen, tuple(folds(len(corpus), parts, seed)), score=score)
+        return replace(study, splits=tuple(folds(len(corpus), parts, seed)))
     split = held_out(len(corpus), HELD_OUT if share is None else share, seed)
     if task.divisible:
-        return Study(corpus, templates, chosen, (split,), score=score)
+        return replace(study, splits=(split,))
     assert split.train is not None
     assert split.test is not None
     part, rest = corpus.take(split.train), corpus.take(split.test)
-    return Study(part, templates, chosen, (replace(VALID, facts=split.facts),), rest, score=score)
+    return replace(study, corpus=part, splits=(replace(VALID, facts=split.facts),), valid=rest)
 
 
 def searched(

@@ -7,22 +7,27 @@ validation data or a held-out share, K for K folds. `runner` runs them, `search`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct import __version__
+from mtlstruct._system.atomic_write import cannot_write
 from mtlstruct._system.digest import digest
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import MtlError
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.methods import method_spec, parameters
 from mtlstruct.training.options import Options
-from mtlstruct.tuning.result_store import Store, key_of
 
 ENCODING = (
     *("task", "min_count", "normalize", "share_identical", "scaling", "label_support"),
@@ -31,15 +36,85 @@ ENCODING = (
 )
 """The options that change the encoding; all settings of a study must agree on them."""
 
+Facts = Mapping[str, Any]
+Result = Mapping[str, Any]
+
+FILE = "results.jsonl"
+
 VARIED = ("method", "loss", "p", "c")
 """The options that a search varies, beside the label scheme."""
+
+
+class Store:
+    """Results of trainings in a JSON-lines file of a folder, or in memory if there is none.
+
+    A line holds a result, its *facts* (a JSON object of everything that the result depends on:
+    checksums of the data, the templates, the options) and their digest as the key. Incomplete lines
+    are ignored, so that an interrupted grid is resumed.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = None if folder is None else folder / FILE
+        lines = () if self.path is None else _read(self.path)
+        self._lines = {line["key"]: line for line in lines}
+
+    def load(self, key: str) -> Result | None:
+        """Return the result of a key, or None."""
+        return self._lines[key]["result"] if key in self._lines else None
+
+    def save(self, facts: Facts, result: Result) -> None:
+        """Append a result to the file, if there is one, and wait until it is on disk."""
+        line = {"key": key_of(facts), "facts": facts, "result": result}
+        text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+        if self.path is not None:
+            _append(self.path, text)
+        self._lines[line["key"]] = json.loads(text)
+
+    def __iter__(self) -> Iterator[tuple[Facts, Result]]:
+        """Yield facts and result of every training, in the order of the file."""
+        return ((line["facts"], line["result"]) for line in self._lines.values())
+
+
+def key_of(facts: Facts) -> str:
+    """Return the key of a result: a digest of its facts."""
+    return digest(facts)[:20]
+
+
+def _append(path: Path, text: bytes) -> None:
+    try:
+        with open(path, "a+b") as file:
+            if file.tell():  # a killed run may have left an incomplete line
+                file.seek(-1, os.SEEK_END)
+                text = text if file.read(1) == b"\n" else b"\n" + text
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise cannot_write(path, error) from None
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """Return the complete lines of a file; raise an error for a file of another kind."""
+    try:
+        lines = path.read_bytes().split(b"\n") if path.exists() else []
+    except OSError as error:
+        raise MtlError(f"{path}: cannot be read: {error.strerror or error}") from None
+    found = []
+    for text in lines:
+        with suppress(ValueError):
+            line = json.loads(text)
+            if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys():
+                found.append(line)
+    if not found and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
+        raise MtlError(f"{path}: expected a new file or results of earlier trainings, got something else")
+    return found
 
 
 @dataclass(frozen=True)
 class Split:
     """Sentences to train on (None: all) and to score (None: validation data), in rising order."""
 
-    facts: Mapping[str, Any]
+    facts: Facts
     train: NDArray[np.int64] | None = field(default=None, repr=False)
     test: NDArray[np.int64] | None = field(default=None, repr=False)
 
@@ -76,15 +151,17 @@ def _shuffled(sentences: int, seed: int) -> NDArray[np.int64]:
     return np.random.Generator(np.random.PCG64(seed)).permutation(sentences)
 
 
-def _split(sentences: int, test: NDArray[np.int64], facts: Mapping[str, Any]) -> Split:
+def _split(sentences: int, test: NDArray[np.int64], facts: Facts) -> Split:
     return Split(facts, np.setdiff1d(np.arange(sentences), test), np.sort(test))
 
 
-def distinct(settings: Sequence[Options]) -> list[Options]:
-    """Return settings with their c and p, without duplicates.
+def combinations(base: Options, axes: Mapping[str, Sequence[Any]]) -> list[Options]:
+    """Return the options with every combination of values of the named ones, without duplicates.
 
-    Most methods ignore p; pmtl with p = 1 is mtl.
+    Each has its c and p. Most methods ignore p; pmtl with p = 1 is mtl. The last axis varies
+    fastest.
     """
+    settings = (replace(base, **dict(zip(axes, row, strict=True))) for row in product(*axes.values()))
     return list(dict.fromkeys(map(_canonical, settings)))
 
 
@@ -102,7 +179,7 @@ class Trial:
 
     options: Options
     split: Split
-    facts: Mapping[str, Any]
+    facts: Facts
 
     @cached_property
     def key(self) -> str:
@@ -114,17 +191,11 @@ class Trial:
 class Study:
     """Data, settings and splits of a grid.
 
-    Attributes
-    ----------
-    valid : Corpus or None
-        Validation data, for the split VALID.
-    score : str, callable or None
-        The score to compare: its name, a function of a corpus, predicted outputs and the names of
-        labels, or None for the first score of the task.
-    also : mapping
-        Other texts to score, by name; they do not influence the choice of a setting.
-    words : frozenset or None
-        Words that count as known; None for those of the sentences trained on.
+    valid   validation data, for the split VALID
+    score   the score to compare: its name, a function of a corpus, predicted outputs and the names
+            of labels, or None for the first score of the task
+    also    other texts to score, by name; they do not influence the choice of a setting
+    words   words that count as known; None for those of the sentences trained on
     """
 
     corpus: Corpus
@@ -203,7 +274,7 @@ class Finding:
     """A setting and the results of its trials so far, in the order of the splits."""
 
     options: Options
-    results: tuple[Mapping[str, Any], ...]
+    results: tuple[Result, ...]
     complete: bool
 
     def mean(self, name: str) -> float:

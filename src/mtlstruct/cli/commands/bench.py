@@ -4,17 +4,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
+import numpy as np
+
+from mtlstruct._system import memory
+from mtlstruct._system.threads import get_threads
 from mtlstruct.cli import common
+from mtlstruct.formats import columns
+from mtlstruct.samples import recipes
+from mtlstruct.templates import generate
+from mtlstruct.training.options import Options
+from mtlstruct.training.train import encode, train
 
 REPEAT = 3
 """Runs of encoding and of prediction; the fastest counts."""
 
 COPIES = 12
 """Copies of the bundled corpus, each with other noise."""
-
-T = TypeVar("T")
 
 
 def bench(json: common.JsonOption = False, threads: common.ThreadsOption = None) -> None:
@@ -38,40 +45,31 @@ def bench(json: common.JsonOption = False, threads: common.ThreadsOption = None)
 
 def _measurements() -> Iterator[tuple[str, float, str, str]]:
     """Yield step, value, unit and a note, as soon as they are known."""
-    import numpy as np
-
-    from mtlstruct._system import memory, threads
-    from mtlstruct.formats import columns
-    from mtlstruct.samples import recipes
-    from mtlstruct.templates import generate
-    from mtlstruct.training.options import Options
-    from mtlstruct.training.train import encode, train
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ingredients.txt"
         path.write_text("".join(recipes.column_file(recipes.bundled(), n) for n in range(COPIES)), "utf-8")
         corpus = columns.read(path)
     templates, options = generate((-2, 2), range(8), orders=(1, 2), trigrams=(1, 3, 4)), Options(c=1.0)
     size = f"{len(corpus):,} sentences, {corpus.tokens:,} tokens, {len(templates)} templates"
-    yield "threads", threads.get_threads(), "", size
+    yield "threads", get_threads(), "", size
     train(corpus.take(np.arange(50)), templates, options)  # compiles the kernels
-    seconds, material = _best(lambda: encode(corpus, templates, options))
+    seconds, material = _timed(lambda: encode(corpus, templates, options), REPEAT)
     entries = sum(int(design.ptr[-1]) for design in material.encoded.designs)
     yield "encode", entries / seconds / 1e6, "M attributes/s", f"{seconds:.2f} s"
     seconds, trained = _timed(lambda: train(corpus, templates, options, dataset=material))
-    fit, model = trained.fit, trained.model
+    fit = trained.fit
     yield "pass", 1e3 * seconds / fit.passes, "ms", "training time per pass"
     yield "train", seconds, "s", f"{fit.passes} passes to a gap of {fit.gap:.2%}"
-    seconds, _ = _best(lambda: model.predict(corpus))
+    seconds, _ = _timed(lambda: trained.model.predict(corpus), REPEAT)
     yield "predict", corpus.tokens / seconds / 1e3, "k tokens/s", f"{seconds:.2f} s"
     yield "memory", memory.peak() / 1e6, "MB", "peak"
 
 
-def _best(work: Callable[[], T]) -> tuple[float, T]:
-    return min((_timed(work) for _ in range(REPEAT)), key=lambda found: found[0])
-
-
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
-    began = time.perf_counter()
-    found = work()
-    return time.perf_counter() - began, found
+def _timed(work: Callable[[], Any], repeat: int = 1) -> tuple[float, Any]:
+    """Return the shortest time of some runs, and the last result."""
+    times, found = [], None
+    for _ in range(repeat):
+        began = time.perf_counter()
+        found = work()
+        times.append(time.perf_counter() - began)
+    return min(times), found

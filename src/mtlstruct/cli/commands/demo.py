@@ -12,6 +12,9 @@ import typer
 from mtlstruct.cli.common import option
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import MtlError
+from mtlstruct.model.model import Model
+from mtlstruct.report.plots import figure_class
+from mtlstruct.samples import recipes
 
 FILES = {
     "ingredients.tpl": Kind.TEMPLATES,
@@ -28,14 +31,9 @@ DATA = (
     "lower case, its last three letters, its shape, its position in the line and whether it is in parentheses. "
     "Two more columns are noise: a random letter per token, and one per line."
 )
-GENERATE = (
-    "All cells up to two tokens away, all pairs of them within a column, triples of words, shapes and positions, "
-    "and B, the pair of neighbouring labels. No template is chosen by hand, and many contain only noise."
-)
 TRAIN = (
-    "The model learns a weight for every feature and for every template. The penalty is the square of the sum of "
-    "the norms of the templates, so templates that do not help get weight zero and are dropped. (The first run on "
-    "a machine compiles the kernels, which takes half a minute.)"
+    "The model learns a weight for every feature and for every template; templates that do not help get weight "
+    "zero and are dropped. (The first run on a machine compiles the kernels, which takes half a minute.)"
 )
 
 
@@ -55,8 +53,13 @@ def demo(
     _prepare(out, force=force)
     templates, train, test, model, _, plot, report = (str(out / name) for name in FILES)
     forced = ["--force"] if force else []
-    _write_data(Path(train), Path(test))
-    _print("2. The templates: generated, not chosen", GENERATE)
+    parts = recipes.split(recipes.bundled())
+    for seed, (path, lines) in enumerate(zip((train, test), parts, strict=True), 1):
+        Path(path).write_text(recipes.column_file(lines, seed), encoding="utf-8")
+    _print("1. The data", DATA.format(sum(map(len, parts)), len(parts[1])))
+    print(f"The first line of {train}:")
+    print(textwrap.indent(Path(train).read_text("utf-8").partition("\n\n")[0], "    "), flush=True)
+    _print("2. The templates: all cells up to two tokens away, pairs and triples of them, and B")
     grams = ["--columns", "0,1,2,3,4,5,6,7", "--bigrams", "--trigrams", "1,3,4"]
     _run("templates", "generate", "--window", "-2:2", *grams, "-o", templates, *forced)
     _print("3. Training", TRAIN)
@@ -64,9 +67,20 @@ def demo(
     _print("4. Evaluation on lines that were not used for training")
     _run("evaluate", model, test)
     _print("5. The weights of the templates, relative to their average")
-    _run("weights", model, "--top", "15", *_drawing(plot), *forced)
-    _print("", _noise(Path(model)))
-    _print("6. The report: all of this and more on one page", "Open it in a browser.")
+    try:
+        figure_class()
+        drawing = ["--plot", plot]
+    except MtlError as error:
+        print(f"No picture: {error}")
+        drawing = []
+    _run("weights", model, "--top", "15", *drawing, *forced)
+    weights = Model.load(model).template_weights()
+    noise = [w for w in weights if any(f",{column}]" in w.text for column in recipes.NOISE_COLUMNS)]
+    dropped, share = sum(w.features == 0 for w in noise), sum(w.mu for w in noise)
+    print(
+        f"{dropped} of the {len(noise)} noise templates were dropped; the others have {share:.2%} of the weight."
+    )
+    _print("6. The report: all of this and more on one page, for a browser")
     _run("report", model, report, "--data", test, *forced)
     print(f"\nDone in {time.perf_counter() - began:.0f} s. Next: mtlstruct predict {model} {test} | head")
 
@@ -83,43 +97,9 @@ def _prepare(folder: Path, *, force: bool) -> None:
     check_outputs([(folder / name, kind) for name, kind in FILES.items()], force=force)
 
 
-def _write_data(train: Path, test: Path) -> None:
-    from mtlstruct.samples import recipes
-
-    parts = recipes.split(recipes.bundled())
-    for seed, (path, lines) in enumerate(zip((train, test), parts, strict=True), 1):
-        path.write_text(recipes.column_file(lines, seed), encoding="utf-8")
-    _print("1. The data", DATA.format(sum(map(len, parts)), len(parts[1])))
-    print(f"The first line of {train}:")
-    print(textwrap.indent(train.read_text(encoding="utf-8").partition("\n\n")[0], "    "), flush=True)
-
-
-def _drawing(path: str) -> list[str]:
-    """Return the option for a picture; without matplotlib print why there is none."""
-    from mtlstruct.report.plots import figure_class
-
-    try:
-        figure_class()
-    except MtlError as error:
-        print(f"No picture: {error}")
-        return []
-    return ["--plot", path]
-
-
-def _noise(path: Path) -> str:
-    from mtlstruct.model.model import Model
-    from mtlstruct.samples.recipes import NOISE_COLUMNS
-
-    weights = Model.load(path).template_weights()
-    noise = [w for w in weights if any(f",{column}]" in w.text for column in NOISE_COLUMNS)]
-    dropped, share = sum(w.features == 0 for w in noise), sum(w.mu for w in noise)
-    return f"{dropped} of the {len(noise)} noise templates were dropped; the others have {share:.2%} of the weight."
-
-
 def _print(title: str, text: str = "") -> None:
-    """Print a title and text filled to the width of the terminal."""
-    if title:
-        print(f"\n{title}")
+    """Print a title, and text filled to the width of the terminal."""
+    print(f"\n{title}", flush=True)
     if text:
         print(textwrap.fill(text, min(100, shutil.get_terminal_size().columns)), flush=True)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
+import numpy as np
 import typer
 
 from mtlstruct.cli import common
@@ -14,12 +15,10 @@ from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.evaluation.scores import printed
+from mtlstruct.model.calibration import calibration_report, fit_temperature
+from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.training.options import Task
-
-if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
-    from mtlstruct.model.model import Model
-    from mtlstruct.structures.constraints import Constraints
 
 Scheme = Literal[
     "bio", "iob1", "ioe1", "ioe2", "io", "bioes", "bilou", "bmes", "grobid", "conlleval", "classes"
@@ -53,21 +52,19 @@ def evaluate(
 
     Example: mtlstruct evaluate ner.mtl test.txt
     """
-    from mtlstruct.evaluation.scores import printed
-    from mtlstruct.model.calibration import calibration_report
-
     loaded, task = common.load_model(model, threads)
     task = task.with_scheme(scheme)
     vocabulary = task.vocabulary(words, encoding or loaded.encoding)
     corpus = task.read_for(loaded, gold, encoding)
     limits = constraints_of(loaded.labels, forbid, valid_bio)
     with located(str(gold), corpus):
-        _warm_up(loaded, corpus, limits)
-        began = time.perf_counter()
-        lattice = loaded.lattice(corpus, limits)
-        predictions = lattice.best()
-        relations = None if loaded.relations is None else loaded.relate(corpus, predictions)
-        seconds = time.perf_counter() - began
+        few = corpus.take(np.arange(min(10, len(corpus))))
+        for part in (few, corpus):  # the time to load kernels is not measured
+            began = time.perf_counter()
+            lattice = loaded.lattice(part, limits)
+            predictions = lattice.best()
+            relations = None if loaded.relations is None else loaded.relate(part, predictions)
+            seconds = time.perf_counter() - began
     common.warn_unknown_characters(loaded, corpus, str(gold))
     found = task.score_model(loaded, corpus, predictions, vocabulary, relations)
     calibration = None
@@ -116,9 +113,6 @@ def score(
 
     Example: mtlstruct score test.txt labelled.txt --min 75
     """
-    from mtlstruct.evaluation.scores import printed
-    from mtlstruct.tasks import FileOptions, task_of
-
     chosen = task_of(task).with_scheme(scheme)
     form = FileOptions(encoding, cells=common.cell_format(separator, ragged))
     found = chosen.score_files(gold, predicted, chosen.vocabulary(words, encoding), form)
@@ -150,8 +144,6 @@ def calibrate(
 
     Example: mtlstruct calibrate ner.mtl dev.txt
     """
-    from mtlstruct.model.calibration import calibration_report, fit_temperature
-
     loaded, task = common.load_model(model, threads)
     check_outputs([(out or model, Kind.MODEL)], inputs=[data], force=force)
     corpus = task.read_for(loaded, data, encoding)
@@ -166,13 +158,3 @@ def calibrate(
         common.print_json(after.as_dict() | {"before": before.as_dict()})
     else:
         print(f"before: {before.line()}\nafter:  {after.line()}\nsaved {out or model}")
-
-
-def _warm_up(model: Model, corpus: Corpus, constraints: Constraints | None) -> None:
-    """Predict a few sentences, so that the time to load kernels is not measured."""
-    import numpy as np
-
-    few = corpus.take(np.arange(min(10, len(corpus))))
-    predictions = model.predict(few, constraints)
-    if model.relations is not None:
-        model.relate(few, predictions)

@@ -7,19 +7,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from mtlstruct.cli import common
 from mtlstruct.cli.common import option
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.explain.decomposition import Explanation
+from mtlstruct.explain.decomposition import explain as explained
+from mtlstruct.explain.records import is_wrong, sentence_record
+from mtlstruct.formats.conll import given_trees
+from mtlstruct.model.model import Model
+from mtlstruct.report.html_report import explanation_page
+from mtlstruct.report.tree_svg import Tree
 from mtlstruct.training.options import MAX_COUNT
-
-if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
-    from mtlstruct.explain.decomposition import Explanation
-    from mtlstruct.model.model import Model
-    from mtlstruct.report.tree_svg import Tree
 
 
 def explain(
@@ -52,8 +56,6 @@ def explain(
 
     Example: mtlstruct explain ner.mtl test.txt --sentence 3
     """
-    from mtlstruct.explain.records import is_wrong, sentence_record
-
     if json and html is not None:
         raise IncompatibleError("--json and --html: expected one of them")
     check_outputs([(html, Kind.PAGE)], inputs=[model, data], force=force)
@@ -78,8 +80,6 @@ def explain(
     if sentence is not None and not shown and not errors:
         raise MtlError(f"{data}: --sentence {sentence}: the input has fewer sentences than that")
     if html is not None:
-        from mtlstruct.report.html_report import explanation_page
-
         explanation_page(f"{model.name}: {data.name}", task.unit, pages).save(html)
         print(f"wrote {html}", file=sys.stderr)
 
@@ -88,9 +88,6 @@ def _tree(model: Model, corpus: Corpus, found: Explanation, record: dict[str, An
     """Return the predicted tree of a sentence, with the tree of the input if it has one."""
     if not model.trees:
         return None
-    from mtlstruct.formats.conll import given_trees
-    from mtlstruct.report.tree_svg import Tree
-
     relations = None
     if model.relations is not None:
         relations = [token["relation"]["label"] for token in record["tokens"]]
@@ -103,10 +100,6 @@ def _numbered(
     model: Model, corpora: Iterator[Corpus], only: int | None
 ) -> Iterator[tuple[int, Corpus, Explanation]]:
     """Yield sentences with their numbers in the whole input."""
-    import numpy as np
-
-    from mtlstruct.explain.decomposition import explain as explained
-
     before = 0
     for corpus in corpora:
         if only is None:

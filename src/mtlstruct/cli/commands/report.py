@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
 from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.model.model import Model
+from mtlstruct.report.html_report import make_report, report_figures
+from mtlstruct.report.model_card import model_card
 from mtlstruct.training.run_log import RunLog
-
-if TYPE_CHECKING:
-    from mtlstruct.model.model import Model
 
 
 def report(
@@ -42,10 +43,6 @@ def report(
 
     Example: mtlstruct report ner.mtl report.html --data test.txt
     """
-    from mtlstruct._system.atomic_write import replacing
-    from mtlstruct.report.html_report import make_report, report_figures
-    from mtlstruct.report.model_card import model_card
-
     kind = Kind.PAGE if form == "html" else Kind.CARD
     check_outputs([(out, kind)], inputs=[model, data, log, common.log_beside(model)], force=force)
     loaded, task = common.load_model(model, threads)
@@ -67,14 +64,13 @@ def report(
 
 def _trace(model: Model, path: Path, log: Path | None) -> RunLog | None:
     """Return the training log. Without --log it may be missing or belong to another training."""
-    if log is None and not common.log_beside(path).is_file():
-        print_message(f"note: there is no {common.log_beside(path)}: the page will not show the training")
-        return None
     place = log or common.log_beside(path)
-    trace = RunLog.read(place)
-    if trace.is_of(model):
-        return trace
-    problem = f"{place} is not the log of the training of {path}"
+    problem = f"there is no {place}"
+    if log is not None or place.is_file():
+        trace = RunLog.read(place)
+        if trace.is_of(model):
+            return trace
+        problem = f"{place} is not the log of the training of {path}"
     if log is not None:
         raise IncompatibleError(problem)
     print_message(f"note: {problem}: the page will not show the training")

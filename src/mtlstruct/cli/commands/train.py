@@ -17,7 +17,7 @@ from mtlstruct.training.options import Options
 
 if TYPE_CHECKING:
     from mtlstruct.cli.training_run import TrainingRun
-    from mtlstruct.cli.tuning_run import Trials
+    from mtlstruct.cli.tuning_run import TuningRun
 
 
 @with_options()
@@ -123,10 +123,10 @@ def train(
     )
     found, search = None, {"folds": folds, "score": score, "minutes": minutes}
     if options.method == "auto":
-        trials = _trials(run, **search)
-        trials.check()
+        found = _auto(run, **search)
+        found.check()
         common.use_resources(threads, memory)
-        found = trials.run()
+        found.run()
         result = found.refitted
         assert result is not None
     else:
@@ -146,9 +146,9 @@ def train(
         print(result.summary())
 
 
-def _trials(run: TrainingRun, **search: Any) -> Trials:
+def _auto(run: TrainingRun, **search: Any) -> TuningRun:
     """Return the search of --method auto for the setting to train with."""
-    from mtlstruct.cli.tuning_run import Trials
+    from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.search import ROUNDS, auto_settings
 
     if run.options.shards > 1 or run.engine != "local" or run.checkpoint is not None or run.start is not None:
@@ -158,4 +158,4 @@ def _trials(run: TrainingRun, **search: Any) -> Trials:
     if search["folds"] is not None and run.valid is not None:
         raise IncompatibleError("--valid, --folds: expected one of them")
     settings = auto_settings(replace(run.options, context=False))
-    return Trials(run, settings, Path(f"{run.model}.auto"), ROUNDS, **search)
+    return TuningRun(run, settings, Path(f"{run.model}.auto"), ROUNDS, **search)

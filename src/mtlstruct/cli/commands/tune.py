@@ -1,6 +1,5 @@
 """`tune`: train with several settings and choose the best on held-out data."""
 
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,20 +82,14 @@ def tune(
     Example: mtlstruct tune ner.tpl train.txt -c 0.3,1,3 --valid dev.txt
     """
     from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
-    from mtlstruct.cli.tuning_run import Trials
-    from mtlstruct.tuning.result_store import combinations
-    from mtlstruct.tuning.study import distinct
+    from mtlstruct.cli.tuning_run import TuningRun
+    from mtlstruct.tuning.study import combinations
 
     if sum(given is not None for given in (valid, folds, hold_out)) > 1:
         raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
-    axes: dict[str, list[Any]] = {"method": _words(method, "--method")}
-    if loss:
-        axes["loss"] = _words(loss, "--loss")
-    if scheme:
-        axes["scheme"] = _words(scheme, "--scheme")
-    if p:
-        axes["p"] = _numbers(p, "-p")
-    axes["c"] = _numbers(c, "-c")
+    words = {"method": method, "loss": loss, "scheme": scheme}
+    axes: dict[str, list[Any]] = {name: _words(text, f"--{name}") for name, text in words.items() if text}
+    axes |= {name: _numbers(text, f"-{name}") for name, text in (("p", p), ("c", c)) if text}
     templates, data = common.training_files(call, templates, data)
     assert data is not None
     run = TrainingRun(
@@ -113,9 +106,9 @@ def tune(
         force=force,
         quiet=quiet,
     )
-    trials = Trials(
+    search = TuningRun(
         run,
-        distinct(combinations(options, axes)),
+        combinations(options, axes),
         out,
         folds=folds,
         hold_out=hold_out,
@@ -124,24 +117,24 @@ def tune(
         minutes=minutes,
         refit=model is not None,
     )
-    trials.check()
+    search.check()
     common.use_resources(threads)
-    result = trials.run()
+    search.run()
     if json:
-        common.print_json(result.numbers)
+        common.print_json(search.numbers)
     else:
-        result.print_table()
-    if result.failed:
-        print_message(result.failures())
+        search.print_table()
+    if search.failed:
+        print_message(search.failures())
         raise typer.Exit(NEGATIVE)
 
 
 def _numbers(text: str, option: str) -> list[float]:
     """Return the numbers of a list; fractions such as 4/3 are numbers, too."""
-    words = _words(text, option)
+    parts = [word.partition("/") for word in _words(text, option)]
     try:
-        return [float(Fraction(word)) for word in words]
-    except (ValueError, ZeroDivisionError, OverflowError):
+        return [float(above) / float(below or 1) for above, _, below in parts]
+    except (ValueError, ZeroDivisionError):
         raise MtlError(f"{option}: expected numbers separated by commas, got {text!r}") from None
 
 

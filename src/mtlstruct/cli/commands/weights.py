@@ -7,17 +7,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+import numpy as np
+from rich.text import Text
 
 from mtlstruct.cli import common
 from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.outputs import ForceOption, check_picture_output
 from mtlstruct.errors import IncompatibleError
+from mtlstruct.explain.decomposition import relation_shares, shares
+from mtlstruct.explain.selection import removal_costs
+from mtlstruct.model.model import Model
+from mtlstruct.report.plots import plot_paths, plot_weights
+from mtlstruct.report.tables import plain_table, print_weights, show
+from mtlstruct.tasks import Task
 from mtlstruct.training.options import MAX_COUNT
-
-if TYPE_CHECKING:
-    from mtlstruct.model.model import Model
-    from mtlstruct.tasks import Task
 
 EXTRAS = ("dropped", "share", "cost", "loss")
 """The keys that come after those of TemplateWeight."""
@@ -70,8 +75,6 @@ def weights(
         else:
             _print_comparison(rows[:top])
     else:
-        from mtlstruct.report.plots import plot_weights
-
         whole, task = common.load_model(models[0])
         loaded = whole.relations if labels else whole
         if loaded is None:
@@ -104,9 +107,6 @@ def _on_data(
     model: Model, task: Task, data: Path, encoding: str | None, *, labels: bool
 ) -> dict[str, list[float]]:
     """Return the share of each template and, of labelled data, the costs of removal, by key."""
-    from mtlstruct.explain.decomposition import relation_shares, shares
-    from mtlstruct.explain.selection import removal_costs
-
     with common.reading(data, encoding or model.encoding) as source:
         batches = list(task.stream(model, source))
     found = {"share": (relation_shares if labels else shares)(model, batches)}
@@ -128,8 +128,6 @@ def _print_rows(rows: list[Row], *, as_csv: bool) -> None:
 
 
 def _print_table(model: Model, rows: list[Row], top: int | None) -> None:
-    from mtlstruct.report.tables import print_weights
-
     known = [key for key in EXTRAS if any(row.get(key) is not None for row in rows)]
     extras = {key: {row["index"]: _cell(key, row[key]) for row in rows} for key in known}
     more = "" if model.relations is None else "\n--labels shows the templates of the arc labels"
@@ -145,10 +143,6 @@ def _cell(key: str, value: float | str | None) -> str:
 
 def _side_by_side(models: Sequence[Path], plot: Path | None) -> list[Row]:
     """Return for each template, the heaviest first, its relative weight in each model."""
-    import numpy as np
-
-    from mtlstruct.report.plots import plot_paths
-
     loaded = [common.load_model(path)[0] for path in models]
     texts = [template.title for template in loaded[0].templates]
     for path, other in zip(models, loaded, strict=True):
@@ -165,10 +159,6 @@ def _side_by_side(models: Sequence[Path], plot: Path | None) -> list[Row]:
 
 
 def _print_comparison(rows: list[Row]) -> None:
-    from rich.text import Text
-
-    from mtlstruct.report.tables import plain_table, show
-
     _, _, *names = rows[0]
     table = plain_table(["text"], names)
     for row in rows:
