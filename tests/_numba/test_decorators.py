@@ -59,23 +59,6 @@ def test_without_a_writable_home_the_cache_is_in_a_private_temporary_folder(plac
     assert find() is None
 
 
-@compiled
-def test_decorating_restores_the_settings_of_numba(tmp_path, monkeypatch):
-    from numba import config
-
-    monkeypatch.setattr(config, "CACHE_DIR", "elsewhere")
-    for folder in (tmp_path, None):  # None: no folder can be written
-        monkeypatch.setattr(decorators, "cache_folder", lambda folder=folder: folder)
-        made = decorators.kernel(identity)
-        assert made(3) == 3
-        assert (Path(made.stats.cache_path).parent if made.stats.cache_path else None) == folder
-        assert config.CACHE_DIR == "elsewhere"
-
-
-def identity(x):
-    return x
-
-
 def test_only_small_work_before_the_first_compilation_is_interpreted(monkeypatch):
     monkeypatch.setattr(decorators.Deferred, "interpreted", 0.0)
     made = decorators.Deferred(lambda: "plain", lambda: lambda: "compiled")

@@ -109,13 +109,6 @@ def test_choices_of_options_are_those_of_the_registries():
     assert set(get_args(Dialect)) == set(DIALECTS)
 
 
-def test_defaults_are_those_of_training(run, place):
-    from mtlstruct.training.train import Options
-
-    run("train a.tpl train.txt m.mtl -q")
-    assert _log(place / "m.mtl.log.jsonl")[0]["options"] == json.loads(json.dumps(Options().as_dict()))
-
-
 def _log(path):
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -160,13 +153,6 @@ def test_the_log_has_the_run_its_passes_and_the_summary(run, place):
     assert last == {"event": "summary", **got.json}
 
 
-def test_the_log_goes_elsewhere_or_nowhere(run, place):
-    run("train a.tpl train.txt n.mtl -q --log here.jsonl")
-    assert _log(place / "here.jsonl")[-1]["event"] == "summary"
-    run("train a.tpl train.txt n.mtl -q --no-log")
-    assert not (place / "n.mtl.log.jsonl").exists()
-
-
 def test_not_converged_is_said_and_saved(run, place):
     got = run("train a.tpl train.txt m.mtl --max-iter 1 --gap 1e-9 --json").ok()
     assert got.json["converged"] is False
@@ -174,12 +160,6 @@ def test_not_converged_is_said_and_saved(run, place):
     run("weights m.mtl").ok()
     got = run("train a.tpl train.txt m.mtl --max-iter 1 --epsilon 1e-12 -q")
     assert "R_emp - R_s is" in got.err
-
-
-def test_models_are_the_same_bytes_on_any_number_of_threads(run, place):
-    for count in (1, 2, 4):
-        run("train a.tpl train.txt", f"{count}.mtl", "-q", "--threads", count).ok()
-    assert len({(place / f"{count}.mtl").read_bytes() for count in (1, 2, 4)}) == 1
 
 
 def test_min_count_and_normalize_reach_the_encoder(run, place):
@@ -191,15 +171,6 @@ def test_min_count_and_normalize_reach_the_encoder(run, place):
         for how in ("none", "nfkc")
     )
     assert folded < plain
-
-
-def test_segmentation_keeps_its_tags_in_the_model(run, place):
-    from mtlstruct.model.model import Model
-
-    for tags, labels in (("bie", ("B", "E", "I")), ("bmes", ("B", "E", "M", "S"))):
-        run("train c.tpl words.txt s.mtl --task segmentation --scheme", tags, "-q").ok()
-        model = Model.load("s.mtl")
-        assert (model.task, model.facts["tags"], model.labels) == ("segmentation", tags, labels)
 
 
 def test_latin1_goes_in_and_comes_out(run, place):
@@ -449,16 +420,6 @@ def test_a_sentence_of_100000_tokens(run, place):
     assert (got.code, got.json["tokens"], got.json["sentences"]) == (0, 100_000, 1)
     run("predict m.mtl long.txt -o out.txt").ok()
     assert (place / "out.txt").read_text() == "a\tN\tX\tX\nb\tN\tY\tY\n" * 50_000 + "\n"
-
-
-def test_crlf_and_bom_change_nothing(run, place):
-    for name in ("train.txt", "a.tpl"):
-        text = (place / name).read_text()
-        (place / f"w-{name}").write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
-    run("train a.tpl train.txt 1.mtl -q").ok()
-    run("train w-a.tpl w-train.txt 2.mtl -q").ok()
-    assert (place / "1.mtl").read_bytes() == (place / "2.mtl").read_bytes()
-    assert run("predict 1.mtl w-train.txt").out == run("predict 1.mtl train.txt").out
 
 
 def test_devices_are_written_and_not_replaced(tmp_path):

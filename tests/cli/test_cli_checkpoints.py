@@ -150,11 +150,6 @@ def test_resume_rejects_other_data_templates_and_options(run, place, at_pass):
     assert Path("state/training.checkpoint").read_bytes() == kept
 
 
-def test_resume_without_a_checkpoint_starts_from_the_beginning(run, place):
-    got = run(*KEPT, "--resume").ok()
-    assert "state has no checkpoint: training starts from the beginning\n" in got.err
-
-
 def test_trees_and_their_labels_are_kept(run, place, monkeypatch):
     call = ("train arcs.tpl trees.conll", *KEPT[3:], "--task", "dependency", "--labels")
     run(*call, "-q").ok()
@@ -198,25 +193,6 @@ def test_a_full_disk_does_not_end_the_training(run, place, monkeypatch):
     assert [path.name for path in sorted(Path("state").iterdir())] == [".lock", "training.checkpoint"]
     got = run(*KEPT, "-q", "--resume").ok()
     assert Path("n.mtl").read_bytes() == whole
-
-
-def test_a_full_disk_under_the_model_leaves_the_checkpoint(run, place, monkeypatch):
-    Path("n.mtl").write_bytes(OLDER_MODEL)
-    sync = os.fsync
-
-    def full(handle):
-        if "n.mtl" in os.readlink(f"/proc/self/fd/{handle}"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        sync(handle)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", full)
-        got = run(*KEPT, "-q")
-    got.rejected("n.mtl: cannot write: No space left on device; what was there before is unchanged\n")
-    assert Path("n.mtl").read_bytes() == OLDER_MODEL
-    got = run(*KEPT, "--resume")
-    assert "resuming from state/training.checkpoint" in got.err
-    assert got.code == 0
 
 
 KILLS = """

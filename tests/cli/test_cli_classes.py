@@ -11,19 +11,6 @@ from mtlstruct.formats import columns
 from mtlstruct.model.model import Model
 
 
-def test_items_are_lines_and_blank_lines_mean_nothing(place):
-    corpus = columns.read("items.txt", alone=True)
-    assert corpus.ptr.tolist() == list(range(13))
-    assert corpus.labels == ("A", "N", "V")
-    batches = list(columns.stream(io.BytesIO(b"a\n\nb\nc\n"), columns=1, source="x", alone=True))
-    assert [cell for batch in batches for cell in batch.columns[0].cells()] == ["a", "b", "c"]
-    assert all(len(batch) == batch.tokens for batch in batches)
-    labels = [corpus.labels[i] for i in corpus.outputs]
-    written = "".join(columns.format_sentences(corpus, labels, alone=True))
-    assert written.startswith("casa\tN\tN\nperro\tN\tN\n")
-    assert "\n\n" not in written
-
-
 def test_rows_need_not_wait_for_a_blank_line():
     """A pipe that stays open gets its answers line by line."""
 
@@ -36,16 +23,6 @@ def test_rows_need_not_wait_for_a_blank_line():
     got = columns.stream(Typed(), columns=1, source="x", alone=True)
     assert next(got).columns[0].cells() == ["a"]
     assert next(got).columns[0].cells() == ["b"]
-
-
-def test_training_says_what_it_read_and_what_it_learned(run, place):
-    code, out, err = run("train k.tpl items.txt n.mtl --task multiclass --valid items.txt")
-    assert code == 0
-    assert "read 12 items, 3 classes; 3 templates" in err
-    assert "items.txt: accuracy " in out
-    assert "macro f1" in out
-    model = Model.load("n.mtl")
-    assert (model.task, model.structure.name, model.labels) == ("multiclass", "multiclass", ("A", "N", "V"))
 
 
 def test_predicting_adds_a_column_and_streams(run, place):
@@ -105,22 +82,9 @@ def test_explain_names_the_templates(run, place):
     assert abs(token["elsewhere"]) < 1e-9
 
 
-def test_weights_and_selection(run, place):
-    rows = json.loads(run("weights k.mtl --json --data items.txt")[1])
-    assert sum(row["share"] for row in rows) == pytest.approx(1)
-    assert run("templates select k.mtl --top 1")[0] == 0
-
-
 def test_the_first_and_the_last_item_are_the_item_itself(run, place):
     Path("b.tpl").write_text("U0:%x[@1,0]\nU1:%x[@-1,0]\n")
     assert run("train b.tpl items.txt n.mtl --task multiclass -q")[0] == 0
-
-
-def test_loss_weights_are_stored_and_checked(run, place):
-    files = ("k.tpl", "items.txt", "n.mtl")
-    train = ("train", *files, "--task", "multiclass", "--loss", "hinge", "-q", "--loss-weights")
-    assert run(*train, "N=2,A=0.5")[0] == 0
-    assert Model.load("n.mtl").facts["loss_weights"] == {"N": 2.0, "A": 0.5}
 
 
 def test_models_are_byte_identical_on_any_number_of_threads(run, place):

@@ -121,13 +121,6 @@ def test_a_temperature_is_the_inverse_of_a_cost_factor(run):
     assert run("predict m.mtl --nbest 2").out == CRF_TEST_N2_COST_FACTOR_2_5
 
 
-def test_many_n_best_go_by_small_batches_in_order(run):
-    text = "".join(f"w{number}\n\n" for number in range(1000))
-    out = run("predict m.mtl --nbest 200", stdin=text).out
-    rows = [line.split("\t")[0] for line in out.splitlines() if line and line[0] != "#"]
-    assert rows == [f"w{number}" for number in range(1000) for _ in range(3)]  # three labels
-
-
 def test_words_with_probabilities(run):
     with_temperature("s.mtl", 0.3)
     plain = run("predict s.mtl", stdin="今天天气好\n\n我\n").out
@@ -216,12 +209,6 @@ def test_given_blanks_are_word_ends(run):
     assert sorted(out.split("\n")[1::2]) == ["今  天  天  气", "今  天天  气"]
 
 
-def test_labels_that_are_no_chunks_cannot_be_valid(run, place):
-    (place / "pos.txt").write_text(CRFPP.replace("I-PER", "NN"))
-    run("import pos.txt pos.mtl").ok()
-    run("predict pos.mtl --valid-bio").rejected("mtlstruct: --valid-bio: expected labels of chunks")
-
-
 def test_evaluate_measures_probabilities(run, place):
     found = run("evaluate m.mtl gold.txt --json").ok().json
     assert 0 < found["ece"] < 100
@@ -292,14 +279,3 @@ def test_json_has_entities_with_their_places(run):
     assert best["probability"] == record["probability"] >= second["probability"]
     words = json.loads(run("predict s.mtl --format json", stdin="今天天气好").ok().out)
     assert words["words"] == ["今天", "天气", "好"]
-
-
-def test_held_out_data_of_other_labels_leave_a_model_without_temperature(run, place):
-    (place / "a.tpl").write_text("U0:%x[0,0]\nB\n")
-    (place / "other.txt").write_text("Ana X\n")
-    got = run("train a.tpl gold.txt o.mtl --loss hinge --valid other.txt -q").ok()
-    assert "the model is not calibrated" in got.err
-    assert '"calibrated":false' in (place / "o.mtl.log.jsonl").read_text().replace(": ", ":")
-    assert "temperature" not in Model.load("o.mtl").facts
-    got = run("calibrate o.mtl other.txt")
-    assert (got.code, got.out) == (2, "")

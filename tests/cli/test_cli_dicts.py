@@ -1,13 +1,12 @@
 """Models from feature dicts on the command line: JSON lines in, the same commands as for any other model."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mtlstruct import SequenceLabeler, StructuredClassifier, load
-from mtlstruct.errors import FormatError, ModelFileError
+from mtlstruct.errors import FormatError
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.samples import recipes as demo
 
@@ -94,12 +93,6 @@ def test_bad_lines_are_rejected(place, run, line, problem):
     run("predict", place[0] / "m.mtl", "-", stdin=line).rejected(problem)
 
 
-def test_report_takes_models_of_feature_dicts(place, run, tmp_path):
-    folder, _ = place
-    run("report", folder / "m.mtl", tmp_path / "r.html", "--data", folder / "gold.jsonl").ok()
-    assert "w" in (tmp_path / "r.html").read_text()
-
-
 def test_gold_must_have_labels(place, run, tmp_path):
     model, plain = place[0] / "m.mtl", place[0] / "plain.jsonl"
     run("evaluate", model, plain).rejected('line 1: expected {"tokens": [...], "labels": [...]}')
@@ -121,14 +114,3 @@ def test_items_are_one_per_line(run, tmp_path):
     (tmp_path / "items.jsonl").write_text("\n".join(map(json.dumps, items)))
     out = run("predict", tmp_path / "c.mtl", tmp_path / "items.jsonl").ok().out
     assert [line.rpartition("\t")[2] for line in out.strip().split("\n")] == model.predict(items).tolist()
-
-
-def test_a_file_of_other_groups_is_rejected(place, tmp_path):
-    folder, tagger = place
-    loaded = load(folder / "m.mtl")
-    assert loaded.groups == {"w": "w", "len": "l", "v": "v", "is": "i", "prev:w": "p"}
-    assert loaded.facts["dicts"] is True
-    model = replace(tagger.model_, facts=tagger.model_.facts | {"groups": {"w": 3}})
-    model.save(tmp_path / "odd.mtl")
-    with pytest.raises(ModelFileError, match="groups of keys must be strings"):
-        load(tmp_path / "odd.mtl")

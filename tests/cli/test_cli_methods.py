@@ -36,13 +36,6 @@ def test_each_method_learns_each_structure(method, task, output):
     assert total == pytest.approx(1 if method in ("irw-crf", "online-mkl") else len(table))
 
 
-def test_probabilities_of_a_likelihood_need_no_held_out_data(output):
-    output("train a.tpl train.txt m.mtl --method crf-l2 -q")
-    printed = output("predict m.mtl train.txt --scores").splitlines()
-    assert printed[0].startswith("# 0.")
-    assert printed[1].startswith("Ana\tN\tB-PER\tB-PER/0.")
-
-
 def test_a_run_from_a_model_begins_where_it_ended(output):
     first = json.loads(output("train a.tpl train.txt a.mtl --method crf-l2 --json -q --gap 0.001"))
     for c, most in (("1", 1), ("1.1", 2)):
@@ -51,11 +44,6 @@ def test_a_run_from_a_model_begins_where_it_ended(output):
         assert again["passes"] <= most <= first["passes"]
         assert again["gap"] <= 0.001
     assert json.loads(Path("b.mtl.log.jsonl").read_text().splitlines()[0])["files"]["from"] == "a.mtl"
-
-
-def test_passes_are_bounded_for_online_methods_too(output):
-    found = output("train a.tpl train.txt m.mtl --method online-mkl --max-iter 3 --json -q")
-    assert json.loads(found)["passes"] == 3
 
 
 @pytest.mark.parametrize("task", TASKS)

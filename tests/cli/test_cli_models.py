@@ -70,13 +70,6 @@ def test_select_writes_other_languages(run):
     assert "# words" in got.ok().out
 
 
-def test_select_above(run):
-    weights = run("weights m.mtl --json").json
-    least = weights[2]["mu"]
-    got = run("templates select m.mtl --above", least)
-    assert set(got.out.splitlines()) == {w["text"] for w in weights if w["mu"] > least}
-
-
 def test_export_and_import_predict_the_same(run):
     got = run("export m.mtl m.txt --format crfpp-text")
     assert (got.code, got.out) == (0, "")
@@ -93,15 +86,6 @@ def test_import_for_segmentation(run):
     assert run("predict back.mtl words.txt").out == run("predict s.mtl words.txt").out
     run("export m.mtl m.txt")
     run("import m.txt b.mtl --task segmentation").rejected("--scheme bie", "'B-LOC'")
-
-
-def test_wapiti_formats_predict_the_same(run):
-    same = run("predict m.mtl train.txt").out
-    got = run("export m.mtl m.txt --format wapiti-text")
-    assert (got.code, got.out) == (0, "")
-    assert got.err.startswith("wrote m.txt: 4 labels")
-    run("import m.txt back.mtl").ok()
-    assert run("predict back.mtl train.txt").out == same
 
 
 def test_wapiti_formats_warn_of_lower_case_functions(run):

@@ -1,7 +1,6 @@
 """No command overwrites a file of another kind than it writes, for all commands and all output arguments."""
 
 import shutil
-import zipfile
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -235,30 +234,12 @@ def test_inputs_and_other_files_are_not_overwritten(run, place, command):
     assert contents(place) == before
 
 
-def test_words_are_not_written_over_columns(run, place):
-    before = Path("train.txt").read_bytes()
-    run("predict s.mtl words.txt -o train.txt").rejected(
-        "expected a new file or one that holds text, got one that holds columns"
-    )
-    assert Path("train.txt").read_bytes() == before
-    for _ in range(2):  # the second time over its own
-        run("predict s.mtl words.txt -o found.txt").ok()
-
-
 def test_the_reproduction_writes_to_no_folder_with_other_files(place, capsys):
     Path("mine").mkdir()
     Path("mine/reproduction.md").write_text("notes\n")
     assert reproduction.run(["parsing", "--data", ".", "--out", "mine"]) == 2
     assert "mine: expected a new folder or that of an earlier" in capsys.readouterr().err
     assert [path.read_text() for path in Path("mine").iterdir()] == ["notes\n"]
-
-
-def test_checkpoints_of_other_programs_are_left_alone(run, place):
-    Path("state").mkdir()
-    Path("state/other.checkpoint").write_text("of another program\n")
-    run("train a.tpl train.txt new.mtl --checkpoint state -q").ok()
-    run("train a.tpl train.txt new.mtl --checkpoint state --resume -q").ok()
-    assert Path("state/other.checkpoint").read_text() == "of another program\n"
 
 
 @pytest.mark.parametrize(
@@ -280,13 +261,3 @@ def test_checkpoints_of_other_programs_are_left_alone(run, place):
 )
 def test_kinds_of_files(content, kind):
     assert kind_of(content[:HEAD]) is kind
-
-
-def test_another_archive_is_no_model(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("letter.txt", "model.json")
-    assert kind_of((tmp_path / "a.zip").read_bytes()) is Kind.OTHER
-
-
-def test_a_damaged_model_may_be_replaced(samples):
-    assert kind_of(samples[Kind.MODEL][:100]) is Kind.MODEL

@@ -32,24 +32,6 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_the_module_runs(place):
-    done = call("predict", place / "m.mtl", input=b"a\nb\n")
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"a\tX\nb\tY\n\n", b"")
-
-
-def test_exit_waits_for_threads_and_calls_exit_handlers():
-    script = (
-        "import atexit, sys, threading, time\n"
-        "from mtlstruct import cli\n"
-        "atexit.register(print, 'goodbye', end='')\n"
-        "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()\n"
-        "sys.argv[1:] = ['nothing']\n"
-        "cli.main()\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.split()) == (2, [b"done", b"goodbye"])
-
-
 def test_help_is_quick_and_predict_loads_no_learner(place):
     watch = "import sys; from mtlstruct import cli; cli.run(sys.argv[1:]); print(*sys.modules)"
 

@@ -125,11 +125,6 @@ def test_presets_do_without_other_columns(run, name):
     assert list(both) == list(whole)
 
 
-def test_rich_presets_come_with_headings(run):
-    assert run("templates generate --preset ner") == Ran(0, preset("ner").source, "")
-    assert preset("ner").source.startswith("# words\nU000:")
-
-
 def test_generate_sets_of_the_paper(run):
     paper = run("templates generate --preset ner-134").ok()
     assert len(paper.out.splitlines()) == 134
@@ -167,15 +162,6 @@ def test_train_warns_of_lines_that_crfpp_drops(run):
     assert run("train c.tpl train.txt c.mtl -q").code == 2
     got = run("train c.tpl train.txt c.mtl -q --dialect crfpp").ok()
     assert got.err == "mtlstruct: c.tpl, line 2: CRF++ drops this line, and so do we in 'x:%x[0,0]'\n"
-
-
-def test_lists_are_stored_in_the_model(run):
-    Path("towns.txt").write_text("Oslo\nParis\n")
-    Path("a.tpl").write_text('U:%in[0,0,"towns.txt"]\nU:%x[0,1]\nB\n')
-    run("train a.tpl train.txt a.mtl -q").ok()
-    Path("towns.txt").unlink()
-    Path("new.txt").write_text("Paris NNP\n")
-    assert run("predict a.mtl new.txt").out.split() == ["Paris", "NNP", "B-LOC"]
 
 
 def test_select_walks_a_path_of_trainings(run):

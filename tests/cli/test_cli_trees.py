@@ -16,14 +16,6 @@ def test_prediction_fills_heads_and_relations_and_leaves_the_rest(output, model,
     assert output("predict", model, "empty.conll") == "# nothing but this\n\n"
 
 
-def test_json_has_heads(output):
-    records = [json.loads(s) for s in output("predict t.mtl blind.conll --format json --scores").splitlines()]
-    rows = [block.split("\n") for block in conll(SENTENCES).strip().split("\n\n")]
-    heads = [[int(row.split("\t")[6]) for row in block if row[0].isdigit()] for block in rows]
-    assert [record["heads"] for record in records] == heads
-    assert all(0 < record["probability"] <= 1 for record in records)
-
-
 def test_evaluate_and_score_print_attachment_scores(output):
     found = json.loads(output("evaluate t.mtl heads.conll --json"))
     assert (found["uas"], found["uasp"], found["acc"]) == (100, 100, 100)
@@ -67,15 +59,6 @@ def test_probabilities_of_heads_are_comments(output):
     assert "\n".join(bare) == output("predict t.mtl ranges.conllu")
     text.write_text(out)
     assert output("predict t.mtl ranges.conllu --scores") == out
-
-
-def test_calibrate_lowers_the_log_loss_of_heads(output):
-    found = json.loads(output("calibrate t.mtl heads.conll -o c.mtl --json"))
-    assert found["nll"] < found["before"]["nll"]
-    assert 0 < found["temperature"] < 1
-    judged = json.loads(output("evaluate c.mtl heads.conll --json"))
-    assert (judged["temperature"], judged["ece"]) == (found["temperature"], found["ece"])
-    assert "calibration error" in output("evaluate c.mtl heads.conll")
 
 
 def test_weights_shows_both_stages(output):

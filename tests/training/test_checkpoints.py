@@ -22,7 +22,6 @@ from mtlstruct.solvers import (
     Mira,
     Proximal,
     Reweighted,
-    Start,
     Stop,
 )
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, TreeStructure
@@ -120,38 +119,8 @@ def test_every_solver_is_resumed_to_the_same_bits(name, tmp_path):
         assert rest.places == last - at
 
 
-@pytest.mark.parametrize("name", ["sequences", "crf-l1"])
-def test_a_run_may_be_stopped_at_every_safe_point(name, tmp_path):
-    passes, ends = [], 0
-    while True:
-        try:
-            fitted = fit(name, Ending(tmp_path / "run", 1), lambda record: passes.append(record.passes))
-            break
-        except Enough:
-            ends += 1
-    assert ends >= 10
-    assert bits(fitted) == bits(fit(name))
-    assert passes == list(range(1, fitted.passes + 1))
-
-
 def test_every_solver_is_tested():
     assert {type(run[0]) for run in RUNS.values()} == set(SOLVERS.values())
-
-
-def test_a_resumed_run_ignores_the_initial_weights(tmp_path):
-    oracle = sequences()()
-    first = Coordinate(Stop(max_passes=2)).fit(oracle, L2(), 1.0)
-    path = tmp_path / "run"
-    solver = Mira(4)
-
-    def run(checkpointer):
-        start = Start([np.ascontiguousarray(w * -1.0, w.dtype) for w in first.weights], first.mu)
-        return solver.fit(oracle, L2(), 0.1, init=start, checkpointer=checkpointer)
-
-    whole = run(Ending(tmp_path / "whole", -1))
-    with pytest.raises(Enough):
-        run(Ending(path, 2))
-    assert bits(run(Ending(path, -1))) == bits(whole)
 
 
 def test_a_checkpoint_is_written_after_each_interval(tmp_path, monkeypatch):

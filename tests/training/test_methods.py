@@ -6,7 +6,6 @@ from support.naive import random_corpus
 
 from mtlstruct import errors
 from mtlstruct.errors import IncompatibleError, MtlError
-from mtlstruct.objective.losses import COSTS
 from mtlstruct.objective.regularizers import L2, Regularizer
 from mtlstruct.solvers import SOLVERS, check_needs
 from mtlstruct.solvers.cutting_plane import MASTERS
@@ -48,27 +47,11 @@ def test_a_missing_method_of_a_structure_is_named():
         check_needs(SOLVERS["coordinate"](), Bare(), L2())
 
 
-@pytest.mark.parametrize("name", COSTS)
-def test_the_cost_of_the_gold_label_is_zero(name):
-    table = COSTS[name]().table("abcd")
-    assert table.shape == (4, 4)
-    assert not table.diagonal().any()
-    assert table.min() >= 0
-
-
 def test_all_errors_derive_from_mtl_error():
     types = [e for e in vars(errors).values() if isinstance(e, type) and issubclass(e, Exception)]
     kinds = [e for e in types if not issubclass(e, Warning)]
     assert all(issubclass(kind, MtlError) for kind in kinds)
     assert all(kind.__name__ in errors.__doc__ for kind in kinds)
-
-
-def test_a_corpus_renumbers_its_labels():
-    data = random_corpus(np.random.default_rng(0), labels=3)
-    other = data.relabelled(("L2", "L0"))
-    names = np.array([*data.labels])
-    expected = [("L2", "L0").index(y) if y in ("L2", "L0") else -1 for y in names[data.outputs]]
-    assert other.outputs.tolist() == expected
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,15 @@
 """Options that restrict the labels of a prediction, and the constraints they mean for a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from mtlstruct.cli.common import option
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError
-
-if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
-    from mtlstruct.structures.constraints import Constraints
+from mtlstruct.formats import text
+from mtlstruct.structures.constraints import Constraints
 
 ForbidOption = Annotated[
     list[str] | None,
@@ -39,8 +36,6 @@ def constraints_of(
     """Return the constraints of the options; None for no options."""
     if not (forbid or valid_bio):
         return None
-    from mtlstruct.structures.constraints import Constraints
-
     found = Constraints()
     for path, line, rule in _rules(forbid or ()):
         try:
@@ -59,8 +54,6 @@ def constraints_of(
 
 def _rules(forbid: Sequence[str]) -> Iterator[tuple[Path | None, int, str]]:
     """Yield path, line and text of each rule; comments begin with "# ", since # may be a label."""
-    from mtlstruct.formats import text
-
     for rule in forbid:
         files = rule_files([rule])
         if not files:

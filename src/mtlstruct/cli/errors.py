@@ -58,9 +58,10 @@ def exit_code(work: Callable[[], None], *, debug: bool) -> int:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             traceback.print_exc()
-        print_message(_sentence(error))
+        sentence, code = _answer(error)
+        print_message(sentence)
         _discard_stdout()
-        return _code(error)
+        return code
 
 
 def print_message(sentence: str) -> None:
@@ -69,32 +70,22 @@ def print_message(sentence: str) -> None:
         print(f"mtlstruct: {shortened(' '.join(sentence.splitlines()))}", file=sys.stderr)
 
 
-def _sentence(error: BaseException) -> str:
+def _answer(error: BaseException) -> tuple[str, int]:
+    """Return the sentence and the exit code for an error."""
     if isinstance(error, KeyboardInterrupt):
-        kind = "terminated" if isinstance(error, Terminated) else "interrupted"
-        return str(error) or f"{kind}; existing files are unchanged"
-    if _is_usage_error(error):
-        return _usage(error)
+        ended = isinstance(error, Terminated)
+        kind, code = ("terminated", TERMINATED) if ended else ("interrupted", INTERRUPTED)
+        return str(error) or f"{kind}; existing files are unchanged", code
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # of click, or typer's copy of it
+        return _usage(error), BAD_INPUT
     if isinstance(error, MtlError):
-        return str(error)
+        return str(error), BAD_INPUT
     if isinstance(error, OSError):
-        return f"{error.filename or 'standard output'}: {error.strerror or error}"
+        return f"{error.filename or 'standard output'}: {error.strerror or error}", BAD_INPUT
     if isinstance(error, MemoryError):
-        return "not enough memory"
+        return "not enough memory", BAD_INPUT
     kind = type(error).__name__
-    return f"internal error, please report it: {kind}: {error} (--debug shows where)"
-
-
-def _code(error: BaseException) -> int:
-    if isinstance(error, KeyboardInterrupt):
-        return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
-    expected = _is_usage_error(error) or isinstance(error, MtlError | OSError | MemoryError)
-    return BAD_INPUT if expected else INTERNAL_ERROR
-
-
-def _is_usage_error(error: BaseException) -> bool:
-    """Return whether click (the package, or typer's copy of it) rejects the command line."""
-    return hasattr(error, "format_message") and hasattr(error, "exit_code")
+    return f"internal error, please report it: {kind}: {error} (--debug shows where)", INTERNAL_ERROR
 
 
 def _usage(error: Any) -> str:
@@ -111,10 +102,8 @@ def _usage(error: Any) -> str:
 
 def _discard_stdout() -> None:
     """Discard buffered output that cannot be written; the interpreter would report it."""
-    with suppress(OSError, ValueError):
+    try:
         sys.stdout.flush()
-        return
-    with suppress(OSError, ValueError, AttributeError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError), open(os.devnull, "wb") as null:
+            os.dup2(null.fileno(), sys.stdout.fileno())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from importlib.util import find_spec
@@ -43,17 +44,15 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.generate import automatic, of_keys, preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, check_groups, method_spec
-from mtlstruct.training.options import Options
-from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
+from mtlstruct.training.options import LABELLED, Options
+from mtlstruct.training.run_log import LABEL_PASS, PASS, TIME_FORMAT, RunLog
 from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train, with_learned_labels
 
 
 class RunData(NamedTuple):
-    """Input of a run after reading.
+    """Input of a run after reading; `labels` are templates for labels of arcs.
 
-    dataset   the encoded corpus, if it is encoded already
-    labels    templates for labels of arcs
-    pool      the workers that have read the data; the corpus is then without its text
+    With a pool, whose workers have read the data, the corpus is without its text.
     """
 
     templates: TemplateSet
@@ -65,10 +64,11 @@ class RunData(NamedTuple):
 
     def labelled_for(self, options: Options) -> RunData:
         """Return segmented text with the labels of the scheme of the options."""
-        if not options.segments:
+        if options.task != "segmentation":
             return self
-        valid = None if self.valid is None else with_learned_labels(self.valid, options)
-        return self._replace(corpus=with_learned_labels(self.corpus, options), valid=valid)
+        corpus, valid = (c and with_learned_labels(c, options) for c in (self.corpus, self.valid))
+        assert corpus is not None
+        return self._replace(corpus=corpus, valid=valid)
 
 
 @dataclass(frozen=True)
@@ -171,16 +171,15 @@ class TrainingRun:
     def read(self, pool: RayPool | None = None) -> RunData:
         """Read templates and data; with a pool, only the outline of the data that it has read."""
         templates = None if self.templates is None else read_templates(self.templates, self.dialect)
-        if pool is not None and self._workers_read:
-            corpus = merged_outline(pool.call("outline"))
-        else:
-            corpus = self._corpus(self.data)
-        if templates is None:
-            if self.dicts:
-                check_groups(corpus.names, self.options.method)
-                templates = of_keys(corpus.names, transitions=self.options.structure == "sequence")
-            else:
-                templates = automatic(corpus, self.options.task, chunks=_has_chunks(corpus))
+        outlined = pool is not None and self._workers_read
+        corpus = merged_outline(pool.call("outline")) if pool and outlined else self._corpus(self.data)
+        if templates is None and self.dicts:
+            check_groups(corpus.names, self.options.method)
+            templates = of_keys(corpus.names, transitions=self.options.structure == "sequence")
+        elif templates is None:
+            chunks = bool(corpus.labels) and corpus.outputs is not None
+            chunks = chunks and recognised(corpus.labels, corpus.outputs, corpus.ptr) is not None
+            templates = automatic(corpus, self.options.task, chunks=chunks)
         if self.options.share_identical:
             templates = templates.shared()
         templates.resolved(corpus.names).check_columns(len(corpus.columns))
@@ -218,20 +217,16 @@ class TrainingRun:
     def _workers_read(self) -> bool:
         """Whether workers read and index the data; else they get encoded sentences from here."""
         options = self.options
-        seen = options.seen_only or options.transition_support == "seen"
-        return options.labelled and not seen
+        return options.task in LABELLED and "seen" not in (options.label_support, options.transition_support)
 
     def _run(self, data: RunData) -> TrainingResult:
-        files = {
-            "templates": self.templates,
-            "train": self.data,
-            "valid": self.valid,
-            "from": self.start,
-            "label_templates": self.label_templates,
-        }
+        files = {"templates": self.templates, "train": self.data, "valid": self.valid, "from": self.start}
+        files["label_templates"] = self.label_templates
         log = RunLog.start(self.options, data.corpus, data.templates, files, self.arguments)
         if data.pool is not None:
-            data.pool.listeners.append(log.add_worker_event)
+            data.pool.listeners.append(
+                lambda says: log.add("worker", {"says": says, "time": time.strftime(TIME_FORMAT)})
+            )
         training, labels, scores = self._train(data, log), None, None
         model = training.model
         if self.search is not None:
@@ -415,26 +410,12 @@ def _figures(training: Training) -> dict[str, Any]:
 def print_data_summary(say: Callable[[str], None], task: str, corpus: Corpus, templates: TemplateSet) -> None:
     """Print the size of the data, and what looks odd about them."""
     say(f"read {task_of(task).summary(corpus)}; {len(templates)} templates")
-    if corpus.labels and all(map(_is_number, corpus.labels)):  # it may be intended, so this is no error
-        some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
-        say(f"note: all {some}; the last column is read as the label: is the label column missing?")
+    with suppress(ValueError):
+        if [float(label) for label in corpus.labels]:  # it may be intended, so this is no error
+            some = f"{len(corpus.labels)} labels are numbers ({', '.join(corpus.labels[:3])} …)"
+            say(f"note: all {some}; the last column is read as the label: is the label column missing?")
     if note := task_of(task).warning(corpus):
         say(f"note: {note}")
-
-
-def _has_chunks(corpus: Corpus) -> bool:
-    """Return whether labels mark chunks."""
-    if corpus.outputs is None or not corpus.labels:
-        return False
-    return recognised(corpus.labels, corpus.outputs, corpus.ptr) is not None
-
-
-def _is_number(label: str) -> bool:
-    try:
-        float(label)
-    except ValueError:
-        return False
-    return True
 
 
 def _print_encoded(say: Callable[[str], None], ready: DatasetSummary) -> None:

@@ -23,7 +23,7 @@ from mtlstruct.report import web
 from mtlstruct.report.plots import template_class
 from mtlstruct.report.tree_svg import Tree, tree_svg
 from mtlstruct.tasks import task_of
-from mtlstruct.training.run_log import RunLog
+from mtlstruct.training.run_log import LABEL_PASS, PASS, RunLog
 
 if TYPE_CHECKING:
     from mtlstruct.corpus import Corpus
@@ -72,10 +72,10 @@ def report_figures(
     assessment: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the figures of a report. `name` and `size` (in bytes) are those of the model file."""
-    assessed = trace.assessment if assessment is None and trace is not None else assessment
-    stages = [(model, trace.passes if trace else [])]
+    assessed = (trace.last("assessment") or None) if assessment is None and trace else assessment
+    stages = [(model, trace.events(PASS) if trace else [])]
     if model.relations is not None:
-        stages.append((model.relations, trace.labels if trace else []))
+        stages.append((model.relations, trace.events(LABEL_PASS) if trace else []))
     return {
         "version": __version__,
         "name": name,
@@ -118,7 +118,7 @@ def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, An
     stages = [model] if model.relations is None else [model, model.relations]
     indexes = [stage.index for stage in stages]
     words = [index.words if isinstance(index, ArcIndex) else index for index in indexes]
-    summary = trace.summary if trace is not None else {}
+    summary = trace.last("summary") if trace is not None else {}
     return {
         "file": size,
         "templates": sum(len(stage.templates) for stage in stages),
@@ -134,14 +134,15 @@ def _sizes(model: Model, size: int | None, trace: RunLog | None) -> dict[str, An
 
 
 def _run(trace: RunLog) -> dict[str, Any]:
-    command = trace.run.get("command") or []
-    run = {key: trace.run.get(key) for key in ("started", "files", "versions")}
-    return run | {
+    run, summary = trace.last("run"), trace.last("summary")
+    command = run.get("command") or []
+    return {
         "command": shlex.join(command) if len(command) > 1 else None,
-        "seconds": trace.summary.get("seconds"),
-        "encode": trace.summary.get("encode_seconds"),
-        "asked": (trace.run.get("options") or {}).get("gap"),
-        "valid": (trace.summary.get("valid") or {}).get("f1"),
+        **{name: run.get(name) for name in ("started", "files", "versions")},
+        "seconds": summary.get("seconds"),
+        "encode": summary.get("encode_seconds"),
+        "asked": (run.get("options") or {}).get("gap"),
+        "valid": (summary.get("valid") or {}).get("f1"),
     }
 
 

@@ -34,20 +34,11 @@ if TYPE_CHECKING:
 class MethodSpec:
     """What a method minimises, and the solvers that can.
 
-    Attributes
-    ----------
-    regularizer : callable
-    solvers : mapping
-        For each loss, the default first, the solvers that can minimise the objective, the default
-        first.
-    parameters : mapping
-        The options that the regularizer takes, and their defaults.
-    epochs : int or None
-        The default number of passes of an online method; None for others.
-    eta : float or None
-        The default threshold of CRF++'s stopping rule; None for methods that stop by the gap.
-    cost : callable
-        The cost of a wrong output in the hinge and the softmax-margin.
+    solvers     for each loss, the default first, the solvers that minimise it, the default first
+    parameters  the options that the regularizer takes, and their defaults
+    epochs      the default number of passes of an online method; None for others
+    eta         the default threshold of CRF++'s stopping rule; None: stop by the gap
+    cost        the cost of a wrong output in the hinge and the softmax-margin
     """
 
     regularizer: Callable[..., Regularizer]

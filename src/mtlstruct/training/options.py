@@ -49,22 +49,10 @@ LOG_C = 20.0
 class Declaration:
     """What the command line, the checks and the documentation know of one option.
 
-    Attributes
-    ----------
-    help : str
-        One sentence.
-    group : str
-        The group of options in the help of a command.
-    metavar, shown : str or None
-        How the command line shows the value and the default.
-    range : (float, float) or None
-        The smallest and the largest value allowed.
-    command_line : bool
-        Whether the command line has the option.
-    users : str
-        Which tasks or methods use the option; empty for all.
-    used : callable or None
-        Whether these options use this one.
+    metavar, shown   how the command line shows the value and the default
+    range            the smallest and the largest value allowed
+    users            which tasks or methods use the option; empty for all
+    used             whether these options use this one
     """
 
     help: str
@@ -309,18 +297,15 @@ class Options:
 
     def _check_shards(self) -> None:
         """Raise an error for what cannot be trained in shards."""
+        problem = None
         if _table().method_spec(self.method).epochs is not None:
-            raise IncompatibleError(
-                f"--shards is for batch methods: {self.method} updates its weights after each sentence"
-            )
-        if self.solver == "coordinate":
-            raise IncompatibleError(
-                "--shards is for batch solvers: expected --solver cutting-plane, got coordinate"
-            )
-        if self.context:
-            raise IncompatibleError("--shards does not support --context")
-        if self.scheme != "keep" and _sequences(self):
-            raise IncompatibleError("--shards does not support --scheme")
+            problem = f"is for batch methods: {self.method} updates its weights after each sentence"
+        elif self.solver == "coordinate":
+            problem = "is for batch solvers: expected --solver cutting-plane, got coordinate"
+        elif self.context or (self.scheme != "keep" and _sequences(self)):
+            problem = f"does not support {'--context' if self.context else '--scheme'}"
+        if problem is not None:
+            raise IncompatibleError(f"--shards {problem}")
 
     def as_dict(self) -> dict[str, Any]:
         """Return the options by name, with the default of c."""
@@ -343,22 +328,7 @@ class Options:
     @property
     def tags(self) -> str:
         """The labels of characters, for segmentation."""
-        return self.scheme if self.segments and self.scheme != "keep" else "bie"
-
-    @property
-    def labelled(self) -> bool:
-        """Whether features combine attributes with labels; those of trees do not."""
-        return _labels(self)
-
-    @property
-    def segments(self) -> bool:
-        """Whether text is cut into words."""
-        return _segments(self)
-
-    @property
-    def seen_only(self) -> bool:
-        """Whether attributes have features only with the labels they were seen with."""
-        return self.label_support == "seen"
+        return self.scheme if _segments(self) and self.scheme != "keep" else "bie"
 
     @property
     def structure(self) -> str:
@@ -394,27 +364,18 @@ def flag(name: str) -> str:
 def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     """Raise an error if a value has the wrong type or is out of range."""
     known, allowed = declaration(row), TYPES[row.name]
-    kinds = [kind for kind in get_args(allowed) if kind is not type(None)] or [allowed]
     if row.name == "loss_weights":
         for label, weight in value:
             check_number(f"{name} of {label!r}", weight, float, known.range)
-    if row.name in ("task", "loss_weights"):
+    if row.name in ("task", "loss_weights") or (value is None and type(None) in get_args(allowed)):
         return
-    if value is None and type(None) in get_args(allowed):
+    kind = allowed if get_origin(allowed) is Literal else (get_args(allowed) or (allowed,))[0]
+    if get_origin(kind) is not Literal:
+        check_number(name, value, kind, known.range)
         return
-    words = tuple(_table().METHODS) if row.name == "method" else _words(allowed)
-    if words:
-        if not isinstance(value, str) or value not in words:
-            raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
-        return
-    check_number(name, value, kinds[0], known.range)
-
-
-def _words(allowed: Any) -> tuple[str, ...]:
-    """Return the words of a Literal, or of the Literal in a union with None."""
-    if get_origin(allowed) is Literal:
-        return get_args(allowed)
-    return next((get_args(kind) for kind in get_args(allowed) if get_origin(kind) is Literal), ())
+    words = tuple(_table().METHODS) if row.name == "method" else get_args(kind)
+    if not isinstance(value, str) or value not in words:
+        raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
 
 
 _NAMES: dict[type, tuple[Any, str]] = {
@@ -429,15 +390,10 @@ def check_number(name: str, value: Any, kind: type, limits: tuple[float, float] 
     """Raise an error for a value that is no float, int or bool, or not within the limits."""
     types, words = _NAMES[kind]
     if limits is not None:
-        words += f" from {spelled(limits[0])} to {spelled(limits[1])}"
+        words += " from {} to {}".format(*(f"{n:,}" if isinstance(n, int) else f"{n:g}" for n in limits))
     wrong = not isinstance(value, types) or (kind is not bool and isinstance(value, bool))
     if wrong or (limits is not None and not limits[0] <= value <= limits[1]):
         raise MtlError(f"{name} must be {words}, got {shortened(repr(value), 40)}")
-
-
-def spelled(limit: float) -> str:
-    """Return a limit of a range as messages and the help write it."""
-    return f"{limit:,}" if isinstance(limit, int) else f"{limit:g}"
 
 
 TYPES: dict[str, Any] = get_type_hints(Options)

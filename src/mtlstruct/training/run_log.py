@@ -33,7 +33,7 @@ Line = dict[str, Any]
 
 @dataclass
 class RunLog:
-    """The lines of a log, each with its event."""
+    """The lines of a log, each with its event: run, pass, label-pass, assessment, summary."""
 
     lines: list[Line]
 
@@ -73,7 +73,7 @@ class RunLog:
         """Read a log; raise FormatError for a file that is none, or that has no end."""
         lines = text.load(path).split("\n")
         log = cls([_parsed(path, number, line) for number, line in enumerate(lines, 1)])
-        if not log.summary:
+        if not log.last("summary"):
             raise FormatError(
                 path, None, "expected the log of a training, with a summary at its end, got none"
             )
@@ -82,10 +82,6 @@ class RunLog:
     def add(self, event: str, values: Mapping[str, Any]) -> None:
         """Add a line."""
         self.lines.append({"event": event, **values})
-
-    def add_worker_event(self, sentence: str) -> None:
-        """Add what happened to a worker."""
-        self.add("worker", {"says": sentence, "time": time.strftime(TIME_FORMAT)})
 
     def resume(self, started: str, first: int, lines: list[Line], seconds: float) -> int:
         """Replace the lines from `first` on by those of an earlier run; return its last pass."""
@@ -105,41 +101,15 @@ class RunLog:
         """Return the lines of an event."""
         return [line for line in self.lines if line["event"] == name]
 
-    def _last(self, name: str) -> Line:
-        return {
-            key: value for line in self.events(name)[-1:] for key, value in line.items() if key != "event"
-        }
-
-    @property
-    def run(self) -> Line:
-        """What was trained: command, options, files, data, versions."""
-        return self._last("run")
-
-    @property
-    def passes(self) -> list[Line]:
-        """The passes of the training."""
-        return self.events(PASS)
-
-    @property
-    def labels(self) -> list[Line]:
-        """The passes of the training of arc labels."""
-        return self.events(LABEL_PASS)
-
-    @property
-    def assessment(self) -> Line | None:
-        """What `train --valid` found on its held-out data, as `Task.assess` returns it."""
-        return self._last("assessment") or None
-
-    @property
-    def summary(self) -> Line:
-        """The figures of the run."""
-        return self._last("summary")
+    def last(self, name: str) -> Line:
+        """Return the values of the last line of an event; none if there is no such line."""
+        found = self.events(name)[-1:]
+        return {key: value for line in found for key, value in line.items() if key != "event"}
 
     def is_of(self, model: Model) -> bool:
         """Return whether this training made the model: the same bounds after the same passes."""
-        return all(
-            self.summary.get(name) == model.facts.get(name) for name in ("objective", "dual", "passes")
-        )
+        summary = self.last("summary")
+        return all(summary.get(name) == model.facts.get(name) for name in ("objective", "dual", "passes"))
 
 
 def _parsed(path: str | Path, number: int, line: str) -> Line:

@@ -186,7 +186,7 @@ def with_learned_labels(corpus: Corpus, options: Options) -> Corpus:
     """Return the corpus with the labels of the scheme to learn."""
     if options.scheme == "keep" or corpus.conversion is not None or corpus.outputs is None:
         return corpus
-    if options.segments:
+    if options.task == "segmentation":
         return segmented.relabelled(corpus, options.tags)
     given = recognised(corpus.labels, corpus.outputs, corpus.ptr)
     if given is None:
@@ -285,7 +285,7 @@ def learn(
 def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: Options) -> Oracle:
     """Return the oracle of encoded data for the loss of the options."""
     assert corpus.outputs is not None
-    if options.seen_only and encoded.designs[0].layout.support is None:
+    if options.label_support == "seen" and encoded.designs[0].layout.support is None:
         encoded = encoded.supported(corpus.outputs, structure.labels)
     if options.transition_support == "seen" and encoded.designs[1].layout.support is None:
         tokens = structure.sites(corpus.ptr)[1].tokens
@@ -352,7 +352,9 @@ def structure_of(corpus: Corpus, options: Options) -> Structure:
 
 
 def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
-    """Raise ResourceError for data whose features do not fit into memory."""
+    """Raise ResourceError for data whose features or costs do not fit into memory."""
+    labels = len(corpus.labels)
+    memory.ensure(8 * labels * labels, f"the table of the costs of {labels:,} labels")
     if all(template.kind == "A" for template in templates):
         arcs = int(arc_starts(corpus.ptr)[-1])
         memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import Options
+from mtlstruct.training.options import LABELLED, Options
 from mtlstruct.training.train import train
 
 DROPPED_SHARE = 0.2
@@ -37,15 +36,8 @@ Score = Callable[[Model, Corpus, Outputs], float]
 """The score of the outputs of a model for labelled data; larger is better."""
 
 
-@dataclass(frozen=True)
-class EliminationStep:
-    """A set of templates and its scores.
-
-    kept     indices of the templates, in file order
-    score    the mean over the held-out parts
-    speed    tokens labelled per second
-    models   one for each part
-    """
+class EliminationStep(NamedTuple):
+    """A set of templates, the mean of its scores, tokens labelled per second, a model per part."""
 
     kept: tuple[int, ...]
     score: float
@@ -91,38 +83,23 @@ def eliminate(
     top        a number of templates that is among the steps
     """
     kept = [j for j in range(len(templates)) if j not in left_out]
-    step: EliminationStep | None = None
+    tokens = sum(gold.tokens for _, gold in parts)
+    models: list[Model] = []
     for size in sizes(len(kept), top, max(1, len(locked))):
-        if step is not None:
-            worth = np.mean(
-                [model.mu if model.facts["sparse"] else model.norm for model in step.models], axis=0
-            )
+        if models:
+            worth = np.mean([model.mu if model.facts["sparse"] else model.norm for model in models], axis=0)
             worth[[n for n, j in enumerate(kept) if j in locked]] = np.inf
             kept = sorted(kept[n] for n in np.argsort(-worth, kind="stable")[:size].tolist())
-        step = _fitted(kept, parts, templates, options, score, step)
-        yield step
-
-
-def _fitted(
-    kept: Sequence[int],
-    parts: Sequence[tuple[Corpus, Corpus]],
-    templates: TemplateSet,
-    options: Options,
-    score: Score,
-    before: EliminationStep | None,
-) -> EliminationStep:
-    """Train on each part with some of the templates, from the weights of the step before."""
-    scores, seconds, models = [], 0.0, []
-    for n, (corpus, gold) in enumerate(parts):
-        init = None if before is None or not options.labelled else before.models[n]
-        model = train(corpus, templates.select(tuple(kept)), options, init=init).model
+        warm = models if models and options.task in LABELLED else [None] * len(parts)
+        some = templates.select(tuple(kept))
+        pairs = zip(parts, warm, strict=True)
+        models = [train(corpus, some, options, init=init).model for (corpus, _), init in pairs]
         began = time.perf_counter()
-        outputs = model.predict(gold)
-        seconds += time.perf_counter() - began
-        scores.append(score(model, gold, outputs))
-        models.append(model)
-    tokens = sum(gold.tokens for _, gold in parts)
-    return EliminationStep(tuple(kept), float(np.mean(scores)), tokens / max(seconds, 1e-9), tuple(models))
+        outputs = [model.predict(gold) for model, (_, gold) in zip(models, parts, strict=True)]
+        speed = tokens / max(time.perf_counter() - began, 1e-9)
+        found = zip(models, parts, outputs, strict=True)
+        scores = [score(model, gold, labels) for model, (_, gold), labels in found]
+        yield EliminationStep(tuple(kept), float(np.mean(scores)), speed, tuple(models))
 
 
 def smallest(steps: Sequence[EliminationStep], within: float) -> EliminationStep:

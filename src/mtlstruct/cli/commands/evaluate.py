@@ -1,7 +1,5 @@
 """`evaluate`, `score` and `calibrate`: scores of models and files, calibrated probabilities."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`explain`: the contribution of each template to the label or head of each token."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`predict`: label a stream of text batch by batch, in order, in constant memory."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator
@@ -16,6 +14,8 @@ from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of,
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
 from mtlstruct.errors import MtlError
+from mtlstruct.tasks import OutputOptions
+from mtlstruct.tasks.base import BATCH_TOKENS
 
 
 def predict(
@@ -67,9 +67,6 @@ def predict(
 
     Example: mtlstruct predict ner.mtl test.txt -o labelled.txt --scores
     """
-    from mtlstruct.tasks import OutputOptions
-    from mtlstruct.tasks.base import BATCH_TOKENS
-
     loaded, task = common.load_model(model, threads)
     encoding = encoding or loaded.encoding
     written = (None if out == common.STANDARD else out, Kind.TEXT if loaded.characters else Kind.TABLE)

@@ -1,7 +1,5 @@
 """`report`: everything about a model on one page, or the main figures as a model card."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

@@ -1,12 +1,11 @@
 """`templates …`: generate, check, convert and select template files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import typer
 
 from mtlstruct._system.atomic_write import replacing
@@ -16,18 +15,22 @@ from mtlstruct.cli.common import argument, option
 from mtlstruct.cli.errors import NEGATIVE, print_message
 from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
+from mtlstruct.cli.selection_run import selected, selection_data
+from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.explain import selection
+from mtlstruct.features.index import encode_training
+from mtlstruct.formats import conll
 from mtlstruct.structures import structures_of
+from mtlstruct.tasks import FileOptions, task_of
 from mtlstruct.templates import PRESETS, TemplateSet, lint
 from mtlstruct.templates import generate as generate_templates
 from mtlstruct.templates import preset as preset_templates
+from mtlstruct.templates.arc_terms import reach_of
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.generate import of_columns
 from mtlstruct.templates.terms import read_text, split_lines
 from mtlstruct.training.options import MAX_COUNT, Task
-
-if TYPE_CHECKING:
-    from mtlstruct.corpus import Corpus
 
 app = typer.Typer(
     name="templates",
@@ -38,15 +41,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-ValidOption = Annotated[
-    Path | None, option("Held-out data, to choose by scores of new trainings.", metavar="FILE")
-]
-FoldsOption = Annotated[
-    int | None, option("Choose by scores on K parts of the training data.", metavar="K", limits=(2, 1000))
-]
-DataOption = Annotated[
-    Path | None, option("Training data.", "--train", metavar="FILE", shown="from the log of the training")
-]
 OutOption = Annotated[Path, option("File to write; - is standard output.", "-o", "--out")]
 TemplatesArgument = Annotated[Path, argument("TEMPLATES", "Template file.")]
 
@@ -131,9 +125,6 @@ def _reach(text: str | None) -> int | None:
     """Return the given number, or the number of words that the longest arc of a file spans."""
     if text is None or text.isdecimal():
         return None if text is None else int(text)
-    from mtlstruct.formats import conll
-    from mtlstruct.templates.arc_terms import reach_of
-
     return reach_of(conll.read(text))
 
 
@@ -181,9 +172,15 @@ def select(
         float | None,
         option("Templates with mu above X (svm: with a norm above X).", metavar="X", limits=(0.0, 1e9)),
     ] = None,
-    valid: ValidOption = None,
-    folds: FoldsOption = None,
-    data: DataOption = None,
+    valid: Annotated[
+        Path | None, option("Held-out data, to choose by scores of new trainings.", metavar="FILE")
+    ] = None,
+    folds: Annotated[
+        int | None, option("Choose by scores on K parts of the training data.", metavar="K", limits=(2, 1000))
+    ] = None,
+    data: Annotated[
+        Path | None, option("Training data.", "--train", metavar="FILE", shown="from the log of the training")
+    ] = None,
     within: Annotated[
         float, option("The smallest set within X points of the best score.", metavar="X", limits=(0.0, 100.0))
     ] = 0.3,
@@ -214,8 +211,6 @@ def select(
 
     Example: mtlstruct templates select ner.mtl --valid dev.txt -o small.tpl --plot path.png
     """
-    from mtlstruct.explain import selection
-
     by_path = valid is not None or folds is not None
     if by_path and (above is not None or (valid is not None and folds is not None)):
         raise IncompatibleError("--valid, --folds, --above: expected one of them")
@@ -233,12 +228,10 @@ def select(
         if templates.text() != loaded.templates.text():
             raise IncompatibleError(f"{source}: these are not the templates that {model} was trained with")
     if by_path:
-        from mtlstruct.cli.selection_run import SelectionRun
-
         inputs = [model, source, valid, data, None if out == common.STANDARD else out]
         check_picture_output(plot, inputs=inputs, force=force)
-        run = SelectionRun(model, data, valid, folds, within, top, tuple(keep or ()), tuple(drop or ()), plot)
-        kept = run.selected(loaded)
+        parts = selection_data(model, loaded, data, valid, folds)
+        kept = selected(loaded, parts, within=within, top=top, keep=keep or (), drop=drop or (), plot=plot)
     else:
         kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
     _write(selection.selected_lines(templates, kept, form), out)
@@ -281,24 +274,19 @@ def check(
 
     Example: mtlstruct templates check ner.tpl --data train.txt
     """
-    from mtlstruct.tasks import FileOptions, task_of
-
     corpus = None if data is None else task_of(task).read(data, FileOptions(encoding))
     found = _findings(templates, dialect, corpus, task)
     errors = sum(finding.severity == lint.ERROR for finding in found)
+    counts = {"errors": errors, "warnings": len(found) - errors}
     if json:
-        counts = {"errors": errors, "warnings": len(found) - errors}
         common.print_json({"path": str(templates), **counts, "findings": [asdict(f) for f in found]})
     else:
         for finding in found:
             print(f"{templates}, {finding}")
-        print(f"{templates}: {_count(errors, 'error')}, {_count(len(found) - errors, 'warning')}")
+        words = (f"{n or 'no'} {word.rstrip('s') if n == 1 else word}" for word, n in counts.items())
+        print(f"{templates}: {', '.join(words)}")
     if errors:
         raise typer.Exit(NEGATIVE)
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number or 'no'} {word}{'' if number == 1 else 's'}"
 
 
 def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> list[lint.LintFinding]:
@@ -321,11 +309,6 @@ def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> lis
 
 def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[lint.Facts]:
     """Return what the encoder counts for each template."""
-    import numpy as np
-
-    from mtlstruct.features.index import encode_training
-    from mtlstruct.tasks import task_of
-
     sites = task_of(task).sites(corpus)
     places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
     found, repeated = (encode_training(corpus, templates, sites, min_count=n)[1].sizes for n in (1, 2))

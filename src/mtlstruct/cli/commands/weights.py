@@ -1,7 +1,5 @@
 """`weights`: the weight of each template, as a table, as data, as a picture."""
 
-from __future__ import annotations
-
 import csv as csv_module
 import sys
 from collections.abc import Sequence
@@ -24,8 +22,8 @@ from mtlstruct.report.tables import plain_table, print_weights, show
 from mtlstruct.tasks import Task
 from mtlstruct.training.options import MAX_COUNT
 
-EXTRAS = ("dropped", "share", "cost", "loss")
-"""The keys that come after those of TemplateWeight."""
+EXTRAS = {"dropped": ",", "share": ".2%", "cost": ".2f", "loss": ".4f"}
+"""The keys that come after those of TemplateWeight, with their formats."""
 
 Row = dict[str, Any]
 
@@ -93,13 +91,12 @@ def weights(
 def _rows(model: Model, on_data: dict[str, list[float]]) -> list[Row]:
     """Return the fields of TemplateWeight, dropped features and figures on data."""
     seen = model.facts.get("seen")
-    if not isinstance(seen, list) or len(seen) != len(model.templates) or {*map(type, seen)} != {int}:
-        seen = None  # an imported or edited model
-    rows = [asdict(weight) for weight in model.template_weights()]
-    for row in rows:
-        j = row["index"]
-        row["dropped"] = None if seen is None else seen[j] - row["features"]
-        row.update({key: values[j] for key, values in on_data.items()})
+    known = isinstance(seen, list) and len(seen) == len(model.templates) and {*map(type, seen)} == {int}
+    rows = []  # of an imported or edited model it is not known what was seen
+    for weight in model.template_weights():
+        dropped = seen[weight.index] - weight.features if known else None
+        more = {key: values[weight.index] for key, values in on_data.items()}
+        rows.append(asdict(weight) | {"dropped": dropped} | more)
     return rows
 
 
@@ -128,17 +125,13 @@ def _print_rows(rows: list[Row], *, as_csv: bool) -> None:
 
 
 def _print_table(model: Model, rows: list[Row], top: int | None) -> None:
-    known = [key for key in EXTRAS if any(row.get(key) is not None for row in rows)]
-    extras = {key: {row["index"]: _cell(key, row[key]) for row in rows} for key in known}
+    known = {key: form for key, form in EXTRAS.items() if any(row.get(key) is not None for row in rows)}
+    extras = {
+        key: {row["index"]: "" if row[key] is None else f"{row[key]:{form}}" for row in rows}
+        for key, form in known.items()
+    }
     more = "" if model.relations is None else "\n--labels shows the templates of the arc labels"
     print_weights(model.template_weights(), top, extras, more)
-
-
-def _cell(key: str, value: float | str | None) -> str:
-    if value is None or isinstance(value, str):
-        return value or ""
-    forms = {"share": ".2%", "cost": ".2f", "loss": ".4f"}
-    return f"{value:{forms.get(key, ',')}}"
 
 
 def _side_by_side(models: Sequence[Path], plot: Path | None) -> list[Row]:
