@@ -177,9 +177,9 @@ class TrainingRun:
             check_groups(corpus.names, self.options.method)
             templates = of_keys(corpus.names, transitions=self.options.structure == "sequence")
         elif templates is None:
-            chunks = bool(corpus.labels) and corpus.outputs is not None
-            chunks = chunks and recognised(corpus.labels, corpus.outputs, corpus.ptr) is not None
-            templates = automatic(corpus, self.options.task, chunks=chunks)
+            names, outputs = corpus.labels, corpus.outputs
+            known = names and outputs is not None and recognised(names, outputs, corpus.ptr)
+            templates = automatic(corpus, self.options.task, chunks=bool(known))
         if self.options.share_identical:
             templates = templates.shared()
         templates.resolved(corpus.names).check_columns(len(corpus.columns))

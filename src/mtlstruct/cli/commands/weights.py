@@ -90,7 +90,7 @@ def weights(
 
 def _rows(model: Model, on_data: dict[str, list[float]]) -> list[Row]:
     """Return the fields of TemplateWeight, dropped features and figures on data."""
-    seen = model.facts.get("seen")
+    seen: Any = model.facts.get("seen")
     known = isinstance(seen, list) and len(seen) == len(model.templates) and {*map(type, seen)} == {int}
     rows = []  # of an imported or edited model it is not known what was seen
     for weight in model.template_weights():
