@@ -1,4 +1,4 @@
-"""Every option of every command with extreme values: a result or one short sentence, never an internal error."""
+"""Options of all commands with extreme values: a result or one short sentence, never an internal error."""
 
 import inspect
 import random
@@ -67,12 +67,13 @@ def functions():
 
 
 def options(function):
-    """Yield the flag, the types and the declaration of each option with a value."""
+    """Yield the name, the flag, the types and the declaration of each option."""
     hints = get_type_hints(function, include_extras=True)
     for name in inspect.signature(function).parameters:
         kind, *declared = get_args(hints[name]) or (hints[name],)
-        if declared and isinstance(declared[-1], typer.models.OptionInfo) and kind is not bool:
-            flags = [flag for flag in declared[-1].param_decls or () if flag.startswith("-")]
+        if declared and isinstance(declared[-1], typer.models.OptionInfo):
+            words = (declared[-1].default, *(declared[-1].param_decls or ()))
+            flags = [flag for flag in words if str(flag).startswith("-")]
             yield (
                 name,
                 (flags or [f"--{name.replace('_', '-')}"])[-1],
@@ -116,10 +117,13 @@ def attempt(run, folder, monkeypatch):
 
 
 def flagged(flag, value):
-    return f"{flag}={value}" if flag.startswith("--") else flag + value
+    return flag if value is None else f"{flag}={value}" if flag.startswith("--") else flag + value
 
 
-@pytest.mark.parametrize("row", ALL, ids=[f"{words} {flag}" for words, _, flag, *_ in ALL])
+VALUED = [row for row in ALL if bool not in row[3]]
+
+
+@pytest.mark.parametrize("row", VALUED, ids=[f"{words} {flag}" for words, _, flag, *_ in VALUED])
 def test_extreme_values_of_every_option(attempt, row):
     words, name, flag, kinds, _ = row
     numeric = {int, float} & set(kinds)
@@ -129,20 +133,24 @@ def test_extreme_values_of_every_option(attempt, row):
             assert flag.strip("-") in got.err, got.err
 
 
-def limits(row):
-    return [str(limit) for limit in (row[4].min, row[4].max)]
+def drawn(rng, row):
+    """Return an option with an extreme value: a limit, a word that is allowed, a text; or a flag."""
+    flag, kinds, option = row[2:]
+    words = [word for kind in kinds for word in (get_args(kind) or (kind,)) if isinstance(word, str)]
+    limits = [] if option.max is None else [str(option.min), str(option.max)]
+    value = None if bool in kinds else rng.choice([w for w in words if w != "auto"] or limits or TEXTS)
+    return flagged(flag, value)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(20), *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300))]
-)
-def test_training_with_options_at_their_limits(attempt, seed):
-    """Draw a method, a loss, a solver and three numbers, each the least or the most that is allowed."""
-    rng = random.Random(seed)
-    words = [row for row in ALL if row[0] == "train" and row[1] in ("method", "loss", "solver")]
-    ranged = [row for row in ALL if row[0] == "train" and row[4].max is not None and row[1] not in SLOW]
-    chosen = [
-        (flag, rng.choice(get_args(kinds[0]) or kinds)) for _, _, flag, kinds, _ in rng.sample(words, 1)
-    ]
-    chosen += [(row[2], rng.choice(limits(row))) for row in rng.sample(ranged, 3)]
-    attempt("train", *(flagged(*pair) for pair in chosen), base="a.tpl train.txt new.mtl --max-iter 20")
+SEEDS = [*range(20), *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300))]
+
+
+@pytest.mark.parametrize("words", ["train", None])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_three_options_of_a_command_with_extreme_values(attempt, seed, words):
+    """Draw options of `train`, or of any command."""
+    rng = random.Random(f"{seed} {words}")
+    chosen = words or rng.choice(sorted(BASE))
+    rows = [row for row in ALL if row[0] == chosen and row[1] not in (*SLOW, *OUTPUTS, "json", "csv", "plot")]
+    base = "a.tpl train.txt new.mtl --max-iter 20" if words else None
+    attempt(chosen, *(drawn(rng, row) for row in rng.sample(rows, min(3, len(rows)))), base=base)

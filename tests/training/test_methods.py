@@ -1,11 +1,13 @@
 """Every row of the tables keeps its contract, and what does not fit together is refused with a sentence."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.naive import random_corpus
 
 from mtlstruct import errors
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError, MtlError, ResourceError
 from mtlstruct.objective.regularizers import L2, Regularizer
 from mtlstruct.solvers import SOLVERS, check_needs
 from mtlstruct.solvers.cutting_plane import MASTERS
@@ -14,7 +16,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training import train as train_module
 from mtlstruct.training.methods import METHODS, make_solver, regularizer, solver_name
 from mtlstruct.training.options import Options
-from mtlstruct.training.train import without_label_pairs
+from mtlstruct.training.train import ensure_memory, without_label_pairs
 
 
 def test_every_method_has_a_regularizer_and_solvers():
@@ -71,3 +73,9 @@ def test_many_labels_change_the_default_loss_or_solver(given, loss, solver, c, m
     data = random_corpus(np.random.default_rng(0), labels=3)
     options = without_label_pairs(Options(**given), data, TemplateSet.parse("U0:%x[0,0]"))
     assert (options.loss_name, solver_name(options), options.c_value) == (loss, solver, c)
+
+
+def test_labels_whose_costs_do_not_fit_into_memory_are_rejected():
+    data = replace(random_corpus(np.random.default_rng(0)), labels=("x",) * 10_000_000)
+    with pytest.raises(ResourceError, match="the table of the costs of 10,000,000 labels needs about 800000"):
+        ensure_memory(data, TemplateSet.parse("U0:%x[0,0]"))

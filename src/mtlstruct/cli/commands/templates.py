@@ -17,7 +17,7 @@ from mtlstruct.cli.options import Dialect, DialectOption
 from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
 from mtlstruct.cli.selection_run import selected, selection_data
 from mtlstruct.corpus import Corpus
-from mtlstruct.errors import IncompatibleError, MtlError
+from mtlstruct.errors import IncompatibleError, MtlError, shortened
 from mtlstruct.explain import selection
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import conll
@@ -282,7 +282,7 @@ def check(
         common.print_json({"path": str(templates), **counts, "findings": [asdict(f) for f in found]})
     else:
         for finding in found:
-            print(f"{templates}, {finding}")
+            print(shortened(f"{templates}, {finding}"))
         words = (f"{n or 'no'} {word.rstrip('s') if n == 1 else word}" for word, n in counts.items())
         print(f"{templates}: {', '.join(words)}")
     if errors:
