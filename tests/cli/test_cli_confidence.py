@@ -180,21 +180,6 @@ def test_files_of_rules_and_labels_with_an_at_sign(run, place):
     assert "@" not in labels(found)
 
 
-def test_valid_chunks_only(run):
-    text = "Ana\nPaz\nAna\n\nvive\n"
-    free = run("predict m.mtl --nbest 100", stdin=text).out
-    kept = run("predict m.mtl --nbest 100 --valid-bio", stdin=text).out
-    free, found = ([block.partition("\n")[2] for block in out.split("\n\n")] for out in (free, kept))
-    assert found == [block for block in free if valid_bio(labels(block))]
-    chances = [float(line.split()[2]) for line in kept.splitlines() if line.startswith("#")]
-    assert sum(chances) == pytest.approx(2, abs=1e-5)  # the probability of two sentences
-
-
-def valid_bio(found):
-    before = ["O", *found]
-    return all(a != "O" or b != "I-PER" for a, b in zip(before, found, strict=False))
-
-
 def test_given_labels_are_kept(run):
     out = run("predict m.mtl --partial", stdin="Ana _\nPaz O\nvive ?\n\nvive B-PER\n").out
     assert out == "Ana\t_\tB-PER\nPaz\tO\tO\nvive\t?\tO\n\nvive\tB-PER\tB-PER\n\n"

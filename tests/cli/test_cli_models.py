@@ -25,15 +25,6 @@ def test_explain_sums_to_the_margin(run):
             assert token["runner_up"] != token["label"]
 
 
-def test_explain_one_sentence_as_text(run):
-    out = run("explain m.mtl train.txt --sentence 3").ok().out
-    assert out.startswith("sentence 3\n  1 Eva N   B-PER, not ")
-    assert out in run("explain m.mtl train.txt").out
-    one, whole = (run("explain m.mtl train.txt --json", *more) for more in (["--sentence", "3"], []))
-    assert one.json == json.loads(whole.out.splitlines()[2])
-    assert "  1 今   B, not " in run("explain s.mtl words.txt --sentence 1").ok().out
-
-
 pytestmark = pytest.mark.usefixtures("place")
 
 

@@ -178,17 +178,6 @@ def test_a_full_disk_leaves_an_older_model(place):
     assert not list(place.glob(".*.part"))
 
 
-def test_training_goes_on_when_nobody_reads_its_progress(place):
-    target = place / "unread.mtl"
-    reader, writer = os.pipe()
-    os.close(reader)
-    line = [*COMMAND, "train", str(place / "a.tpl"), str(place / "train.txt"), str(target)]
-    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=writer, timeout=120, check=False)
-    os.close(writer)
-    assert done.returncode == 0
-    assert target.exists()
-
-
 @pytest.mark.parametrize("terminal", ["dumb", "xterm-256color"])
 def test_a_terminal_shows_progress_without_escapes_on_stdout(place, terminal):
     import pty

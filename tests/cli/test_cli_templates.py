@@ -147,16 +147,6 @@ def test_convert(run):
     assert Path("d.tpl").read_text() == "u1:%x[0,0]\nb\n"
 
 
-def test_train_reads_dialects(run):
-    Path("w.tpl").write_text("*:%X[0,0] # c\nu:%x[@1,0]\n")
-    got = run("train w.tpl train.txt w.mtl -q --dialect wapiti")
-    assert (got.code, got.err) == (0, "")
-    Path("o.tpl").write_text("U:%lower[0,0]\nB:%lower[0,0]\nU:%x[@1,0]\n")
-    run("train o.tpl train.txt o.mtl -q").ok()
-    assert Path("w.mtl").read_bytes() == Path("o.mtl").read_bytes()
-    run("predict w.mtl train.txt").ok()
-
-
 def test_train_warns_of_lines_that_crfpp_drops(run):
     Path("c.tpl").write_text("U:%x[0,0]\nx:%x[0,0]\nB\n")
     assert run("train c.tpl train.txt c.mtl -q").code == 2

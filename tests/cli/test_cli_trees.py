@@ -34,15 +34,6 @@ def test_evaluate_and_score_print_attachment_scores(output):
     assert "Label accuracy score:       25 / 25" in out
 
 
-@pytest.mark.parametrize("extra", ["--projective", "--single-root", "--method mira --max-iter 8"])
-def test_other_trees_and_other_learners(output, extra):
-    out = output(f"train arcs.tpl heads.conll other.mtl --task dependency {extra} --valid heads.conll")
-    assert "uas 100.00" in out
-    assert ("since the method is online" in out) == ("mira" in extra)
-    assert "temperature" in out
-    assert output("predict other.mtl blind.conll") == conll(SENTENCES)
-
-
 def test_probabilities_of_heads_are_comments(output):
     text = Path("ranges.conllu")
     ranged = conll(SENTENCES, heads=False).replace("1\tthe\t", "1-2\tthecat" + "\t_" * 8 + "\n1\tthe\t", 1)
@@ -69,17 +60,6 @@ def test_weights_shows_both_stages(output):
     assert rows[0]["mu"] > 0
     assert sum(row["share"] for row in rows) == pytest.approx(1, rel=1e-3)
     assert sum(row["mu"] for row in rows) == pytest.approx(1, rel=1e-3)
-
-
-def test_explain_sums_to_the_margin_of_an_arc_label(output):
-    sentence = json.loads(output("explain l.mtl blind.conll --json --sentence 2 --top 200"))
-    second = sentence["tokens"][1]["relation"]
-    assert second["label"] == "subj"
-    total = sum(voice["value"] for voice in second["templates"]) + second["others"]
-    assert total == pytest.approx(second["margin"], abs=1e-5)
-    out = output("explain l.mtl blind.conll --sentence 2")
-    assert "as subj, not " in out
-    assert "as det, not " in out
 
 
 def sentences_of(page):

@@ -114,18 +114,6 @@ def test_the_table(run, place, inline):
     assert Path("t/tune.png").exists()
 
 
-def test_folds(run, place, inline):
-    got = run("tune a.tpl train.txt --folds 2 -c 1,10 --json -q").ok()
-    rows = got.json["trials"]
-    assert [(row["c"], row["split"]) for row in rows] == [
-        (10.0, "fold 1 of 2"), (10.0, "fold 2 of 2"), (1.0, "fold 1 of 2"), (1.0, "fold 2 of 2"),
-    ]  # fmt: skip
-    assert {"method", "p", "scores", "gap", "seconds", "key"} <= set(rows[0])
-    table = run("tune a.tpl train.txt --folds 2 -c 1,10").out
-    assert "±" in table.splitlines()[0]
-    assert "on 2 folds" in table
-
-
 def test_small_data_are_divided_into_folds_if_nothing_else_is_said(run, place, inline, monkeypatch):
     Path("two.txt").write_text("\n\n".join(Path("train.txt").read_text().split("\n\n")[:2]) + "\n")
     run("tune a.tpl two.txt -c 1 -q").rejected("--hold-out must leave sentences on both sides")
@@ -137,15 +125,6 @@ def test_small_data_are_divided_into_folds_if_nothing_else_is_said(run, place, i
     parts = [*(f"fold {k} of 3" for k in range(1, 4)), "held out", "held out"]
     assert [split for *_, split in inline.ran] == parts
     assert not Path("tune/tune.png").exists()  # one point is no picture
-
-
-def test_a_grid_over_p(run, place, inline):
-    grid = "tune a.tpl train.txt --valid valid.txt --method svm,pmtl --loss hinge -c 1 -p 1,4/3,4 --out t"
-    got = run(f"{grid} --json -q").ok()
-    found = [(s["method"], s["p"]) for s in got.json["settings"]]
-    assert found == [("svm", None), ("mtl", None), ("pmtl", 4 / 3), ("pmtl", 4.0)]
-    table = run(f"{grid} -q").out.splitlines()
-    assert table[0].split()[:4] == ["method", "loss", "p", "c"]
 
 
 def test_options_of_train_are_options_of_tune(run, place, inline):

@@ -132,14 +132,6 @@ def test_data_templates_options_and_split_change_the_key():
     assert given == [log | {"loss": "hinge"}, log, log, log | {"method": "crf-l2"}]
 
 
-def test_the_digest_of_a_corpus_depends_on_its_content():
-    assert DATA.digest() == random_corpus(np.random.default_rng(3), sentences=40).digest()
-    other = DATA.outputs.copy()
-    other[5] = (other[5] + 1) % 3
-    assert DATA.digest() != replace(DATA, outputs=other).digest()
-    assert DATA.digest() != replace(DATA, labels=("x", "y", "z")).digest()
-
-
 def test_a_store_ignores_incomplete_lines(tmp_path):
     facts, other = {"b": 1, "a": [0.1, "ä"]}, {"b": 2}
     store = Store(tmp_path)

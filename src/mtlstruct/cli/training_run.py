@@ -35,8 +35,8 @@ from mtlstruct.formats.columns import SPACES, CellFormat
 from mtlstruct.formats.feature_dicts import merged_groups
 from mtlstruct.formats.sentences import aligned
 from mtlstruct.model.calibration import with_temperature
-from mtlstruct.model.model import Model, load
-from mtlstruct.solvers import Fit, Record
+from mtlstruct.model.model import load
+from mtlstruct.solvers import Record
 from mtlstruct.solvers.base import active_templates
 from mtlstruct.structures.schemes import recognised
 from mtlstruct.tasks import FileOptions, task_of
@@ -227,26 +227,40 @@ class TrainingRun:
             data.pool.listeners.append(
                 lambda says: log.add("worker", {"says": says, "time": time.strftime(TIME_FORMAT)})
             )
-        training, labels, scores = self._train(data, log), None, None
+        training, labels = self._train(data, log), None
         model = training.model
         if self.search is not None:
             model = replace(model, facts=model.facts | {"search": dict(self.search)})
         if data.valid is not None:
-            model = self._calibrated(model, data.valid)
+            try:
+                model = with_temperature(model, data.valid)
+            except IncompatibleError as error:  # not a reason to lose the model
+                print_message(f"{self.valid}: {error}: the model is not calibrated")
         if data.labels is not None:
             labels = self._train_labels(data.corpus, data.labels, log)
             model = replace(model, relations=labels.model)
-        model = replace(model, facts=model.facts | self._file_facts(data.corpus.names))
+        default = {"encoding": "utf-8", **asdict(SPACES), "dicts": False}
+        form = {"encoding": self.encoding, **asdict(self.cells), "dicts": self.dicts}
+        known = {name: value for name, value in form.items() if value != default[name]}
+        groups = merged_groups(data.corpus.names)
+        model = replace(model, facts=model.facts | known | ({"groups": groups} if groups else {}))
         model.save(self.model)
         if self.templates is None:
             kept = [j for j in model.live if j < len(data.templates)]  # without those of --context
             with replacing(self.made_templates) as out:
                 out.write(selected_lines(data.templates, kept).encode())
+        return self._finished(data, replace(training, model=model), labels, log)
+
+    def _finished(
+        self, data: RunData, training: Training, labels: Training | None, log: RunLog
+    ) -> TrainingResult:
+        """Score the model and write the log."""
+        model, scores = training.model, None
         task = task_of(model.task)
         if data.valid is not None:
             warn_unknown_characters(model, data.valid, str(self.valid))
             scores = task.score_model(model, data.valid, model.predict(data.valid))
-        result = TrainingResult(self, data.corpus, replace(training, model=model), scores, labels)
+        result = TrainingResult(self, data.corpus, training, scores, labels)
         if self.log is not None:
             if data.valid is not None:
                 log.add("assessment", task.assess(model, data.valid, str(self.valid)))
@@ -257,14 +271,6 @@ class TrainingRun:
                 reason = str(error).partition(";")[0]
                 raise MtlError(f"saved {self.model}, but not its log: {reason}") from None
         return result
-
-    def _file_facts(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the format of data files, where it is not the default."""
-        found = {"encoding": self.encoding, **asdict(self.cells)}
-        default = {"encoding": "utf-8", **asdict(SPACES)}
-        facts = {n: v for n, v in found.items() if v != default[n]}
-        groups = merged_groups(names)
-        return facts | ({"dicts": True} if self.dicts else {}) | ({"groups": groups} if groups else {})
 
     def _train(self, data: RunData, log: RunLog) -> Training:
         """Train the model, or the trees of a model with arc labels."""
@@ -307,18 +313,17 @@ class TrainingRun:
             return False
 
         stage = nullcontext() if self.checkpoint is None else Stage(self.checkpoint, name, log, shown)
+
+        def encoded(ready: DatasetSummary) -> None:
+            used, more, free = map(gigabytes, (memory.peak(), ready.memory, memory.available()))
+            shown.say(
+                f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; "
+                f"memory: {used} used, {more} more for training, {free} free"
+            )
+
         with shown.screen, stage as checkpointer:
-            encoded = partial(_print_encoded, shown.say)
             hooks = {"callback": callback, "on_encoded": encoded, "on_stage": shown.say}
             yield shown, hooks | {"checkpointer": checkpointer}
-
-    def _calibrated(self, model: Model, valid: Corpus) -> Model:
-        """Return the model with its temperature fitted to held-out data, if it needs one."""
-        try:
-            return with_temperature(model, valid)
-        except IncompatibleError as error:  # not a reason to lose the model
-            print_message(f"{self.valid}: {error}: the model is not calibrated")
-            return model
 
 
 @dataclass(frozen=True)
@@ -376,22 +381,20 @@ class TrainingResult:
 
     def warn(self) -> None:
         """Warn of each training that stopped before the gap was reached."""
+        stop, online = self.run.options.stop(), method_spec(self.run.options.method).epochs is not None
         for training, what in ((self.training, ""), (self.labels, "labels of arcs: ")):
-            if training is not None:
-                self._warn_of(training.fit, what)
-
-    def _warn_of(self, fit: Fit, what: str) -> None:
-        stop = self.run.options.stop()
-        by_eta = stop.eta is not None and fit.passes < stop.max_passes
-        if fit.converged or by_eta or method_spec(self.run.options.method).epochs is not None:
-            return
-        got, asked = f"gap is {percentage(fit.gap)}", f"{stop.gap:.2%}"
-        if stop.epsilon is not None:
-            got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
-        print_message(
-            f"{what}not converged: after {fit.passes} passes (--max-iter) the {got}, expected {asked}; "
-            f"saved {self.run.model} nevertheless"
-        )
+            if training is None or training.fit.converged or online:
+                continue
+            fit = training.fit
+            if stop.eta is not None and fit.passes < stop.max_passes:
+                continue
+            got, asked = f"gap is {percentage(fit.gap)}", f"{stop.gap:.2%}"
+            if stop.epsilon is not None:
+                got, asked = f"R_emp - R_s is {fit.epsilon:.4g}", f"{stop.epsilon:g}"
+            print_message(
+                f"{what}not converged: after {fit.passes} passes (--max-iter) the {got}, expected {asked}; "
+                f"saved {self.run.model} nevertheless"
+            )
 
 
 def _figures(training: Training) -> dict[str, Any]:
@@ -416,11 +419,3 @@ def print_data_summary(say: Callable[[str], None], task: str, corpus: Corpus, te
             say(f"note: all {some}; the last column is read as the label: is the label column missing?")
     if note := task_of(task).warning(corpus):
         say(f"note: {note}")
-
-
-def _print_encoded(say: Callable[[str], None], ready: DatasetSummary) -> None:
-    say(
-        f"encoded {ready.attributes:,} attributes, {ready.weights:,} features in {clock(ready.seconds)}; memory: "
-        f"{gigabytes(memory.peak())} used, {gigabytes(ready.memory)} more for training, "
-        f"{gigabytes(memory.available())} free"
-    )
