@@ -1,10 +1,9 @@
 """State of a run that a checkpoint stores and a later run restores.
 
-A class names in `state_fields` the attributes that its future depends on; everything else is
-rebuilt from the data and the options. Values are numbers, strings, arrays, random generators, other
-`Stateful` objects, and dataclasses and lists of these. A state is flat: `bundle/cuts/outputs/3` is
-the name of an array. Arrays are restored in place where their shape fits, so that all holders of an
-array see the restored values.
+A class names in `state_fields` the attributes that its future depends on: numbers, strings, arrays,
+random generators, other `Stateful` objects, and dataclasses and lists of these. A state is flat:
+`bundle/cuts/outputs/3` is the name of an array. Arrays are restored in place where their shape
+fits, so that all holders of an array see the restored values.
 
 A solver calls `Checkpointer.restore` once, before its first pass, and `Checkpointer.at_safe_point`
 wherever the run could be resumed. Neither changes the numbers of the run.

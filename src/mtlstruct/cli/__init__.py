@@ -1,12 +1,8 @@
 """The command line: a module per group of commands in `commands`, and what commands share.
 
-Contents: `command` (lazy commands, grouped help), `options` (command-line options made from
-`Options`), `common` (options and helpers of several commands), `outputs` (no file is overwritten by
-mistake), `errors` (messages and exit codes), `progress`, `training_run` and `tuning_run` (what
-`train` and `tune` do).
-
 The module of a command is imported when the command runs, so `mtlstruct --help` is quick and
-`predict` loads no solver. Results go to stdout, everything else to stderr.
+`predict` loads no solver. `options` makes command-line options from `Options`; `training_run` and
+`tuning_run` are what `train` and `tune` do. Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done; 1 the answer is no (`score --min`, `templates check`) or a training of `tune`
 failed; 2 bad usage or bad input, one sentence on stderr; 3 internal error; 130 interrupted; 143

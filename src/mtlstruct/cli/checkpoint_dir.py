@@ -24,7 +24,7 @@ from mtlstruct.training.checkpoints import SUFFIX, Checkpoint
 from mtlstruct.training.run_log import RunLog
 
 STAGES = ("training", "labels")
-"""The trainings of a run. Other files in the folder are left alone, whatever their names end in."""
+"""The trainings of a run; other files in the folder are left alone."""
 
 
 @dataclass(frozen=True)

@@ -143,13 +143,13 @@ class GridProgress:
         """Show the end of a training."""
         self.done += 1
         self.last = time.perf_counter()
-        name = self.name(outcome.trial)
         if outcome.failure is None:
             self.took.append(outcome.result["seconds"])
-            self.screen.say(f"{name}: {self.headline(outcome.result)}")
+            said = self.headline(outcome.result)
         else:
             self.failed.append((outcome.trial, outcome.failure))
-            self.screen.say(f"{name}: failed: {outcome.failure}")
+            said = f"failed: {outcome.failure}"
+        self.screen.say(f"{self.name(outcome.trial)}: {said}")
         self.screen.tick()
 
     def line(self) -> str:

@@ -34,7 +34,10 @@ def train_labels(
     items = ArcItems(templates, options.normalize)
     outputs, labels = label_outputs(relations)
     arcs = replace(items.corpus(corpus, corpus.outputs), outputs=outputs, labels=labels)
-    training = train(arcs, items.templates, _of_items(options), callback, **hooks)
+    # The loss is that of the trees; cells are in their normal form already.
+    options = replace(options, task="multiclass", loss=cast(Loss, options.loss_name), normalize="none")
+    options = replace(options, labels=False, projective=False, single_root=False, loss_weights=(), shards=1)
+    training = train(arcs, items.templates, options, callback, **hooks)
     return replace(training, model=replace(training.model, templates=templates))
 
 
@@ -47,21 +50,3 @@ def check_labels(corpus: Corpus, relations: Column, templates: TemplateSet) -> T
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
     return ArcItems(templates).arcs
-
-
-def _of_items(options: Options) -> Options:
-    """Return the options for the classifier, with the loss of the trees, in one shard.
-
-    Cells are in their normal form already.
-    """
-    return replace(
-        options,
-        task="multiclass",
-        loss=cast(Loss, options.loss_name),
-        normalize="none",
-        labels=False,
-        projective=False,
-        single_root=False,
-        loss_weights=(),
-        shards=1,
-    )

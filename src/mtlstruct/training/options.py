@@ -75,6 +75,12 @@ def _for_tasks(*tasks: str) -> Callable[[Options], bool]:
 
 _trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _for_tasks("sequence")
 _segments = _for_tasks("segmentation")
+_TREES: dict[str, Any] = {"group": "Trees", "users": "--task dependency", "used": _trees}
+_PENALTY: dict[str, Any] = {"shown": "0.1", "users": "crf", "range": (0.0, 1e9)}
+_SOFTMAX_MARGIN: dict[str, Any] = {
+    "users": "--loss softmax-margin",
+    "used": lambda options: options.loss == "softmax-margin",
+}
 
 
 def _table() -> Any:
@@ -108,15 +114,13 @@ class Options:
         1.0,
         "Temperature of the softmax-margin; towards 0 it becomes the hinge.",
         range=(1e-6, 1e6),
-        users="--loss softmax-margin",
-        used=lambda options: options.loss == "softmax-margin",
+        **_SOFTMAX_MARGIN,
     )
     cost_weight: float = _option(
         1.0,
         "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.",
         range=(1e-6, 1e6),
-        users="--loss softmax-margin",
-        used=lambda options: options.loss == "softmax-margin",
+        **_SOFTMAX_MARGIN,
     )
     c: float | None = _option(
         None,
@@ -135,16 +139,12 @@ class Options:
     l1: float | None = _option(
         None,
         "Weight of the sum of absolute weights, CRFsuite's c1.",
-        shown="0.1",
-        users="crf",
-        range=(0.0, 1e9),
+        **_PENALTY,
     )
     l2: float | None = _option(
         None,
         "Weight of the sum of squared weights, CRFsuite's c2.",
-        shown="0.1",
-        users="crf",
-        range=(0.0, 1e9),
+        **_PENALTY,
     )
     solver: SolverName | None = _option(
         None,
@@ -238,15 +238,9 @@ class Options:
         users="label sequences (bio, bioes, io) and segmentation (bie, bmes, six)",
         used=lambda options: options.scheme in TASK_SCHEMES.get(options.task, ()),
     )
-    projective: bool = _option(
-        False, "Trees without crossing arcs.", group="Trees", users="--task dependency", used=_trees
-    )
-    single_root: bool = _option(
-        False, "Exactly one token under the root.", group="Trees", users="--task dependency", used=_trees
-    )
-    labels: bool = _option(
-        False, "Also learn the labels of arcs.", group="Trees", users="--task dependency", used=_trees
-    )
+    projective: bool = _option(False, "Trees without crossing arcs.", **_TREES)
+    single_root: bool = _option(False, "Exactly one token under the root.", **_TREES)
+    labels: bool = _option(False, "Also learn the labels of arcs.", **_TREES)
     seed: int = _option(
         0, "Seed for the order of sentences, folds and held-out parts.", metavar="N", range=(0, MAX_COUNT)
     )

@@ -265,9 +265,9 @@ def study_of(
 ) -> Study:
     """Return a study that scores on `valid`, on `parts` folds, or on a held-out share.
 
-    Settings whose dual variables do not fit into memory are left out, or all have other solvers. By
-    default small corpora are divided into folds: a fifth of them is too little to compare on. Encoded
-    trees cannot be divided: the study then has the other sentences only.
+    Settings whose dual variables do not fit into memory are left out, or all have other solvers.
+    By default small corpora are divided into folds: a fifth of them is too little to compare on.
+    Encoded trees cannot be divided: the study then has the other sentences only.
     """
     able = [without_label_pairs(options, corpus, templates) for options in settings]
     chosen = tuple(one for one, given in zip(able, settings, strict=True) if one is given) or tuple(able)
