@@ -155,7 +155,7 @@ class TrainingRun:
         options = self.options
         again = self.data.is_dir() or self.data.is_file()  # a pipe cannot be read twice
         plain = again and self.templates is not None and not (self.dicts or self.cells.ragged)
-        return plain and options.labelled and not options.context and options.shards == 1
+        return plain and options.task in LABELLED and not options.context and options.shards == 1
 
     def _read_on_disk(self) -> RunData:
         """Read templates and data, and encode the data in files."""
