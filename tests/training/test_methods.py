@@ -7,7 +7,7 @@ import pytest
 from support.naive import random_corpus
 
 from mtlstruct import errors
-from mtlstruct.errors import IncompatibleError, MtlError, ResourceError
+from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.objective.regularizers import L2, Regularizer
 from mtlstruct.solvers import SOLVERS, check_needs
 from mtlstruct.solvers.cutting_plane import MASTERS
@@ -16,7 +16,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.training import train as train_module
 from mtlstruct.training.methods import METHODS, make_solver, regularizer, solver_name
 from mtlstruct.training.options import Options
-from mtlstruct.training.train import ensure_memory, without_label_pairs
+from mtlstruct.training.train import structure_of, without_label_pairs
 
 
 def test_every_method_has_a_regularizer_and_solvers():
@@ -77,5 +77,7 @@ def test_many_labels_change_the_default_loss_or_solver(given, loss, solver, c, m
 
 def test_labels_whose_costs_do_not_fit_into_memory_are_rejected():
     data = replace(random_corpus(np.random.default_rng(0)), labels=("x",) * 10_000_000)
-    with pytest.raises(ResourceError, match="the table of the costs of 10,000,000 labels needs about 800000"):
-        ensure_memory(data, TemplateSet.parse("U0:%x[0,0]"))
+    with pytest.raises(
+        IncompatibleError, match="10,000,000 labels: the costs of all pairs would take 800000"
+    ):
+        structure_of(data, Options())

@@ -343,18 +343,20 @@ def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options)
 
 
 def structure_of(corpus: Corpus, options: Options) -> Structure:
-    """Return the structure of the task; raise an error for data with one label only."""
-    structure = structure_for(options.task, options.structure)
-    if len(corpus.labels) < 2 and not issubclass(structure, TreeStructure):
+    """Return the structure of the task; raise an error for data with one label only, or too many."""
+    structure, count = structure_for(options.task, options.structure), len(corpus.labels)
+    needed = 8 * count * count
+    if needed > memory.available():
+        size = memory.gigabytes(needed)
+        raise IncompatibleError(f"the data have {count:,} labels: the costs of all pairs would take {size}")
+    if count < 2 and not issubclass(structure, TreeStructure):
         only = corpus.labels[0] if corpus.labels else "none"
         raise IncompatibleError(f"the training data has one label only ({only!r}): there is nothing to learn")
     return structure(len(corpus.labels))
 
 
 def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
-    """Raise ResourceError for data whose features or costs do not fit into memory."""
-    labels = len(corpus.labels)
-    memory.ensure(8 * labels * labels, f"the table of the costs of {labels:,} labels")
+    """Raise ResourceError for data whose features do not fit into memory."""
     if all(template.kind == "A" for template in templates):
         arcs = int(arc_starts(corpus.ptr)[-1])
         memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
