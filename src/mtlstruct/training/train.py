@@ -346,7 +346,7 @@ def structure_of(corpus: Corpus, options: Options) -> Structure:
     """Return the structure of the task; raise an error for data with one label only, or too many."""
     structure, count = structure_for(options.task, options.structure), len(corpus.labels)
     needed = 8 * count * count
-    if needed > memory.available():
+    if needed > max(10**9, memory.available()):
         size = memory.gigabytes(needed)
         raise IncompatibleError(f"the data have {count:,} labels: the costs of all pairs would take {size}")
     if count < 2 and not issubclass(structure, TreeStructure):
