@@ -94,7 +94,7 @@ def test_costs_are_those_of_zero_weights(options, monkeypatch):
         weights = [table.copy() for table in model.weights]
         kind, first = model.kinds.index(model.index.kinds[place]), first_attributes(model.index)[place]
         last = first + model.index.sizes[place]
-        if kind == 0 and options.seen_only:
+        if kind == 0 and options.label_support == "seen":
             first, last = model.index.support.ptr[[first, last]]
         weights[kind][first:last] = 0
         points, loss = np.subtract(figures(replace(model, weights=tuple(weights))), whole)
