@@ -8,8 +8,9 @@ computed once per distinct string. Letters: T tokens, S sentences, L labels.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -75,6 +76,28 @@ class Column:
         return replace(self, ids=self.ids[found], ptr=ptr, values=values)
 
 
+class LazyColumns(Sequence[Column]):
+    """The columns of a few sentences, which are made when one of them is first used.
+
+    A sentence can be labelled without its columns (see `features.direct`), which takes less time.
+
+    sentences   what they are made of: the rows, or the feature dicts, of each sentence
+    """
+
+    def __init__(self, sentences: list[Any], count: int, make: Callable[[], Sequence[Column]]) -> None:
+        self.sentences, self._count, self._make = sentences, count, make
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, which: Any) -> Any:
+        return self._made[which]
+
+    @cached_property
+    def _made(self) -> Sequence[Column]:
+        return self._make()
+
+
 @dataclass(frozen=True)
 class Corpus:
     """Sentences: observation columns, where each sentence starts, and (if known) the outputs.
@@ -89,7 +112,7 @@ class Corpus:
     conversion  how outputs were made from the labels of the data, a `schemes.Conversion`; or None
     """
 
-    columns: tuple[Column, ...]
+    columns: Sequence[Column]
     ptr: NDArray[np.int64]
     outputs: NDArray[np.int32] | None = None
     labels: tuple[str, ...] = ()

@@ -147,4 +147,4 @@ def test_one_sentence_has_the_labels_that_it_has_in_a_corpus():
         rows = list(zip(*(column.cells() for column in one.columns), strict=True))
         names = [model.labels[y] for y in whole[span]]
         assert model.predict([rows]) == [names]
-        assert [model.labels[y] for y in model.sentence_lattice(rows).best()] == names
+        assert [model.labels[y] for y in model.lattice([rows]).best()] == names

@@ -1,6 +1,8 @@
 """Single sentences without a corpus: labels and scores of the path through a corpus."""
 
 import copy
+import io
+import json
 from functools import cache
 
 import numpy as np
@@ -10,10 +12,12 @@ from hypothesis import strategies as st
 
 from mtlstruct import SequenceLabeler
 from mtlstruct._numba import decorators
+from mtlstruct.corpus import LazyColumns
 from mtlstruct.errors import FormatError
 from mtlstruct.formats.sentences import from_dicts, from_rows
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
 from mtlstruct.model.lattice import Lattice
+from mtlstruct.tasks import OutputOptions, Source, task_of
 
 WORDS = ["Ann", "runs", "to", "Oslo", ",", "Bo", "sits", "in", "the", "Park", "7", "Åse", "_B-1"]
 LINES = [
@@ -142,6 +146,30 @@ def simple_model():
     templates = [*LINES[:-1], "U6:%x[0,0]/%x[1,0]", "U7:%x[1,0]", "U8:%x[-1,0]/%x[0,0]/%x[1,0]"]
     fit = SequenceLabeler(max_iter=5, templates=templates).fit
     return fit([as_rows(words) for words in data], [labels(words) for words in data]).model_
+
+
+@pytest.mark.parametrize("form", [as_rows, as_dicts])
+def test_few_lines_of_a_stream_are_read_and_labelled_as_many(form, monkeypatch):
+    model, texts = fitted(form, "all").model_, sentences(4, 5)
+    lines = [json.dumps(form(words)) + "\n" for words in texts]
+    if form is as_rows:
+        lines = ["".join(f"{' '.join(row)}\n" for row in form(words)) + "\n" for words in texts]
+    task, outputs = task_of("sequence"), [OutputOptions(json=True), OutputOptions(), OutputOptions("best", 2)]
+
+    def read():
+        source = Source(io.BytesIO("".join(["\n", *lines]).encode()), "x")
+        (batch,) = task.stream(model, source)
+        return batch, [task.format(model, batch, None, output) for output in outputs]
+
+    few, texts_of_few = read()
+    assert isinstance(few.columns, LazyColumns)
+    monkeypatch.setattr("mtlstruct.formats.text.MAX_DIRECT_LINES", 0)
+    many, texts_of_many = read()
+    assert not isinstance(many.columns, LazyColumns)
+    assert [column.cells() for column in few.columns] == [column.cells() for column in many.columns]
+    assert (few.lines.tolist(), few.ptr.tolist()) == (many.lines.tolist(), many.ptr.tolist())
+    assert (few.names, str(few.extra).strip()) == (many.names, str(many.extra).strip())
+    assert texts_of_few == texts_of_many
 
 
 def test_unusual_input_takes_the_path_through_a_corpus():

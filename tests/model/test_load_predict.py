@@ -108,6 +108,7 @@ def fresh(kind, X):
 def test_a_loaded_model_predicts_what_the_estimator_predicts(case):
     estimator, model, kinds, path = case
     again = type(estimator).load(path)
+    assert (again.gap_, again.n_iter_) == (estimator.gap_, estimator.n_iter_)
     for kind, X in kinds.items():
         expected = estimator.predict(fresh(kind, X))
         found = model.predict(fresh(kind, X))

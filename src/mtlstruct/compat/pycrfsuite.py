@@ -95,14 +95,7 @@ class CRFSuiteError(Exception):
 
 
 class ItemSequence:
-    """The features of the items of one sequence.
-
-    Parameters
-    ----------
-    pyseq : iterable
-        An item is a dict from names to numbers, bools, strings, lists or dicts, or an iterable of
-        strings.
-    """
+    """The features of one sequence of items, each a dict of features or an iterable of strings."""
 
     def __init__(self, pyseq: Iterable[Any]) -> None:
         self._seq = _items_of(pyseq)
@@ -156,12 +149,9 @@ LabelScore = namedtuple("LabelScore", "match model ref precision recall f1")
 class TrainingLog:
     """The log of a training: messages, events, and the figures of each iteration.
 
-    Attributes
-    ----------
-    iterations : list of dict
-        num, time, loss; with messages or held-out data feature_norm and active_features; with
-        held-out data scores, avg_precision, avg_recall, avg_f1, item_accuracy_float and
-        instance_accuracy_float.
+    Figures are num, time and loss; with messages or held-out data feature_norm and active_features;
+    with held-out data scores, avg_precision, avg_recall, avg_f1, item_accuracy_float and
+    instance_accuracy_float.
     """
 
     log: list[str] = field(default_factory=list)
@@ -185,17 +175,7 @@ class TrainingLog:
 
 
 class BaseTrainer:
-    """Trainer that passes all messages to `message`.
-
-    Parameters
-    ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, optional
-        See `select`.
-    params : dict, optional
-        Parameters of the algorithm.
-    verbose : bool, default True
-        Whether messages are printed.
-    """
+    """Trainer that passes all messages to `message`, which prints them if `verbose`."""
 
     verbose: bool = False
     logparser: TrainingLog | None = None
@@ -219,15 +199,10 @@ class BaseTrainer:
         self.verbose = verbose
 
     def select(self, algorithm: str, type: str = "crf1d") -> None:
-        """Choose the algorithm, with its default parameters.
+        """Choose the algorithm (lbfgs, l2sgd, ap, pa or arow), with its default parameters.
 
-        Parameters
-        ----------
-        algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}
-            lbfgs and l2sgd find the same optimum of the likelihood with penalties. pa is MIRA with
-            averaging, which also takes the place of ap and arow.
-        type : {"crf1d"}
-            The graphical model.
+        lbfgs and l2sgd find the same optimum of the likelihood with penalties. pa is MIRA with
+        averaging, which also takes the place of ap and arow.
         """
         name = _ALIASES.get(algorithm.lower(), algorithm.lower())
         if name not in ALGORITHMS or type != "crf1d":
@@ -275,16 +250,7 @@ class BaseTrainer:
         self._groups: list[int] = []
 
     def append(self, xseq: Any, yseq: Iterable[str], group: int = 0) -> None:
-        """Add a sequence to the data.
-
-        Parameters
-        ----------
-        xseq : ItemSequence or iterable of items
-        yseq : iterable of str
-            A label for each item.
-        group : int, default 0
-            Number that `train` may hold out.
-        """
+        """Add a sequence with a label for each item; `train` may hold out a group."""
         items, labels, begin = _items_of(xseq), list(yseq), self._features.tokens
         if len(items) != len(labels) or not all(isinstance(label, str) for label in labels):
             raise FormatError("yseq", None, f"expected {len(items)} strings, one per item, got {labels!r}")
@@ -304,14 +270,9 @@ class BaseTrainer:
             print(message, end="")
 
     def train(self, model: str, holdout: int = -1) -> None:
-        """Train on all data and write the model file.
+        """Train on all data and write the model file, none if `model` is empty.
 
-        Parameters
-        ----------
-        model : str
-            The file to write; none if empty.
-        holdout : int, default -1
-            Group of sequences that are scored after each iteration instead of being trained on.
+        The group `holdout` is scored after each iteration instead of being trained on.
         """
         self.logparser = self._log = TrainingLog()
         began = time.perf_counter()
@@ -494,19 +455,7 @@ def _held_out_scores(held: Corpus, model: Model) -> tuple[dict[str, Any], str]:
 
 @dataclass
 class ParsedDump:
-    """Contents of a model.
-
-    Attributes
-    ----------
-    header : dict
-        Sizes, as text.
-    labels, attributes : dict
-        Number of each label and attribute, as text.
-    transitions : dict
-        Weight of each pair of labels, if not 0.
-    state_features : dict
-        Weight of each pair of attribute and label, if not 0.
-    """
+    """Contents of a model: sizes and numbers as text, and the weights that are not 0."""
 
     header: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
@@ -526,14 +475,11 @@ class Tagger:
     def open(self, name: str) -> contextlib.closing[Self]:
         """Load a model file; the result closes the tagger at the end of a `with` block."""
         with open(name, "rb") as file:  # a missing file is an OSError, as in python-crfsuite
-            theirs, size = file.read(len(crfsuite.MAGIC)) == crfsuite.MAGIC, file.seek(0, 2)
-        return self._use(crfsuite.to_model(crfsuite.read(name)) if theirs else load(name), size)
+            return self._use(name, file.read(len(crfsuite.MAGIC)), file.seek(0, 2))
 
     def open_inmemory(self, value: bytes) -> contextlib.closing[Self]:
         """Load a model from the content of a file."""
-        data = bytes(value)
-        theirs = data.startswith(crfsuite.MAGIC)
-        return self._use(crfsuite.to_model(crfsuite.read(data)) if theirs else load(data), len(data))
+        return self._use(bytes(value), value, len(value))
 
     def close(self) -> None:
         """Forget the model."""
@@ -564,7 +510,7 @@ class Tagger:
         if not items:
             return 1.0
         outputs = np.array([self._label(y) for y in yseq], np.int32)
-        score = model.sentence_lattice(items).evaluate(outputs)
+        score = model.lattice([items]).evaluate(outputs)
         return float(self._marginals().sequence(score)[0])
 
     def marginal(self, y: str, pos: int) -> float:
@@ -596,13 +542,10 @@ class Tagger:
                 table = block.sum(axis=0).reshape(L, L)
                 for a, b in np.argwhere(table).tolist():
                     found.transitions[labels[a], labels[b]] = float(table[a, b])
-        numbers = {
-            "size": self._size,
-            "num_features": len(found.transitions) + len(found.state_features),
-            "num_labels": L,
-            "num_attrs": len(found.attributes),
-        }
-        found.header = {name: str(number) for name, number in numbers.items()}
+        features = len(found.transitions) + len(found.state_features)
+        numbers = (self._size, features, L, len(found.attributes))
+        names = ("size", "num_features", "num_labels", "num_attrs")
+        found.header = dict(zip(names, map(str, numbers), strict=True))
         return found
 
     def dump(self, filename: str | None = None) -> None:
@@ -622,7 +565,9 @@ class Tagger:
         with replacing(filename) as out:
             out.write(text.encode())
 
-    def _use(self, model: Model, size: int) -> contextlib.closing[Self]:
+    def _use(self, source: str | bytes, head: bytes, size: int) -> contextlib.closing[Self]:
+        theirs = bytes(head).startswith(crfsuite.MAGIC)
+        model = crfsuite.to_model(crfsuite.read(source)) if theirs else load(source)
         if type(model.structure) is not SequenceStructure or not model.takes_dicts:
             raise IncompatibleError("expected a model of sequences of feature dicts, got another one")
         self.close()
@@ -648,5 +593,5 @@ class Tagger:
     def _marginals(self) -> Marginals:
         if self._found is None:
             model = self._opened()
-            self._found = model.sentence_lattice(self._sequence()).marginals(model.temperature)
+            self._found = model.lattice([self._sequence()]).marginals(model.temperature)
         return self._found

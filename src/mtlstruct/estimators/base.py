@@ -173,8 +173,6 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
             with suppress(MtlError):  # data without a known label give no temperature
                 model = with_temperature(model, validation)
         self._set_model(model, [originals.get(label, label) for label in model.labels])
-        self.n_iter_ = training.fit.passes
-        self.gap_, self.objective_ = training.fit.gap, training.fit.objective
         return self
 
     def predict(self, X: Any, constraints: Constraints | None = None) -> Any:
@@ -329,6 +327,9 @@ class StructuredEstimator(BaseEstimator):  # type: ignore[misc]
         """Store a model and what its labels stand for; classes of items are sorted by value."""
         self.model_, self._names = model, names
         self.classes_: Any = np.unique(names) if self._alone else names
+        for name, fact in (("gap_", "gap"), ("objective_", "objective"), ("n_iter_", "passes")):
+            if fact in model.facts:  # models of other programs have none
+                setattr(self, name, model.facts[fact])
 
     def _model(self, X: Any = None) -> Model:
         """Return the model; raise if there is none, or if X is a matrix of another width."""

@@ -11,7 +11,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.explain.decomposition import Explanation, explain, one_sentence
 from mtlstruct.formats.conll import given_trees
 from mtlstruct.model.model import Model
-from mtlstruct.templates import boundary
+from mtlstruct.templates import TemplateSet, boundary
 from mtlstruct.templates.functions import bound
 
 
@@ -22,12 +22,13 @@ def sentence_record(
     sentence = one_sentence(corpus, found.span)
     cells = [column.cells() for column in sentence.columns]
     gold, tokens, second = _gold(model, corpus, found), [], model.relations
+    templates = model.templates.resolved(model.names)
     if second is not None:
         (labels,) = explain(second, model.arcs(sentence, found.chosen.astype(np.int32)))
     for t, chosen in enumerate(found.chosen.tolist()):
         contributions = _top_contributions(model, found.values[t], top)
         for row in contributions["templates"]:
-            row["seen"] = _seen(model, row["index"], cells, t, chosen - 1)
+            row["seen"] = _seen(templates, row["index"], cells, t, chosen - 1)
         token = {"token": t + 1, "cells": [column[t] for column in cells]} | _choices(model, cells, found, t)
         token |= {} if gold is None else {"gold": gold[t]}
         token |= contributions | {"elsewhere": float(found.elsewhere[t])}
@@ -54,13 +55,13 @@ def is_wrong(record: dict[str, Any]) -> bool:
     return any(token.get("gold") not in (None, token[key]) for token in record["tokens"])
 
 
-def _seen(model: Model, j: int, cells: list[list[str]], t: int, head: int) -> str:
+def _seen(templates: TemplateSet, j: int, cells: list[list[str]], t: int, head: int) -> str:
     """Return the cells that a template looked at, through its functions, with / between them.
 
     Of an arc these are the cells near its two ends; columns that a first pass made are left out.
     """
     n, found = len(cells[0]), []
-    for term in model.templates.resolved(model.names)[j].terms:
+    for term in templates[j].terms:
         if not 0 <= term.column < len(cells) or term.anchor not in ("", "h", "m"):
             continue
         at = (head if term.anchor == "h" else t) + term.row
@@ -69,7 +70,7 @@ def _seen(model: Model, j: int, cells: list[list[str]], t: int, head: int) -> st
         cell = boundary(at if at < 0 else at - n + 1) if not 0 <= at < n else cells[term.column][at]
         if term.anchor == "h" and head < 0 and term.row == 0:
             cell = "ROOT"
-        found.append(bound(term.function, term.arguments, model.templates.lists)(cell))
+        found.append(bound(term.function, term.arguments, templates.lists)(cell))
     return "/".join(cell or "(empty)" for cell in found)
 
 

@@ -12,6 +12,7 @@ With `alone` (--task multiclass), each row is a sentence of one token, and blank
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO
 
@@ -130,11 +131,35 @@ def stream(
     blocks = text.blocks if alone else text.sentence_blocks
     for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
         given = cells.padded(cells.tidy(block, source, first), least, known is not None)
+        few = None if known is not None or alone else _few(given, cells.between, columns, widths, first)
+        if few is not None:
+            yield few
+            continue
         rows = _TidyRows(given, cells.between, widths, first)
         if known is not None:
             _check_labels(given.split("\n"), first, source, known, cells.between)
         if rows.filled.any():
             yield rows.corpus(columns, alone=alone)
+
+
+def _few(given: str, between: str, columns: int, widths: text.WidthCheck, first: int) -> Corpus | None:
+    """Return the corpus of a few rows without labels; None for other text."""
+    lines = given.split("\n", text.MAX_DIRECT_LINES)
+    rows = [line.split(between) if line else None for line in lines]
+    if (
+        len(lines) > text.MAX_DIRECT_LINES
+        or any(row and len(row) != columns for row in rows)
+        or not any(rows)
+    ):
+        return None
+    begins = [n for n, row in enumerate(rows) if row and not (n and rows[n - 1])]
+    widths.check(columns, first + begins[0])
+    ends = [*begins[1:], len(rows)]
+    sentences = [[row for row in rows[a:b] if row] for a, b in zip(begins, ends, strict=True)]
+    ptr = np.array([0, *accumulate(map(len, sentences))], np.int64)
+    return Corpus(
+        text.row_columns(sentences), ptr, lines=np.array(begins) + first, extra=given.replace(between, "\t")
+    )
 
 
 def format_sentences(corpus: Corpus, cells: Sequence[str], *, alone: bool = False) -> list[str]:

@@ -11,18 +11,22 @@ needed; empty labels and labels with blanks, which cannot be written as a column
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from mtlstruct.corpus import Corpus, label_outputs
+from mtlstruct.corpus import Corpus, LazyColumns, label_outputs
 from mtlstruct.errors import FormatError
 from mtlstruct.formats import text
 from mtlstruct.formats.feature_dicts import FeatureError, Features, group_of, shown
 
 _NO_LABEL = re.compile(r"[ \t\r\n]|^$")
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 SUFFIXES = (".jsonl", ".jsonl.gz")
 """How the name of a training file ends that has feature dicts."""
@@ -61,9 +65,35 @@ def stream(
 ) -> Iterator[Corpus]:
     """Yield batches of whole lines as they are read (see `text.blocks`)."""
     for first, block in text.blocks(lines, source, encoding, batch_tokens * BYTES_PER_TOKEN):
-        found = _corpus(block.split("\n"), first, source, names, groups, labelled=False, alone=alone)
+        given = block.split("\n"), first, source
+        whole = partial(_corpus, *given, names, groups, labelled=False, alone=alone)
+        few = names and not alone and len(given[0]) <= text.MAX_DIRECT_LINES
+        found = _few(*given, names, whole) if few and names else whole()
         if found is not None:
             yield found
+
+
+class _Echo(list[Any]):
+    """Tokens; as a string each on a line of its own."""
+
+    def __str__(self) -> str:
+        return "\n".join([json.dumps(token, ensure_ascii=False) for token in self])
+
+
+def _few(
+    lines: Sequence[str], first: int, source: str, names: Sequence[str], whole: Callable[[], Corpus | None]
+) -> Corpus | None:
+    """Return the corpus of a few lines; its columns are those of the `whole` one, when used."""
+    given = [(n, _sentence(line, source, n, labelled=False, alone=False)[0])
+             for n, line in enumerate(lines, first) if line.strip()]  # fmt: skip
+    sentences = [tokens for _, tokens in given if tokens]
+    if not sentences:
+        return None
+    ptr = np.array([0, *accumulate(map(len, sentences))], np.int64)
+    columns = LazyColumns(sentences, len(names), lambda: found.columns if (found := whole()) else ())
+    echo = _Echo(token for tokens in sentences for token in tokens)
+    starts = np.array([n for n, tokens in given if tokens])
+    return Corpus(columns, ptr, names=tuple(names), lines=starts, extra=echo)
 
 
 def _corpus(
@@ -129,7 +159,7 @@ def _sentence(
 def _parsed(line: str, source: str, number: int) -> Any:
     try:
         value = json.loads(line)
-        if "\\u" in line:  # an escape may be half of a surrogate pair
+        if _SURROGATE.search(line):  # it may be half of a pair
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise FormatError(source, number, "expected text, got half of a surrogate pair") from None

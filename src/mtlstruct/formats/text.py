@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO
 
@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._system import memory
-from mtlstruct.corpus import MOST_COLUMNS, Column
+from mtlstruct.corpus import MOST_COLUMNS, Column, LazyColumns
 from mtlstruct.errors import FormatError, IncompatibleError, MtlError
 
 OTHER_ENCODINGS = ("gb18030", "cp1252", "latin-1")
@@ -39,6 +39,12 @@ MAX_LINE = 64_000_000
 
 CHUNK = 1 << 20
 """Bytes of a whole file that are read, or decompressed, at a time."""
+
+MAX_DIRECT_LINES = 100
+"""Lines that are read without arrays, which take longer to make than the lines to divide."""
+
+PIPE_BYTES = 1 << 16
+"""What a pipe holds; a larger buffer for each read would take longer to make than a line."""
 
 PROBE = b"\\x41\\u0041+AGE-~{0z..xn--a-"
 """ASCII that encodings of text read as one character per byte, and encodings of escapes do not."""
@@ -137,6 +143,7 @@ def _chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
 def _plain_chunks(stream: BinaryIO, source: str, size: int) -> Iterator[bytes]:
     """Yield the bytes of a stream, one chunk per read, decompressed if it is a gzip file."""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    size = size if stream.seekable() else min(size, PIPE_BYTES)
     chunk = read(size)
     if chunk == GZIP[:1]:
         chunk += read(size)
@@ -284,6 +291,14 @@ def column(cells: Sequence[str]) -> Column:
     numbers = dict(zip(dict.fromkeys(cells), count()))
     ids = np.fromiter(map(numbers.__getitem__, cells), np.int32, len(cells))
     return Column(ids, list(numbers))
+
+
+def row_columns(sentences: Sequence[Sequence[Sequence[str]]]) -> LazyColumns:
+    """Return the columns of sentences of rows, all as wide as the first."""
+    given = list(sentences)
+    rows = chain.from_iterable(given)
+    width = len(given[0][0]) if given else 0
+    return LazyColumns(given, width, lambda: [column(cells) for cells in zip(*rows, strict=True)])
 
 
 def character_column(characters: str) -> Column:

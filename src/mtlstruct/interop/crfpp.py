@@ -119,15 +119,13 @@ def _checked(model: Model) -> FeatureIndex:
     if list(model.labels) != sorted(model.labels, key=str.encode):
         problem = "CRF++ sorts labels by their bytes: the labels of the model are not so sorted"
         raise IncompatibleError(problem)
-    for template in index.templates:
-        for member in template.members:
-            check_template(model.templates, member)
+    for member in (member for template in index.templates for member in template.members):
+        check_template(model.templates, member)
     return index
 
 
 def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
-    total = sum(map(len, weights.values()))
-    if total > MAX_WEIGHTS:
+    if (total := sum(map(len, weights.values()))) > MAX_WEIGHTS:
         raise IncompatibleError(f"CRF++ holds up to {MAX_WEIGHTS:,} weights, the model has {total:,}")
     for feature in weights:
         if len(feature) > MAX_FEATURE_BYTES // 4 and len(feature.encode()) > MAX_FEATURE_BYTES:
@@ -169,22 +167,14 @@ def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags:
     for template in templates:
         check_template(templates, template)
     templates.check_columns(text.xsize)
-    found = divided(text.features, templates, path)
-    return model_of(
-        templates,
-        text.labels,
-        [[cells for cells, _ in ways] for ways in found],
-        [_rows(text, [text.features[feature] for _, feature in ways], template.kind)
-         for ways, template in zip(found, templates, strict=True)],
-        imported_facts("CRF++", task, tags, text.xsize),
-    )  # fmt: skip
-
-
-def _rows(text: TextModel, ids: list[int], kind: str) -> NDArray[np.float32]:
-    """Return the weights of some features. float32[features, parts]"""
-    width = _width(kind, len(text.labels))
-    at = np.array(ids, np.int64)[:, None] + np.arange(width) if ids else np.zeros((0, width), np.int64)
-    return text.alpha[at].astype(np.float32)
+    found, blocks = divided(text.features, templates, path), []
+    for ways, template in zip(found, templates, strict=True):
+        first = np.array([text.features[feature] for _, feature in ways], np.int64)
+        at = first[:, None] + np.arange(_width(template.kind, len(text.labels)))
+        blocks.append(text.alpha[at].astype(np.float32))
+    cells = [[cells for cells, _ in ways] for ways in found]
+    facts = imported_facts("CRF++", task, tags, text.xsize)
+    return model_of(templates, text.labels, cells, blocks, facts)
 
 
 def _width(kind: str, labels: int) -> int:
@@ -202,14 +192,12 @@ class _Lines:
     def block(self, what: str) -> list[tuple[int, str]]:
         """Return the lines up to the next blank one, with their numbers, and skip the blank one."""
         start = self.next
-        try:
-            end = self.lines.index("", start)
-        except ValueError:
-            raise self.error(len(self.lines), f"expected a blank line after the {what}") from None
-        self.next = end + 1
-        if end == start:
+        if "" not in self.lines[start:]:
+            raise self.error(len(self.lines), f"expected a blank line after the {what}")
+        self.next = self.lines.index("", start) + 1
+        if self.next == start + 1:
             raise self.error(start + 1, f"expected {what}, got a blank line")
-        return list(enumerate(self.lines[start:end], start + 1))
+        return list(enumerate(self.lines[start : self.next - 1], start + 1))
 
     def error(self, line: int, problem: str) -> FormatError:
         return FormatError(self.path, line, problem)
@@ -223,9 +211,8 @@ def _head(lines: _Lines) -> dict[str, int]:
             raise lines.error(number, f"expected a header line such as 'maxid: 100', got {line[:60]!r}")
         if key in ("maxid", "xsize"):
             found[key] = _number(lines, number, value, key)
-    for key in ("maxid", "xsize"):
-        if key not in found:
-            raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
+    for key in {"maxid", "xsize"} - found.keys():
+        raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
     if not 1 <= found["xsize"] <= MAX_COLUMNS:
         raise lines.error(1, f"expected xsize from 1 to {MAX_COLUMNS}, got {found['xsize']}")
     return found

@@ -181,9 +181,8 @@ def _database(strings: Sequence[str], path: str | Path) -> bytes:
         refs.append((at if n else 0, n))
         slots += table
         at += 8 * n
-    body = struct.pack(f"<{2 * TABLES}I", *(x for pair in refs for x in pair)) + bytes(records)
-    body += struct.pack(f"<{2 * len(slots)}I", *(x for pair in slots for x in pair))
-    body += struct.pack(f"<{len(offsets)}I", *offsets)
+    numbers = [np.array(some, "<u4").tobytes() for some in (refs, slots, offsets)]
+    body = b"".join([numbers[0], records, *numbers[1:]])
     body += bytes(-len(body) % 4)
     size = DATABASE.size + len(body)
     return DATABASE.pack(b"CQDB", size, 0, BYTE_ORDER, len(offsets), at) + body

@@ -77,14 +77,15 @@ def checked_sequence(program: str, model: Model) -> FeatureIndex:
 
     Templates of feature dicts must see single features as they are.
     """
+    problem = ""
     if model.structure.name != "sequence" or not isinstance(model.index, FeatureIndex):
-        problem = f"{program} has label sequences only: the model is for {model.structure.name}"
-        raise IncompatibleError(problem)
-    if model.first is not None:
-        raise IncompatibleError(f"{program} labels in one pass: the model was trained with --context")
-    if model.conversion is not None:
-        problem = f"{program} predicts the labels that it learned: the model was trained with --scheme"
-        raise IncompatibleError(problem)
+        problem = f"has label sequences only: the model is for {model.structure.name}"
+    elif model.first is not None:
+        problem = "labels in one pass: the model was trained with --context"
+    elif model.conversion is not None:
+        problem = "predicts the labels that it learned: the model was trained with --scheme"
+    if problem or not isinstance(model.index, FeatureIndex):
+        raise IncompatibleError(f"{program} {problem}")
     for line in (member for template in model.index.templates for member in template.members):
         if model.takes_dicts and (len(line.terms) > 1 or any(t.row or t.function for t in line.terms)):
             problem = f"{program} sees the features of a dict one by one, the template something else"
@@ -96,10 +97,8 @@ def checked_attributes(program: str, model: Model) -> FeatureIndex:
     """Return the index of a model whose features are texts; raise for what these cannot be."""
     index = checked_sequence(program, model)
     if index.normalize != "none":
-        problem = (
-            f"{program} looks cells up as they are: the model was trained with --normalize {index.normalize}"
-        )
-        raise IncompatibleError(problem)
+        problem = "looks cells up as they are: the model was trained with --normalize"
+        raise IncompatibleError(f"{program} {problem} {index.normalize}")
     if not model.live:
         problem = f"the model has no template with a weight, and {program} refuses an empty model"
         raise IncompatibleError(problem)
@@ -271,20 +270,12 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
     plan = make_plan(templates)
     nodes = GrowingTables(plan)
     values = [nodes.learn(j, template, cells[j]) for j, template in enumerate(templates)]
-    known = nodes.known()
-    maps = []
+    known, maps = nodes.known(), []
     for j, found in enumerate(values):
         maps.append(np.full(size_of(plan, j, known) + 1, ABSENT, np.int32))
         maps[j][found] = np.arange(len(found), dtype=np.int32)
-    return FeatureIndex(
-        templates=templates,
-        kinds=tuple(kinds),
-        normalize="none",
-        vocabularies=known[0],
-        tables=known[1],
-        maps=tuple(maps),
-        sizes=np.array([len(found) for found in cells], np.int64),
-    )
+    sizes = np.array([len(found) for found in cells], np.int64)
+    return FeatureIndex(templates, tuple(kinds), "none", *known, tuple(maps), sizes)
 
 
 def model_of(

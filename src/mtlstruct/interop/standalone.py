@@ -100,40 +100,27 @@ def weights_file(model: Model, index: FeatureIndex, bits: int) -> bytes:
                 [streams.setdefault((t.column, t.function, t.arguments), len(streams)), t.row, t.absolute]
                 for t in member.terms
             ]
-            lines.append([_seed(number), template.kind, terms])
+            lines.append([fingerprint(f"template {number}"), template.kind, terms])
     blocks = map(model.block, range(len(model.live)))
     largest = max((float(np.abs(block).max(initial=0)) for block in blocks), default=0.0)
     scale = (largest or 1.0) / MAX_INT16 if bits == 16 else 1.0
     fingerprints = _fingerprints(index)
-    arrays = [
-        column
-        for number in range(2)
-        for column in _table(model, fingerprints, number, scale if bits == 16 else None)
-    ]
-    head = {
-        "labels": model.labels,
-        "task": model.task,
-        "columns": model.columns,
-        "names": model.names,
+    step = scale if bits == 16 else None
+    arrays = [column for number in range(2) for column in _table(model, fingerprints, number, step)]
+    head = {name: getattr(model, name) for name in ("labels", "task", "columns", "names", "encoding")} | {
         "dicts": model.takes_dicts,
         "groups": model.facts.get("groups"),
         "nested": model.facts.get("nested", 0),
         "normalize": index.normalize,
         "temperature": model.temperature,
         "scale": scale,
-        "encoding": model.encoding,
-        "separator": model.cell_format.separator,
-        "ragged": model.cell_format.ragged,
+        **vars(model.cell_format),
         "streams": list(streams),
         "lists": index.templates.lists,
         "lines": lines,
         "arrays": [[_code(column), len(column)] for column in arrays],
     }
     return packed(head, [column.astype(column.dtype.newbyteorder("<")).tobytes() for column in arrays])
-
-
-def _seed(number: int) -> int:
-    return fingerprint(f"template {number}")
 
 
 def _fingerprints(index: FeatureIndex) -> Callable[[int], NDArray[np.uint64]]:
@@ -147,7 +134,7 @@ def _fingerprints(index: FeatureIndex) -> Callable[[int], NDArray[np.uint64]]:
         found = np.zeros(int(index.sizes[j]), np.uint64)
         for member, line in zip(index.templates[j].members, index.plan.lines_of(j), strict=True):
             values = np.flatnonzero(index.maps[line][:-1] != ABSENT)
-            keys = np.full(len(values), _seed(j), np.uint64)
+            keys = np.full(len(values), fingerprint(f"template {j}"), np.uint64)
             known = (index.vocabularies, index.tables)
             for stream, numbers in numbers_by_term(index.plan, line, member, values, known):
                 keys = (keys ^ strings[stream][numbers]) * np.uint64(MULTIPLIER)

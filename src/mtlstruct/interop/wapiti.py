@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -173,36 +173,27 @@ def to_model(
     tags: str = "bie",
 ) -> Model:
     """Return a model that predicts as Wapiti does with these observations and patterns."""
-    letters = [templates.lines[template.line - 1][0].lower() for template in templates]
-    lines = [_lettered(t, letter) for t, letter in zip(templates, letters, strict=True)]
+    lines = [_lettered(t, templates.lines[t.line - 1][0].lower()) for t in templates]
     assigned: list[list[tuple[Cells, str]]] = [[] for _ in lines]
     for kind, weights in (("U", found.unigrams), ("B", found.bigrams)):
         own = [j for j, line in enumerate(lines) if line.kind == kind]
         ways = divided(weights, [lines[j] for j in own], path)
-        _check_known(weights, ways, path)
+        known = {text for ways_of in ways for _, text in ways_of}
+        for strange in (text for text in weights if text not in known):
+            raise FormatError(path, None, f"no pattern makes the observation {strange[:60]!r}")
         for j, ways_of in zip(own, ways, strict=True):
             assigned[j] = [
                 (ours, text) for cells, text in ways_of for ours in _our_cells(lines[j], cells, path)
             ]
     tables = {"U": found.unigrams, "B": found.bigrams}
     width = {"U": len(found.labels), "B": len(found.labels) ** 2}
-    blocks_of = [
+    blocks = [
         np.array([tables[line.kind][text] for _, text in ways_of], np.float32).reshape(-1, width[line.kind])
         for line, ways_of in zip(lines, assigned, strict=True)
     ]
-    columns = 1 + max(templates.columns(), default=0)
-    facts = imported_facts("Wapiti", task, tags, columns)
-    cells_by_template = [[cells for cells, _ in ways_of] for ways_of in assigned]
-    return model_of(templates, found.labels, cells_by_template, blocks_of, facts)
-
-
-def _check_known(
-    weights: Mapping[str, object], ways: list[list[tuple[Cells, str]]], path: str | Path
-) -> None:
-    known = {text for ways_of in ways for _, text in ways_of}
-    strange = next((text for text in weights if text not in known), None)
-    if strange is not None:
-        raise FormatError(path, None, f"no pattern makes the observation {strange[:60]!r}")
+    facts = imported_facts("Wapiti", task, tags, 1 + max(templates.columns(), default=0))
+    cells = [[cells for cells, _ in ways_of] for ways_of in assigned]
+    return model_of(templates, found.labels, cells, blocks, facts)
 
 
 def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[Cells]:
@@ -268,19 +259,23 @@ def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     file = _File(path, load_bytes(path))
     active = _header(file)
     patterns = [file.string() for _ in range(_patterns(file))]
-    labels = [file.string() for _ in range(file.count(rb"#qrk#(\d+)", "the number of labels"))]
-    raw = [file.string() for _ in range(file.count(rb"#qrk#(\d+)", "the number of observations"))]
+    labels, raw = (
+        [file.string() for _ in range(int(file.line(rb"#qrk#(\d+)", f"the number of {what}")[1][:18]))]
+        for what in ("labels", "observations")
+    )
     if not labels or len(set(labels)) < len(labels):
         raise file.error("expected distinct labels")
-    unigrams, bigrams = _weights_of(file, active, raw, len(labels))
-    known = {text: _text(text, encoding) for text in {**unigrams, **bigrams}}
-    return Observations(
-        tuple(_label(label, encoding, path, None) for label in labels),
-        tuple(_label(pattern, encoding, path, None) for pattern in patterns),
-        {text: w for raw, w in unigrams.items() if (text := known[raw]) is not None},
-        {text: w for raw, w in bigrams.items() if (text := known[raw]) is not None},
-        sum(text is None for text in known.values()),
+    tables = _weights_of(file, active, raw, len(labels))
+    for name in (*labels, *patterns):
+        if _text(name, encoding) is None:
+            raise FormatError(path, None, f"expected {encoding} text, got {name[:60]!r}")
+    known = {text: _text(text, encoding) for text in {**tables[0], **tables[1]}}
+    unigrams, bigrams = (
+        {text: w for raw, w in table.items() if (text := known[raw]) is not None} for table in tables
     )
+    skipped = sum(text is None for text in known.values())
+    names, lines = (tuple(raw.decode(encoding) for raw in some) for some in (labels, patterns))
+    return Observations(names, lines, unigrams, bigrams, skipped)
 
 
 def _header(file: _File) -> int:
@@ -323,7 +318,7 @@ def _weights_of(
         if text[:1] == b"b":
             part += L
         table, part, size = (unigrams, part, L) if part < L else (bigrams, part - L, L * L)
-        table.setdefault(text, np.zeros(size))[part] = _weight(found[2].decode("latin-1"), file.path, None)
+        table.setdefault(text, np.zeros(size))[part] = _weight(found[2].decode("latin-1"), file.path)
     return unigrams, bigrams
 
 
@@ -342,9 +337,6 @@ class _File:
             raise self.error(f"expected {what}, got {got!r}")
         self.at = end + 1
         return found
-
-    def count(self, pattern: bytes, what: str) -> int:
-        return int(self.line(pattern, what)[1][:18])
 
     def string(self) -> bytes:
         colon = self.data.find(b":", self.at, self.at + 12)
@@ -367,18 +359,11 @@ def _text(raw: bytes, encoding: str) -> str | None:
         return None
 
 
-def _label(raw: bytes, encoding: str, path: str | Path, line: int | None) -> str:
-    text = _text(raw, encoding)
-    if text is None:
-        raise FormatError(path, line, f"expected {encoding} text, got {raw[:60]!r}")
-    return text
-
-
-def _weight(text: str, path: str | Path, line: int | None) -> float:
+def _weight(text: str, path: str | Path) -> float:
     try:
         value = float.fromhex(text) if "x" in text.lower() else float(text)
     except (ValueError, OverflowError):
         value = np.inf
     if not abs(value) < float(np.finfo(np.float32).max):  # a plain number: numpy would warn of large ones
-        raise FormatError(path, line, f"expected a finite number as a weight, got {text[:60]!r}")
+        raise FormatError(path, None, f"expected a finite number as a weight, got {text[:60]!r}")
     return value

@@ -7,7 +7,7 @@ constraints that leave a sentence without outputs, and inference that a structur
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -233,6 +233,18 @@ class Lattice:
 
     def _without(self, ability: str) -> IncompatibleError:
         return IncompatibleError(f"structure {self.structure.name!r} has no way to {ability}")
+
+
+def joined(lattices: Sequence[Lattice]) -> Lattice:
+    """Return the lattice of all sentences of lattices of sequences, without a conversion."""
+    if len(lattices) == 1:
+        return lattices[0]
+    nodes, edges = (np.concatenate([lattice.parts[k] for lattice in lattices]) for k in range(2))
+    first = np.cumsum([0, *(len(lattice.parts[1]) for lattice in lattices[:-1])])
+    rows = [edge_rows(lattice.rows) + start for lattice, start in zip(lattices, first, strict=True)]
+    ptr = np.cumsum([0, *(lattice.ptr[-1] for lattice in lattices)], dtype=np.int64)
+    every = None, np.concatenate(rows).astype(np.int32)
+    return Lattice(lattices[0].structure, (nodes, edges), every, ptr)
 
 
 def _check(values: Floats) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import small_work
-from mtlstruct.corpus import Corpus
+from mtlstruct.corpus import Corpus, LazyColumns
 from mtlstruct.errors import IncompatibleError, UncalibratedWarning
 from mtlstruct.features.arcs import ArcIndex
 from mtlstruct.features.arcs.as_items import ArcItems
@@ -34,7 +34,7 @@ from mtlstruct.formats.sentences import InputData, data_for
 from mtlstruct.formats.text import named
 from mtlstruct.model.context import first_pass, with_context
 from mtlstruct.model.direct import MAX_SENTENCES, DirectScorer
-from mtlstruct.model.lattice import Lattice, Marginals, Ranked
+from mtlstruct.model.lattice import Lattice, Marginals, Ranked, joined
 from mtlstruct.structures import MulticlassStructure, SequenceStructure, Structure, TreeStructure
 from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.schemes import Conversion
@@ -190,24 +190,24 @@ class Model:
         """Whether the temperature is known: from held-out data, or 1 of a likelihood model."""
         return "temperature" in self.facts
 
-    def lattice(self, corpus: Corpus, constraints: Constraints | None = None) -> Lattice:
+    def lattice(self, X: Any, constraints: Constraints | None = None) -> Lattice:
         """Return the part scores of a corpus, for inference.
 
         Parameters
         ----------
-        corpus : Corpus
-            The input.
+        X : Corpus, or X of `predict` without empty sentences
         constraints : Constraints, optional
             Which outputs are allowed; all by default.
 
         Returns
         -------
         Lattice
-            The scores, with methods for inference.
         """
-        corpus = self.observed(corpus)
+        if (found := self._directly(X, DirectScorer.lattice)) is not None:
+            return self._as_valid(joined(found), constraints)
+        corpus = self.observed(X if isinstance(X, Corpus) else self._data(X).corpus)
         with self._small_work(corpus.tokens, sum(len(column.ids) for column in corpus.columns)):
-            return self._lattice(corpus).restricted(constraints)
+            return self._as_valid(self._lattice(corpus), constraints)
 
     def _small_work(self, tokens: int, entries: int = 0) -> AbstractContextManager[None]:
         """Return a context for kernels that score so many tokens; for trees they are compiled."""
@@ -217,29 +217,22 @@ class Model:
     def _lattice(self, corpus: Corpus) -> Lattice:
         plain = all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in corpus.columns)
         if len(corpus) and plain and not self.takes_dicts and self._direct is not None:
-            direct = None
-            if len(corpus) > 1:
-                direct = self._direct.corpus_lattice(corpus)
-            else:
-                cells = list(zip(*(column.cells() for column in corpus.columns), strict=True))
-                direct, *_ = self._directly([cells], DirectScorer.lattice) or [None]
+            direct = self._direct.corpus_lattice(corpus)
             if direct is not None:
-                return replace(direct, conversion=self.conversion)
+                return direct
         parts, rows = self.index.score(corpus, self.structure.sites(corpus.ptr), self.weights)
-        return Lattice(self.structure, parts, rows, corpus.ptr, self.conversion)
+        return Lattice(self.structure, parts, rows, corpus.ptr)
 
     def observed(self, corpus: Corpus) -> Corpus:
-        """Return the columns that templates refer to: of the data and of the first pass.
+        """Return the columns that templates refer to: of the data and of the first pass, if any.
 
         Parameters
         ----------
         corpus : Corpus
-            The input.
 
         Returns
         -------
         Corpus
-            The input itself, if the model has one pass.
         """
         if len(corpus.columns) < self.columns:
             raise IncompatibleError(
@@ -265,7 +258,6 @@ class Model:
             cell per column, or a dict from names of columns to cells); items instead of sentences
             for classes; strings for segmentation; the path of a data file of the task.
         constraints : Constraints, optional
-            Which outputs are allowed; all by default.
         names : sequence, optional
             What to return for each of `labels`; by default these.
 
@@ -284,10 +276,12 @@ class Model:
         InfeasibleError
             If the constraints leave a sentence without outputs.
         """
+        direct = self._directly(X, self._best) if constraints is None else None
         if isinstance(X, Corpus) and names is None:
+            if direct is not None:
+                return np.array([y for outputs in direct for y in outputs], np.int32)
             return self.lattice(X, constraints).best()
         names = self.labels if names is None else names
-        direct = self._directly(X, self._best) if constraints is None else None
         if direct is not None:
             return [[names[i] for i in outputs] for outputs in direct]
         data = self._data(X)
@@ -299,7 +293,6 @@ class Model:
         Parameters
         ----------
         X : iterable of sentences, Sentences, path or Corpus
-            The input, as for `predict`.
         names : sequence, optional
             What to return for each of `labels`; by default these.
 
@@ -332,6 +325,8 @@ class Model:
 
     def _directly(self, X: Any, infer: Callable[[DirectScorer, Any], Any]) -> list[Any] | None:
         """Return what is inferred for each of a few sentences, None if X needs a corpus."""
+        if isinstance(X, Corpus) and isinstance(X.columns, LazyColumns):
+            X = X.columns.sentences
         if type(X) is not list or not 0 < len(X) <= MAX_SENTENCES:
             return None
         if self.characters:
@@ -359,26 +354,9 @@ class Model:
         found: list[list[float]] = lattice.marginals(self.temperature).node.tolist()
         return found
 
-    def _as_valid(self, lattice: Lattice) -> Lattice:
-        """Return the lattice without sequences that the learned label scheme does not allow."""
-        return replace(lattice, conversion=self.conversion).restricted(None)
-
-    def sentence_lattice(self, sentence: Any) -> Lattice:
-        """Return the part scores of one sentence that is not empty.
-
-        Parameters
-        ----------
-        sentence : list
-            A sentence, as in the X of `predict`.
-
-        Returns
-        -------
-        Lattice
-            The scores, with methods for inference.
-        """
-        for found in self._directly([sentence], DirectScorer.lattice) or ():
-            return self._as_valid(found)
-        return self.lattice(self._data([sentence]).corpus)
+    def _as_valid(self, lattice: Lattice, constraints: Constraints | None = None) -> Lattice:
+        """Return the lattice without sequences that a constraint or the label scheme forbids."""
+        return replace(lattice, conversion=self.conversion).restricted(constraints)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without the scorer of single sentences, which holds addresses."""
@@ -390,7 +368,6 @@ class Model:
         Parameters
         ----------
         X : iterable of items, Sentences, path or Corpus
-            The input, as for `predict`.
 
         Returns
         -------
@@ -410,14 +387,11 @@ class Model:
         Parameters
         ----------
         corpus : Corpus
-            The sentences.
         heads : int32[T]
-            The head of each token.
 
         Returns
         -------
         Corpus
-            One item per token.
         """
         assert self.relations is not None
         return self._arc_items.corpus(corpus, heads, self.relations.index.templates.columns())
@@ -428,9 +402,7 @@ class Model:
         Parameters
         ----------
         corpus : Corpus
-            The sentences.
         heads : int32[T]
-            The head of each token.
 
         Returns
         -------
@@ -452,16 +424,13 @@ class Model:
         Parameters
         ----------
         corpus : Corpus
-            The input.
         count : int
             The number of labelings, fewer where a sentence has fewer.
         constraints : Constraints, optional
-            Which outputs are allowed; all by default.
 
         Returns
         -------
         Ranked
-            Outputs and scores.
         """
         return self.lattice(corpus, constraints).nbest(count)
 
@@ -471,9 +440,7 @@ class Model:
         Parameters
         ----------
         corpus : Corpus
-            The input.
         constraints : Constraints, optional
-            Which outputs are allowed; all by default.
 
         Returns
         -------
@@ -494,7 +461,6 @@ class Model:
         Parameters
         ----------
         corpus : Corpus
-            The data.
 
         Returns
         -------
@@ -516,12 +482,10 @@ class Model:
         Parameters
         ----------
         number : int
-            The position of the template in `live`.
 
         Returns
         -------
         float32[attributes, parts]
-            The weights.
         """
         kind = self.kinds.index(self.index.kinds[number])
         first = first_attributes(self.index)[number]
@@ -532,12 +496,11 @@ class Model:
         return rows
 
     def template_weights(self) -> list[TemplateWeight]:
-        """Return the weights of all templates, largest first.
+        """Return the weights of all templates, largest first; ties in file order.
 
         Returns
         -------
         list of TemplateWeight
-            One per template; ties, such as dropped templates, in file order.
         """
         heavy = self.mu if self.facts["sparse"] else self.norm
         mean = float(self.mu.mean()) or 1.0
@@ -558,21 +521,18 @@ class Model:
     ) -> Any:
         """Return the page of `mtlstruct report`, to be saved or shown in a notebook.
 
+        A log adds convergence and the command, labelled data scores, confusions and calibration.
+
         Parameters
         ----------
         name : str, default "model"
-            The title of the page.
         log : path, optional
-            The log of the training, for convergence and the command.
         data : Corpus, optional
-            Labelled data for scores, confusions and calibration.
         source : str, default "held-out data"
-            The name of the data in the page.
 
         Returns
         -------
         Page
-            The page, with `save` and a representation in notebooks.
         """
         # The only import from a higher layer: prediction must not load reports.
         from mtlstruct.report.html_report import report_of
@@ -585,7 +545,6 @@ class Model:
         Parameters
         ----------
         path : path
-            The file.
         """
         from mtlstruct.model import serialization
 
@@ -604,7 +563,6 @@ class Model:
         Returns
         -------
         Model
-            The model, which predicts as before it was saved.
 
         Raises
         ------

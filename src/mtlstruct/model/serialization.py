@@ -130,8 +130,7 @@ def _model(
         norm=vector(arrays["templates/norm"], len(templates), np.float64),
         features=vector(arrays["templates/features"], len(templates), np.int64),
         facts=facts,
-        relations=_load_relations(header, arrays, facts),
-        first=_load_first(header, arrays, facts, labels),
+        **_load_stages(header, arrays, facts, labels),
     )
     known = set(_arrays(model))
     require(known == set(arrays), f"unexpected entries {sorted(set(arrays) - known)[:3]}")
@@ -148,39 +147,24 @@ def _load_conversion(facts: dict[str, Any], labels: tuple[str, ...]) -> tuple[st
     return found.learned_labels
 
 
-def _load_relations(
-    header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any]
-) -> Model | None:
-    """Return the second stage of a model of trees, which classifies arcs."""
-    if "relations" not in header:
-        return None
-    require(facts["task"] == "dependency", "a second stage is for trees")
-    second = _model(*_stage("relations", header, arrays), _load_names(facts))
-    require(second.alone, "a second stage must be for classes")
-    second.templates.check_columns(facts["columns"])
-    require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
-    return second
-
-
-def _load_first(
+def _load_stages(
     header: dict[str, Any], arrays: dict[str, NDArray[Any]], facts: dict[str, Any], labels: tuple[str, ...]
-) -> Model | None:
-    """Return the first pass of a model with context."""
-    if "first" not in header:
-        return None
-    first = _model(*_stage("first", header, arrays))
-    require((facts["task"], labels) == (first.task, first.labels), "a first pass of other labels")
-    require(first.columns + len(COLUMNS) == facts["columns"], "a first pass of other columns")
-    return first
-
-
-def _stage(
-    name: str, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
-) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Return the header and the arrays of a model inside a model, which has no other inside."""
-    require(not set(STAGES) & set(header[name]), "a stage of a model has no other stage")
-    inside = f"{name}/"
-    return header[name], {n.removeprefix(inside): a for n, a in arrays.items() if n.startswith(inside)}
+) -> dict[str, Model]:
+    """Return the second stage of trees, which classifies arcs, and the first pass of context."""
+    found = {}
+    for name in (name for name in STAGES if name in header):
+        require(not set(STAGES) & set(header[name]), "a stage of a model has no other stage")
+        inside = f"{name}/"
+        own = {n.removeprefix(inside): array for n, array in arrays.items() if n.startswith(inside)}
+        found[name] = _model(header[name], own, _load_names(facts) if name == "relations" else None)
+    if (second := found.get("relations")) is not None:
+        require(facts["task"] == "dependency" and second.alone, "a second stage is for classes of arcs")
+        second.templates.check_columns(facts["columns"])
+        require(second.columns == len(ArcItems(second.templates).terms), "a second stage of other columns")
+    if (first := found.get("first")) is not None:
+        require((facts["task"], labels) == (first.task, first.labels), "a first pass of other labels")
+        require(first.columns + len(COLUMNS) == facts["columns"], "a first pass of other columns")
+    return found
 
 
 def _checked_facts(header: dict[str, Any]) -> dict[str, Any]:
@@ -213,8 +197,8 @@ def _load_names(facts: dict[str, Any]) -> list[str]:
 
 def _load_lists(header: dict[str, Any]) -> dict[str, tuple[str, ...]]:
     lists = header.get("lists", {})
-    require(isinstance(lists, dict), "lists must be an object")
-    require(all(map(_are_strings, lists.values())), "a list must be a list of strings")
+    known = isinstance(lists, dict) and all(map(_are_strings, lists.values()))
+    require(known, "lists must be an object of lists of strings")
     return {name: tuple(entries) for name, entries in lists.items()}
 
 
@@ -280,16 +264,12 @@ def attributes_of(index: Index, kind: str) -> int:
 
 def _token_arrays(index: FeatureIndex) -> dict[str, NDArray[Any]]:
     out: dict[str, NDArray[Any]] = {}
-    for n, vocabulary in enumerate(index.vocabularies):
-        out[f"streams/{n}/bytes"] = vocabulary.bytes_
-        out[f"streams/{n}/ptr"] = vocabulary.ptr
-        out[f"streams/{n}/slots"] = vocabulary.slots
+    for n, found in enumerate(index.vocabularies):
+        out |= {f"streams/{n}/bytes": found.bytes_, f"streams/{n}/ptr": found.ptr}
+        out[f"streams/{n}/slots"] = found.slots
     for n, table in enumerate(index.tables):
-        out[f"joins/{n}/pairs"] = table.pairs
-        out[f"joins/{n}/slots"] = table.slots
-    for n, map_ in enumerate(index.maps):
-        out[f"maps/{n}"] = map_
-    return out
+        out |= {f"joins/{n}/pairs": table.pairs, f"joins/{n}/slots": table.slots}
+    return out | {f"maps/{n}": map_ for n, map_ in enumerate(index.maps)}
 
 
 def _load_tokens(
@@ -374,12 +354,9 @@ def _check_tables(index: ArcIndex) -> None:
 
 def _check_records(records: NDArray[np.int64], size: int) -> None:
     """Raise if a record leads to an attribute that its template does not have."""
-    seen = records & ((1 << MASK_BITS) - 1)
+    seen, start = records & ((1 << MASK_BITS) - 1), records >> MASK_BITS
     require(bool((seen < 1 << CLASSES).all()), "classes out of range")
-    ones = np.zeros(len(records), np.int64)
-    for c in range(CLASSES):
-        ones += seen >> c & 1
-    start = records >> MASK_BITS
+    ones = sum((seen >> c & 1 for c in range(CLASSES)), np.zeros(len(records), np.int64))
     require(bool((start >= 0).all() and (start + ones <= size).all()), "attribute out of range")
 
 

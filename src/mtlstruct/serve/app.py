@@ -18,13 +18,14 @@ from contextlib import suppress
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.base import BaseHTTPMiddleware, DispatchFunction, RequestResponseEndpoint
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mtlstruct import __version__
 from mtlstruct._numba.decorators import compile_from_now_on
@@ -83,7 +84,7 @@ def make_app(
         ],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK_NAMES if loopback else ["*"]),
-            Middleware(BaseHTTPMiddleware, dispatch=_access(token)),
+            Middleware(Access, token=token),
         ],
         exception_handlers={
             HTTPException: lambda request, error: _error(error.status_code, error.detail, error.headers),
@@ -163,28 +164,35 @@ class Service:
             self.waiting -= 1
 
 
-def _access(token: str | None) -> DispatchFunction:
-    """Return a middleware that adds headers and checks origin and token before the body is read."""
+class Access:
+    """A middleware that adds headers and checks origin and token before the body is read."""
 
-    def is_known(given: str) -> bool:
-        scheme, _, secret = given.partition(" ")
-        same = hmac.compare_digest(secret.strip().encode(), str(token).encode())
-        return scheme.lower() == "bearer" and same
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
+        self.app, self.token = app, token
 
-    async def dispatch(request: Request, call_next: RequestResponseEndpoint) -> Response:
-        origin, host = request.headers.get("origin"), request.headers.get("host", "")
-        public = token is None or request.url.path in ("/", "/healthz")
-        if origin is not None and origin.partition("://")[2] != host:
-            response = _error(403, "pages of other sites may not ask here")
-        elif public or is_known(request.headers.get("authorization", "")):
-            response = await call_next(request)
-        else:
-            sentence = "expected the server's token: Authorization: Bearer TOKEN"
-            response = _error(401, sentence, {"WWW-Authenticate": "Bearer"})
-        response.headers.update(HEADERS)
-        return response
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or pass it on."""
 
-    return dispatch
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        app = self.app if scope["type"] != "http" else self._refused(scope) or self.app
+        await app(scope, receive, send_with_headers)
+
+    def _refused(self, scope: Scope) -> Response | None:
+        """Return the answer to a request from another site or without the token."""
+        given = Headers(scope=scope)
+        origin, public = given.get("origin"), self.token is None or scope["path"] in ("/", "/healthz")
+        if origin is not None and origin.partition("://")[2] != given.get("host", ""):
+            return _error(403, "pages of other sites may not ask here")
+        scheme, _, secret = given.get("authorization", "").partition(" ")
+        same = hmac.compare_digest(secret.strip().encode(), str(self.token).encode())
+        if public or (scheme.lower() == "bearer" and same):
+            return None
+        sentence = "expected the server's token: Authorization: Bearer TOKEN"
+        return _error(401, sentence, {"WWW-Authenticate": "Bearer"})
 
 
 def _json(content: Any, status: int = 200, headers: Any = None) -> Response:

@@ -18,6 +18,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,10 +101,10 @@ class TagRequest:
         """Return the sentences as a corpus without labels; of feature dicts `features`."""
         if self.features is not None:
             return self.features
-        cells = list(zip(*(row for sentence in self.sentences for row in sentence.rows), strict=True))
-        ptr = np.cumsum([0, *(len(sentence.rows) for sentence in self.sentences)]).astype(np.int64)
+        given = [sentence.rows for sentence in self.sentences]
+        ptr = np.array([0, *accumulate(map(len, given))], np.int64)
         runs = [s.runs or (len(s.rows),) for s in self.sentences] if model.characters else None
-        return Corpus(tuple(map(text.column, cells)), ptr, names=model.names, extra=runs)
+        return Corpus(text.row_columns(given), ptr, names=model.names, extra=runs)
 
 
 class RequestReader:

@@ -9,9 +9,9 @@ type changes, and it ends where the next one begins. Letters: T tokens, L labels
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,7 +105,8 @@ class Recoding:
 
     def __call__(self, outputs: Ints, ptr: Ptr) -> Ints:
         """Return the target labels of all tokens. int32[T]"""
-        before, after = np.roll(outputs, 1), np.roll(outputs, -1)
+        before, after = np.empty_like(outputs), np.empty_like(outputs)
+        before[1:], after[:-1] = outputs[:-1], outputs[1:]
         before[ptr[:-1]] = after[ptr[1:] - 1] = len(self.code) - 1
         return np.asarray(self.code[outputs, self.first[before, outputs], self.last[outputs, after]])
 
@@ -217,18 +218,29 @@ def chunk_spans(labels: Sequence[str], outputs: Ints, ptr: Ptr) -> list[list[tup
 
     GROBID's <other> is no chunk. Labels of BIO are read as those of IOB1, too.
     """
+    if (tables := _to_bio(tuple(labels))) is None:
+        return None
+    targets, first, last, code = tables  # lists: faster than arrays for single sentences
+    found, numbers, edge = [], outputs.tolist(), len(labels)
+    for a, b in pairwise(ptr.tolist()):
+        own = numbers[a:b]
+        around = zip([edge, *own[:-1]], own, [*own[1:], edge], strict=True)
+        tags = [targets[code[y][first[before][y]][last[y][after]]] for before, y, after in around]
+        starts = [n for n, tag in enumerate(tags) if tag.startswith("B") and tag[2:] != OTHER]
+        stops = [next((m for m in range(n + 1, b - a) if not tags[m].startswith("I")), b - a) for n in starts]
+        found.append([(n, m, tags[n][2:]) for n, m in zip(starts, stops, strict=True)])
+    return found
+
+
+@lru_cache(maxsize=8)
+def _to_bio(labels: tuple[str, ...]) -> tuple[tuple[str, ...], list[Any], list[Any], list[Any]] | None:
+    """Return the tables of the Recoding of labels that mark chunks as BIO; None for classes."""
     known = ("grobid", "bio", "ioe2", "bioes", "bilou", "bmes")
     name = next((name for name in known if SCHEMES[name].fits(labels)), None)
     if name is None:
         return None
-    recode = Recoding(labels, SCHEMES[name], SCHEMES["bio"])
-    tags = [recode.targets[y] for y in recode(outputs, ptr).tolist()]
-    found = []
-    for a, b in pairwise(ptr.tolist()):
-        starts = [n for n in range(a, b) if tags[n].startswith("B") and tags[n][2:] != OTHER]
-        stops = [next((m for m in range(n + 1, b) if not tags[m].startswith("I")), b) for n in starts]
-        found.append([(n - a, m - a, tags[n][2:]) for n, m in zip(starts, stops, strict=True)])
-    return found
+    found = Recoding(labels, SCHEMES[name], SCHEMES["bio"])
+    return found.targets, found.first.tolist(), found.last.tolist(), found.code.tolist()
 
 
 def numbered(sentences: Sequence[Sequence[str]], labels: Sequence[str] = ()) -> tuple[list[str], Ints, Ptr]:

@@ -13,7 +13,6 @@ import numpy as np
 
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.evaluation import error_analysis
 from mtlstruct.evaluation.scores import Scores
 from mtlstruct.formats import jsonl, partition, text
 from mtlstruct.formats.columns import SPACES, CellFormat
@@ -182,12 +181,13 @@ class Task:
     # Writing, in the format of crf_test. Before each labelling with a probability there is a line,
     # "# PROBABILITY" or, among N best, "# RANK PROBABILITY". A label becomes LABEL/PROBABILITY.
 
-    def format(self, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
-        """Return the text of a batch with its predictions."""
+    def format(self, model: Model, batch: Corpus, limits: Constraints | None, output: OutputOptions) -> str:
+        """Return the text of a batch with its predictions within limits."""
         if output.json:
-            return json_lines(self, model, batch, lattice, output)
+            return json_lines(self, model, batch, limits, output)
         if not output.probabilities:
-            return self.labelled(batch, lattice.best(), model.labels)
+            return self.labelled(batch, model.predict(batch, limits), model.labels)
+        lattice = model.lattice(batch, limits)
         marginals = lattice.marginals(model.temperature)
         if output.nbest is None:
             best = lattice.best()
@@ -263,6 +263,8 @@ class Task:
 
     def assess(self, model: Model, gold: Corpus, source: str) -> dict[str, Any]:
         """Return scores, error counts and calibration of a model on labelled data."""
+        from mtlstruct.evaluation import error_analysis  # predictions need none
+
         return error_analysis.assess(model, gold, source, self.score_model)
 
     def chosen_score(self, results: Sequence[Mapping[str, Any]]) -> str:
@@ -333,12 +335,15 @@ def _interleaved(found: Sequence[list[str]], headers: list[list[str]], counts: l
 Record = dict[str, Any]
 
 
-def json_lines(task: Task, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
+def json_lines(
+    task: Task, model: Model, batch: Corpus, limits: Constraints | None, output: OutputOptions
+) -> str:
     """Return a line per sentence: its text and tokens, the prediction, and what `output` adds."""
-    best = lattice.best()
+    lattice = model.lattice(batch, limits) if output.probabilities else None
+    best = model.predict(batch, limits) if lattice is None else lattice.best()
     pairs = zip(inputs(model, batch), task.records(model, batch, best), strict=True)
     found: list[Record] = [given | made for given, made in pairs]
-    if output.probabilities:
+    if lattice is not None:
         marginals = lattice.marginals(model.temperature)
         chosen, whole = marginals.chosen(best).round(6), marginals.sequence(lattice.evaluate(best))
         for record, span, p in zip(found, batch.sentences(), whole.tolist(), strict=True):
@@ -347,7 +352,7 @@ def json_lines(task: Task, model: Model, batch: Corpus, lattice: Lattice, output
             if output.scores == "all":
                 rows = marginals.node[span].round(6).tolist()
                 record["marginals"] = [dict(zip(model.labels, row, strict=True)) for row in rows]
-    if output.nbest is not None:
+    if lattice is not None and output.nbest is not None:
         ranked = lattice.nbest(output.nbest)
         chances = lattice.marginals(model.temperature).sequence(ranked.values).round(6).tolist()
         labelings = [task.records(model, batch, outputs) for outputs in ranked.outputs]
@@ -376,7 +381,7 @@ def label_records(model: Model, batch: Corpus, outputs: Outputs) -> list[Record]
     An entity has its type, its first token and the one after its last, and the same in characters
     of the text. Labels that mark no chunks have no entities.
     """
-    labels = text.named(outputs, model.labels)
+    labels = [model.labels[y] for y in outputs.tolist()]
     found: list[Record] = [{"labels": labels[span]} for span in batch.sentences()]
     spans = chunk_spans(model.labels, outputs, batch.ptr)
     if spans is not None:

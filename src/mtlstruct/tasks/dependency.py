@@ -14,6 +14,7 @@ from mtlstruct.formats import conll, text
 from mtlstruct.model.lattice import Lattice, Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.structures.base import Sites
+from mtlstruct.structures.constraints import Constraints
 from mtlstruct.structures.tree import TreeStructure
 from mtlstruct.tasks.base import FileOptions, Names, OnBlanks, OutputOptions, Task, Words
 from mtlstruct.tasks.sequence import check_same_words
@@ -53,14 +54,15 @@ class Dependency(Task):
     def sites(self, corpus: Corpus) -> tuple[Sites, ...]:
         return TreeStructure().sites(corpus.ptr)
 
-    def format(self, model: Model, batch: Corpus, lattice: Lattice, output: OutputOptions) -> str:
+    def format(self, model: Model, batch: Corpus, limits: Constraints | None, output: OutputOptions) -> str:
         """Return the lines of a batch with new heads, and new relations if there is a second stage.
 
         Probabilities are comments, "# probability = P" of a tree and "# head_probabilities = P P
         ..." of its heads.
         """
         if output.json:
-            return super().format(model, batch, lattice, output)
+            return super().format(model, batch, limits, output)
+        lattice = model.lattice(batch, limits)
         heads, relations = lattice.best(), None
         if model.relations is not None:
             relations = text.named(model.relate(batch, heads), model.relations.labels)

@@ -60,7 +60,8 @@ def stream(
             words = [WORD.findall(line) for line in kept]
             lengths = np.array([len(some) for some in words])
             cells = list(chain.from_iterable(words))
-            columns = [text.column(cells)] + [text.column([PADDING] * len(cells))] * (model.columns - 1)
+            padding = [PADDING] * (model.columns - 1)
+            columns = text.row_columns([[[word, *padding] for word in some] for some in words])
             starts = np.repeat(numbers, lengths) if alone else np.array(numbers)
             ptr = np.cumsum([0, *(np.ones(len(cells), int) if alone else lengths)], dtype=np.int64)
-            yield Corpus(tuple(columns), ptr, names=model.names, lines=starts, extra=RawText(kept))
+            yield Corpus(columns, ptr, names=model.names, lines=starts, extra=RawText(kept))

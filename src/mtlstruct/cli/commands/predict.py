@@ -90,7 +90,7 @@ def predict(
                 given = task.partial_constraints(loaded, batch)
                 limits = given if pairs is None else given & pairs
             with located(source.name, batch):
-                text = task.format(loaded, batch, loaded.lattice(batch, limits), output)
+                text = task.format(loaded, batch, limits, output)
             _write(sink, text, encoding)
 
 
