@@ -79,7 +79,7 @@ def zeros(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
 
 
 def _release_beyond(limit: int, ended: threading.Event) -> None:
-    """Release the mapped pages when the process uses more than `limit` bytes, until it has ended."""
+    """Release mapped pages when the process uses more than `limit` bytes, until it has ended."""
     while not ended.wait(CHECK_SECONDS):
         if memory.resident(shared=True) > limit and hasattr(mmap, "MADV_DONTNEED"):
             for mapped in list(_maps):

@@ -31,7 +31,7 @@ def available() -> int:
 
 
 def resident(*, shared: bool = False) -> int:
-    """Return the bytes that this process uses; without `shared`, not those of files it has mapped."""
+    """Return the bytes that this process uses; without `shared`, not those of mapped files."""
     import psutil
 
     used = psutil.Process().memory_info()
