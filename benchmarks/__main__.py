@@ -28,6 +28,7 @@ from benchmarks import (
     report,
     roofline,
     serve,
+    shards,
     solvers,
     threads,
     train,
@@ -59,6 +60,7 @@ STUDIES: dict[str, Callable[[Book], None]] = {
     "growth": growth.measure_all,
     "labels": labels.measure_all,
     "roofline": roofline.measure_all,
+    "shards": shards.measure_all,
 }
 """Measured and kept row by row."""
 

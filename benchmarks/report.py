@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import bound, choice, growth, roofline, tables, tables_peers, tables_scale
+from benchmarks import bound, choice, growth, roofline, shards, tables, tables_peers, tables_scale
 from benchmarks.places import PAGE, RESULTS
 
 TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
@@ -34,6 +34,7 @@ TABLES: dict[str, tuple[Callable[[tables.Rows], str], ...]] = {
     "first": (tables_scale.first, tables_scale.read_only),
     "serve": (tables.serve,),
     "threads": (tables.threads,),
+    "shards": (shards.ratios, shards.simulated),
 }
 
 
