@@ -12,6 +12,7 @@ from support.commands import TRAIN
 from mtlstruct._system import disk_arrays, memory
 from mtlstruct.corpus import joined
 from mtlstruct.distributed.on_disk import encode_on_disk, readers_of
+from mtlstruct.distributed.train import train_local_shards
 from mtlstruct.errors import ResourceError
 from mtlstruct.formats import columns, partition
 from mtlstruct.templates import TemplateSet
@@ -47,15 +48,16 @@ def parts(tmp_path):
     [
         {}, {"loss": "hinge"}, {"min_count": 2}, {"scheme": "bioes"}, {"label_support": "seen"},
         {"transition_support": "seen"}, {"method": "crf-l2"}, {"solver": "lbfgs"}, {"share_identical": True},
-        {"method": "mira"}, {"method": "svm", "solver": "cutting-plane"},
+        {"method": "mira"}, {"method": "svm", "solver": "cutting-plane"}, {"shards": 2},
     ],
 )  # fmt: skip
 def test_data_on_disk_give_the_bytes_of_data_in_memory(parts, given, tmp_path, on_disk):
     templates, options = TemplateSet.parse(LINES + "U3:%suffix[1,0,1]\n"), Options(**given)
     templates = templates.shared() if options.share_identical else templates
     corpus, dataset = encode_on_disk(parts, templates, options)
-    train(corpus, templates, options, dataset=dataset).model.save(tmp_path / "disk.mtl")
-    train(joined([read() for read in parts]), templates, options).model.save(tmp_path / "memory.mtl")
+    fit = train if options.shards == 1 else train_local_shards
+    fit(corpus, templates, options, dataset=dataset).model.save(tmp_path / "disk.mtl")
+    fit(joined([read() for read in parts]), templates, options).model.save(tmp_path / "memory.mtl")
     assert (tmp_path / "disk.mtl").read_bytes() == (tmp_path / "memory.mtl").read_bytes()
 
 

@@ -155,7 +155,7 @@ class TrainingRun:
         options = self.options
         again = self.data.is_dir() or self.data.is_file()  # a pipe cannot be read twice
         plain = again and self.templates is not None and not (self.dicts or self.cells.ragged)
-        return plain and options.task in LABELLED and not options.context and options.shards == 1
+        return plain and options.task in LABELLED and not options.context
 
     def _read_on_disk(self) -> RunData:
         """Read templates and data, and encode the data in files."""
@@ -284,7 +284,9 @@ class TrainingRun:
             if data.pool is not None and self._workers_read:
                 training = train_shards(data.pool, templates, options, **hooks)
             elif options.shards > 1 or data.pool is not None:
-                training = train_local_shards(corpus, templates, options, pool=data.pool, **hooks)
+                training = train_local_shards(
+                    corpus, templates, options, pool=data.pool, dataset=data.dataset, **hooks
+                )
             else:
                 training = train(corpus, templates, options, dataset=data.dataset, **hooks)
             return replace(training, seconds=shown.seconds)

@@ -26,6 +26,7 @@ from mtlstruct.training.checkpoints import facts_of
 from mtlstruct.training.methods import solver_name
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import (
+    EncodedDataset,
     Hooks,
     Ready,
     Training,
@@ -45,9 +46,10 @@ def train_local_shards(
     callback: Callback | None = None,
     *,
     pool: Pool | None = None,
+    dataset: EncodedDataset | None = None,
     **hooks: Any,
 ) -> Training:
-    """Encode a corpus here and train on shards of it, with the parameters of `train`.
+    """Encode a corpus here, unless it is, and train on shards of it, with the parameters of `train`.
 
     The shards are those of a pool whose workers read no data, or in this process.
     """
@@ -57,7 +59,7 @@ def train_local_shards(
     found.open_checkpoint(lambda: facts_of(corpus.digest(), corpus.names, templates, facts, found.init))
 
     def ready() -> Ready:
-        made = encode(corpus, templates, options)
+        made = encode(corpus, templates, options) if dataset is None else dataset
         oracle = split(oracle_of(corpus, made.structure, made.encoded, options), options.shards, pool)
         oracle.ensure_capacity()
         return oracle, made.index, made.seconds

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import kernel
-from mtlstruct._system import threads
+from mtlstruct._system import disk_arrays, threads
 from mtlstruct.features.encoded import Encoded
-from mtlstruct.linear.design import Design, padded_ids
+from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
 from mtlstruct.linear.label_support import LabelSupport
 from mtlstruct.linear.weight_layout import WeightLayout
 
@@ -169,10 +169,19 @@ def _renumbered(design: Design, groups: ColumnGroups) -> Design:
         kept = _sort_rows(ids, ptr, count, merged, values, sizes)
         return merged[:kept], values[:kept], sizes
 
-    found = threads.in_order(work, threads.chunks(np.arange(design.rows + 1, dtype=np.int64)))
-    ids, values, sizes = (np.concatenate(pieces) for pieces in zip(*found, strict=True))
-    ptr = np.append(0, np.cumsum(sizes)).astype(np.int64)
-    return Design(padded_ids(ids, count), ptr, np.zeros(0, np.int32), values, layout)
+    spans, step, end = threads.chunks(np.arange(design.rows + 1, dtype=np.int64)), threads.get_threads(), 0
+    merged = disk_arrays.zeros(int(design.ptr[-1]) + PREFETCH_DISTANCE, np.int32)
+    values, sizes = [np.zeros(0, np.float32)], [np.zeros(1, np.int64)]
+    for first in range(0, len(spans), step):
+        for ids, some, lengths in threads.in_order(work, spans[first : first + step]):
+            merged[end : end + len(ids)] = ids
+            end += len(ids)
+            values.append(some)
+            sizes.append(lengths)
+    merged[end : end + PREFETCH_DISTANCE] = count
+    ptr = np.cumsum(np.concatenate(sizes))
+    none = np.zeros(0, np.int32)
+    return Design(merged[: end + PREFETCH_DISTANCE], ptr, none, np.concatenate(values), layout)
 
 
 # ---------------------------------------------------------------- kernels

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel
-from mtlstruct._system import threads
+from mtlstruct._system import disk_arrays, threads
 from mtlstruct._system.stateful import State, Stateful
 from mtlstruct.objective.oracle import Likelihood, Oracle, Weights
 from mtlstruct.solvers.base import Start
@@ -190,7 +190,8 @@ def merged_bytes(oracle: Oracle, pairs: int) -> int:
     widths = [design.layout.weight_shape(width)[1] for design, width in shapes]
     size = sum(len(fired) * width for fired, width in zip(merged.fired, widths, strict=True))
     ids = sum(design.ids.nbytes + design.ptr.nbytes for design in merged.encoded.designs)
-    return ids + 4 * (2 * pairs + 7) * size + 8 * size
+    stored = 0 if disk_arrays.on_disk() else ids + 4 * 2 * pairs * size
+    return stored + 4 * 7 * size + 8 * size
 
 
 # ---------------------------------------------------------------- kernels

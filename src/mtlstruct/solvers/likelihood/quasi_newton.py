@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel
-from mtlstruct._system import threads
+from mtlstruct._system import disk_arrays, threads
 from mtlstruct._system.stateful import Stateful
 
 Vector = NDArray[np.float32]
@@ -36,7 +36,9 @@ class Pairs(Stateful):
 
     def __init__(self, capacity: int, size: int) -> None:
         self.capacity = capacity
-        self.rows = np.zeros((2 * capacity, size), np.float32)  # s_i in row i, y_i in row capacity + i
+        self.rows = disk_arrays.zeros(
+            (2 * capacity, size), np.float32
+        )  # s_i in row i, y_i in row capacity + i
         self.products = np.zeros((capacity, capacity))  # ⟨s_i, y_k⟩
         self.squares = np.zeros((capacity, capacity))  # ⟨y_i, y_k⟩
         self.order: list[int] = []  # places, oldest first
