@@ -233,6 +233,7 @@ def fitted(corpus: Corpus, options: Options, hooks: Hooks, ready: Callable[[], R
         hooks.on_encoded(summary)
     if not summary.weights:
         raise IncompatibleError("templates and --min-count leave no feature: there is nothing to learn")
+    memory.trim()  # of what encoding has left behind
     memory.ensure(summary.memory, "training")
 
     def model_of(fit: Fit) -> Model:
