@@ -56,7 +56,7 @@ def merged_outline(outlines: list[Corpus]) -> Corpus:
 def build_index(
     pool: Pool, templates: TemplateSet, structure: Structure, *, min_count: int, normalize: str
 ) -> tuple[FeatureIndex, Iterator[list[Int32]]]:
-    """Return the index of all shards, and for each shard in turn the attributes of its own values."""
+    """Return the index of all shards, and for each shard the attributes of its own values."""
     found: list[LocalCounts] = pool.call("observe", templates, structure, normalize)
     plan = make_plan(templates)
     translation = _Translation(plan, found)

@@ -49,7 +49,7 @@ def train_local_shards(
     dataset: EncodedDataset | None = None,
     **hooks: Any,
 ) -> Training:
-    """Encode a corpus here, unless it is, and train on shards of it, with the parameters of `train`.
+    """Encode a corpus unless it is encoded, and train on its shards; parameters as in `train`.
 
     The shards are those of a pool whose workers read no data, or in this process.
     """

@@ -106,8 +106,8 @@ def _needed(index: FeatureIndex, maps: dict[int, Int32]) -> list[Bool]:
 
 
 @dataclass
-class _Entries:
-    """Entries of a base or a source: their keys high · 2³² + low · unit + position, and records.
+class _ArcEntries:
+    """Entries of a base or a source: keys high · 2³² + low · unit + position, and records.
 
     sides     high or low or both: the parts that are values of sides
     """
@@ -149,7 +149,7 @@ def _prune_arcs(index: ArcIndex, used: Sequence[Bool], live: Sequence[int]) -> A
 
 def _base_entries(
     index: ArcIndex, plan: ArcPlan, number: int, used: Sequence[Bool], live: Sequence[int]
-) -> _Entries:
+) -> _ArcEntries:
     """Return the entries of a base of the smaller plan that have a used attribute."""
     base = plan.bases[number]
     b = [_described(index.plan, some) for some in index.plan.bases].index(_described(plan, base))
@@ -163,11 +163,11 @@ def _base_entries(
     high, low, missing = rows[kept, 0] >> 32, rows[kept, 0] & LOW, (base.first == NONE, base.second == NONE)
     if base.between == NONE:
         sides = tuple(part for part, none in zip((high, low), missing, strict=True) if not none)
-        return _Entries(high, low, sides, records[kept])
+        return _ArcEntries(high, low, sides, records[kept])
     unit = POSITIONS if base.position else 1
     low, position = np.divmod(low, unit)
     sides = (high, low) if missing[0] != missing[1] else (low,)
-    return _Entries(high, low, sides, records[kept], unit, position)
+    return _ArcEntries(high, low, sides, records[kept], unit, position)
 
 
 def _without_unused(records: Int64, used: Bool) -> Int64:
@@ -181,12 +181,12 @@ def _without_unused(records: Int64, used: Bool) -> Int64:
 
 
 def _source_entries(
-    index: ArcIndex, plan: ArcPlan, pair: tuple[int, int], bases: Sequence[_Entries]
-) -> _Entries:
+    index: ArcIndex, plan: ArcPlan, pair: tuple[int, int], bases: Sequence[_ArcEntries]
+) -> _ArcEntries:
     """Return the entries of a source that bases need; renumber them in the keys of bases."""
     empty = np.zeros(0, np.int64)
     if NONE in pair:  # its number is the value of a side, or 0
-        return _Entries(empty, empty, (), np.zeros((0, 1), np.int64))
+        return _ArcEntries(empty, empty, (), np.zeros((0, 1), np.int64))
     users = [
         some.high
         for base, some in zip(plan.bases, bases, strict=False)
@@ -199,7 +199,7 @@ def _source_entries(
         numbers[:] = np.searchsorted(kept, numbers)
     keys = rows[np.argsort(rows[:, 1]), 0][kept]
     high, low = keys >> 32, keys & LOW
-    return _Entries(high, low, (high, low), np.arange(len(kept), dtype=np.int64)[:, None])
+    return _ArcEntries(high, low, (high, low), np.arange(len(kept), dtype=np.int64)[:, None])
 
 
 def _described(plan: ArcPlan, base: Base) -> tuple[object, ...]:

@@ -116,7 +116,7 @@ class MultiValued:
         return replace(self, values=(factor * values.astype(np.float64)).astype(np.float32))
 
     def shape(self) -> tuple[int | None, int, bool]:
-        """Return entries per site (None: varying), known entries, and whether any value is not 1."""
+        """Return entries per site (None: varying), known entries, whether any value is not 1."""
         lengths = np.diff(self.ptr)
         width = int(lengths[0]) if len(lengths) and bool((lengths == lengths[0]).all()) else None
         return width, int(np.count_nonzero(self.ids != ABSENT)), self.real

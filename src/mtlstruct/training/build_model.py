@@ -209,7 +209,7 @@ def _with_support(index: Index, live: Sequence[Block], support: LabelSupport | N
 def _stacks(
     blocks: Sequence[Block], live: Sequence[int], index: Index, encoded: Encoded, structure: Structure
 ) -> tuple[tuple[NDArray[np.float32], ...], dict[int, NDArray[np.float32]]]:
-    """Return zero weights of each kind, with a row for the null attribute below, and their blocks."""
+    """Return zero weights of each kind, with a row for the null attribute, and their blocks."""
     stacks = []
     views: dict[int, NDArray[np.float32]] = {}
     for kind, design, width in zip(encoded.kinds, encoded.designs, structure.widths(), strict=True):

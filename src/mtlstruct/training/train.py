@@ -344,7 +344,7 @@ def resolved_templates(templates: TemplateSet, corpus: Corpus, options: Options)
 
 
 def structure_of(corpus: Corpus, options: Options) -> Structure:
-    """Return the structure of the task; raise an error for data with one label only, or too many."""
+    """Return the structure of the task; raise an error for data with one label or too many."""
     structure, count = structure_for(options.task, options.structure), len(corpus.labels)
     needed = 8 * count * count
     if needed > max(10**9, memory.available()):

@@ -32,7 +32,7 @@ class DualState(Protocol):
         """Return the bytes that the dual variables of the data take."""
 
     def spans(self, shift: int) -> NDArray[np.int64]:
-        """Return spans [k, ≥ 2] that cover all tokens; `shift` says where long sentences are cut."""
+        """Return spans [k, ≥ 2] that cover all tokens; `shift` moves cuts of long sentences."""
 
     def active(self) -> NDArray[np.int64]:
         """Return the working set: spans whose dual variables have left gold; hinge only."""

@@ -1,4 +1,4 @@
-"""Kernels of the dual variables of trees: arcs and their features, and block updates with the hinge.
+"""Kernels of dual variables of trees: arcs, their features, and block updates with the hinge.
 
 Scores are sums of `product`, −mu·V, over the features of an arc. The trees of a sentence differ on
 few tokens, the loose ones, and have few arcs there. The inner products of those arcs, K[a, b] = Σ_j

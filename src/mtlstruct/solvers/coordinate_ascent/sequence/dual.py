@@ -127,7 +127,7 @@ class SequenceDual(Stateful):
         return gaps, float(loss)
 
     def set_distributions(self, parts: Sequence[NDArray[np.float32]]) -> None:
-        """Set each distribution to exp(score / temperature), normalised, for part scores `parts`."""
+        """Set each distribution to exp(score / temperature), normalised, for part scores."""
         structure, T, L = SequenceStructure(self.labels), self.oracle.temperature, self.labels
         nodes = parts[0][:, :L] + self.oracle.cost[self.oracle.gold]
         edges = parts[1] if len(parts) > 1 else np.zeros((1, L * L), np.float32)

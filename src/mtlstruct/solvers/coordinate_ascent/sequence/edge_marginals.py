@@ -76,7 +76,7 @@ def held_label(flow, t, now):
 
 @inner_kernel
 def best_path(n, left, right, work):
-    """Find the best path, in work.high; return its score. Skip labels from which no edge can be best."""
+    """Find the best path, in work.high; return its score. Skip labels with no edge that can win."""
     em, path, back, now, best, arg = work.em, work.high, work.back, work.now, work.best, work.arg
     at, tr, most = work.edges.at, work.edges.tr, work.edges.most
     L, W = tr.shape[1], em.shape[1]
@@ -127,7 +127,7 @@ def best_path(n, left, right, work):
 
 @inner_kernel
 def worst_path(flow, start, n, left, right, work):
-    """Find the lowest-scoring path whose edges all carry flow, in work.low; INFINITE_SCORE if none."""
+    """Find the lowest-scoring path with mass on all edges, in work.low; INFINITE_SCORE if none."""
     count, tail, head, mass = flow
     em, path, back, now, best = work.em, work.low, work.back, work.now, work.best
     at, tr = work.edges.at, work.edges.tr

@@ -254,7 +254,7 @@ def kernel_row(start, n, t, label, node, values, support, mark, room, out):
     """out[u] = Σ_j mu_j ⟨x_tj, x_uj⟩ for n tokens u from `start` on, over features with one label.
 
     Rows are compared slot by slot; `room` holds mu·x of token t by slot. Where attributes may stand
-    anywhere in a row, and more than once, `mark` holds it by attribute, and is zero before and after.
+    anywhere in a row and repeat, `mark` holds it by attribute, and is zero before and after.
     """
     ids, ptr, ragged, _, scales, _, _, null, _ = node
     first, last = ptr[start + t], ptr[start + t + 1]
@@ -291,7 +291,7 @@ def has(support, a, y):
 
 @inner_kernel
 def count_edge(t, z, y, p, gold, edge_row, node, edge):
-    """Add the marginal p of an edge, and subtract it from gold: 1 − (mass on gold) is too coarse."""
+    """Add the marginal p of an edge, and subtract it from gold; 1 − mass on gold is too coarse."""
     if y != gold[t]:
         node[t, y] += p
         node[t, gold[t]] -= p

@@ -139,7 +139,7 @@ def smooth_workspace(longest: int, shape: tuple[int, ...], node: Design, edge_ro
 
 @fast_kernel
 def ascend_spans(spans, labels, dual, node, values, support, edges, templates, step, work, mark, gaps):
-    """Update sentences in turn; write gaps before. Return the change of expected cost and entropy."""
+    """Update sentences in turn; write gaps before. Return change of expected cost and entropy."""
     if len(edges.ptr) == 2:
         edge_scores(np.int64(0), edges, templates.mu, work.edges.tr[0], work.edges.most[0])
     change = 0.0
