@@ -15,6 +15,7 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -258,15 +259,15 @@ def _add_nbest(
 
 
 def warm_up(model: Model) -> None:
-    """Respond to a small request, so that the first client need not wait for kernels."""
+    """Respond to small requests of each kind, so that the first client need not wait for kernels."""
     compile_from_now_on()
     if model.takes_dicts:
-        respond(model, RequestReader(model, Limits()).read({"dicts": [[{}, {}]], "probabilities": True}))
-        return
-    row = ("a",) * model.columns
-    sentences = tuple(
-        RequestSentence(tuple(rows)) for rows in task_of(model.task).split_sentences([row, row])
-    )
-    for top in (0, 1):
-        with suppress(MtlError):  # a structure that cannot be explained
-            respond(model, TagRequest(sentences, top, probabilities=True))
+        request = RequestReader(model, Limits()).read({"dicts": [[{}, {}]]})
+    else:
+        row = ("a",) * model.columns
+        rows = task_of(model.task).split_sentences([row, row])
+        request = TagRequest(tuple(RequestSentence(tuple(some)) for some in rows))
+    wanted: list[dict[str, Any]] = [{"probabilities": True}, {"explain": 1}]
+    for asked in wanted if model.trees else [*wanted, {"nbest": 2}]:
+        with suppress(MtlError):  # a structure without this kind of answer
+            respond(model, replace(request, **asked))
