@@ -3,8 +3,8 @@
 The folders hold checkouts or data of clients: usaddress, probablepeople, khPOS, ParsCit, grobid_date,
 grobid_name_header, conll2002_esp (the tutorial of sklearn-crfsuite), thai-ner. A client that is not there is
 left out. Each is trained three times: by python-crfsuite with the client's settings (those of CRF++ and Wapiti
-are converted), by our default, and by `train --method auto`; all on one thread. Prints a table, and with
-`--json FILE` writes all figures.
+are converted), by our default, and by `train --method auto`, with `--score` where the client has a measure of
+its own; all on one thread. Prints a table, and with `--json FILE` writes all figures, `runs` by split.
 
 usaddress needs the package probableparsing, probablepeople also doublemetaphone.
 """
@@ -52,6 +52,7 @@ class Client:
     templates    template file in the folder; "" for feature dicts
     transitions  whether to add `B`, which the templates lack
     fields       whether runs of equal labels are fields
+    score        the client's own measure, by which `auto` compares settings; "" for the default
     ours         feature dicts as we get them, where a key would be a template but is a value
     """
 
@@ -60,6 +61,7 @@ class Client:
     templates: str = ""
     transitions: bool = False
     fields: bool = True
+    score: str = ""
     ours: Callable[[Any], Any] = field(default=lambda sentence: sentence)
 
 
@@ -193,6 +195,7 @@ CLIENTS = {
         lambda folder: splits(columns(folder / "crfpp/traindata/parsCit.train.data", "replace"), 3),
         CRFPP | {"c2": 1 / 6, "feature.minfreq": 2},
         "crfpp/traindata/parsCit.template",
+        score="fields",
     ),
     "khPOS": Client(
         _khpos, CRFPP | {"c2": 0.5}, "corpus-draft-ver-1.0/model/crf/template", transitions=True, fields=False
@@ -215,7 +218,7 @@ def figures(client: Client, folder: Path, name: str, programs: list[str]) -> Ite
         with TemporaryDirectory() as place:
             runs = [_run(program, client, templates, *pair, Path(place)) for pair in pairs]
         means = {key: fmean(run[key] for run in runs) for key in runs[0]}
-        yield {"client": name, "program": program, "splits": len(pairs), **means}
+        yield {"client": name, "program": program, "splits": len(pairs), **means, "runs": runs}
 
 
 def _run(
@@ -253,7 +256,8 @@ def _ours(program: str, client: Client, templates: Any, train: Labelled, test: L
     from mtlstruct import load
 
     model, arguments = place / "model.mtl", ["--threads", "1", "--no-log", "-q", "--force"]
-    arguments += ["--method", "auto"] if program == "auto" else []
+    if program == "auto":
+        arguments += ["--method", "auto", *(["--score", client.score] if client.score else [])]
     if templates is None:
         data = place / "train.jsonl"
         lines = [json.dumps({"tokens": client.ours(x), "labels": y}) for x, y in train]
