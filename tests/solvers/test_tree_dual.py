@@ -7,7 +7,6 @@ import pytest
 from support.duals import check_same_optimum, close_the_gap, keep_books, silent, update
 from support.naive import all_trees, block_squares, is_tree, score, tree_oracle, tree_score
 
-from mtlstruct.errors import IncompatibleError
 from mtlstruct.objective.regularizers import L2, BlockL1Squared
 from mtlstruct.solvers import LBFGS, Coordinate, CuttingPlane, Stop
 from mtlstruct.solvers.coordinate_ascent import tree_dual
@@ -16,8 +15,14 @@ from mtlstruct.structures import ProjectiveTree, TreeStructure
 from mtlstruct.structures.tree import SingleRootTree, arc_starts
 
 
-def setting(seed, structure=None, **sizes):
-    oracle = tree_oracle(np.random.default_rng(seed), structure or TreeStructure(), **sizes)
+def setting(seed, structure=None, *, real=False, **sizes):
+    """Return an oracle of trees, with real values if wanted, empty weights and norms, and a dual state."""
+    rng = np.random.default_rng(seed)
+    oracle = tree_oracle(rng, structure or TreeStructure(), **sizes)
+    if real:
+        design = oracle.encoded.designs[0]
+        values = (rng.normal(size=int(design.ptr[-1])) + 0.7).astype(np.float32)
+        oracle.encoded = replace(oracle.encoded, designs=(replace(design, values=values),))
     V, N = oracle.zeros(), np.zeros(oracle.templates)
     return oracle, V, N, dual_state(oracle, V, N)
 
@@ -38,9 +43,9 @@ def check_forest(state):
 
 
 @pytest.mark.parametrize("structure", [TreeStructure(), ProjectiveTree()], ids=lambda s: s.name)
-@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
-def test_visits_raise_the_dual_and_keep_the_books(structure, c):
-    keep_books(setting(1, structure)[0], c, passes=8, check=check_forest)
+@pytest.mark.parametrize(("c", "real"), [(0.1, False), (1.0, False), (10.0, False), (1.0, True)])
+def test_visits_raise_the_dual_and_keep_the_books(structure, c, real):
+    keep_books(setting(1, structure, real=real)[0], c, passes=8, check=check_forest)
 
 
 def test_many_visits_close_the_gap_for_fixed_weights():
@@ -82,14 +87,6 @@ def test_repair_makes_mass_sum_to_one():
     check_forest(state)
 
 
-def test_real_values_are_refused():
-    oracle, V, N, _ = setting(7)
-    design = oracle.encoded.designs[0]
-    object.__setattr__(design, "values", np.ones(int(design.ptr[-1]), np.float32))
-    with pytest.raises(IncompatibleError, match="fire or do not"):
-        dual_state(oracle, V, N)
-
-
 def objective(oracle, weights, scale, regularizer, c):
     """Ω(w) + c·Σξ_i with every tree of every sentence looked at."""
     (design,), ptr = oracle.encoded.designs, oracle.encoded.ptr
@@ -105,9 +102,9 @@ def objective(oracle, weights, scale, regularizer, c):
 
 
 @pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
-@pytest.mark.parametrize("c", [0.05, 1.0, 5.0])
-def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c):
-    oracle = setting(8, sentences=10, longest=4)[0]
+@pytest.mark.parametrize(("c", "real"), [(0.05, False), (1.0, False), (5.0, False), (1.0, True)])
+def test_both_solvers_reach_one_optimum_that_enumeration_confirms(regularizer, c, real):
+    oracle = setting(8, sentences=10, longest=4, real=real)[0]
     stop = Stop(gap=2e-3, max_passes=600)
     fits = [
         solver.fit(oracle, regularizer, c, silent)
@@ -133,9 +130,9 @@ def log_loss(seed, structure, **sizes):
 
 
 @pytest.mark.parametrize("structure", TREES, ids=lambda s: s.name)
-@pytest.mark.parametrize("c", [0.1, 1.0, 10.0])
-def test_block_updates_with_the_log_loss_raise_the_dual_and_keep_v_consistent(structure, c):
-    oracle = log_loss(1, structure)
+@pytest.mark.parametrize(("c", "real"), [(0.1, False), (1.0, False), (10.0, False), (1.0, True)])
+def test_block_updates_with_the_log_loss_raise_the_dual_and_keep_v_consistent(structure, c, real):
+    oracle = log_loss(1, structure, real=real)
     state = keep_books(oracle, c, passes=8)
     tokens = np.add.reduceat(state.trees.marginals[:, 0], state.first_arc)
     np.testing.assert_allclose(tokens, 1, atol=1e-6)
@@ -144,8 +141,9 @@ def test_block_updates_with_the_log_loss_raise_the_dual_and_keep_v_consistent(st
 
 @pytest.mark.parametrize("structure", TREES, ids=lambda s: s.name)
 @pytest.mark.parametrize("regularizer", [BlockL1Squared(), L2()], ids=lambda r: type(r).__name__)
-def test_the_optimum_of_the_log_loss_is_confirmed_by_enumeration_and_lbfgs(structure, regularizer):
-    oracle = log_loss(8, structure, sentences=10, longest=4)
+@pytest.mark.parametrize("real", [False, True])
+def test_the_optimum_of_the_log_loss_is_confirmed_by_enumeration_and_lbfgs(structure, regularizer, real):
+    oracle = log_loss(8, structure, sentences=10, longest=4, real=real)
     fits = [solver(Stop(gap=1e-3)).fit(oracle, regularizer, 2.0) for solver in (Coordinate, LBFGS)]
     check_same_optimum(fits)
     fit, total = fits[0], 0.0

@@ -26,10 +26,10 @@ class DependencyParser(StructuredEstimator):
     """Predict dependency trees from templates of arcs, with a weight per template.
 
     X is a list of sentences. A token is a row of the CoNLL-X columns form, lemma, cpos, pos and
-    feats (or of `columns`), or a dict from such names to cells. y has the number of each token's
-    head: 1 for the first token, 0 for the root; with `labels` it has pairs (head, relation), and
-    so has the result of `predict`. X may also be the path of a CoNLL-X or CoNLL-U file, or a Corpus
-    read from one.
+    feats (or of `columns`), or a dict from such names to cells, which may be numbers. y has the
+    number of each token's head: 1 for the first token, 0 for the root; with `labels` it has pairs
+    (head, relation), and so has the result of `predict`. X may also be the path of a CoNLL-X or
+    CoNLL-U file, or a Corpus read from one.
 
     Parameters
     ----------
@@ -60,6 +60,7 @@ class DependencyParser(StructuredEstimator):
         max_iter: int | None = Options.max_iter,
         min_count: int = Options.min_count,
         normalize: str = Options.normalize,
+        scaling: str = Options.scaling,
         columns: Sequence[str] | None = None,
         projective: bool = Options.projective,
         single_root: bool = Options.single_root,

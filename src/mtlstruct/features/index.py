@@ -148,7 +148,7 @@ def encode_training(
     if any(site.letter == "A" for site in sites):
         from mtlstruct.features.arcs import encode_trees
 
-        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize)
+        return encode_trees(corpus, templates, min_count=min_count, normalize=normalize, unit=unit)
     found = extract(corpus, templates, sites, normalize)
     templates, plan = found.templates, found.plan
     known = widened(templates, plan, (found.vocabularies, found.tables))

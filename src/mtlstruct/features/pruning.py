@@ -205,4 +205,4 @@ def _source_entries(
 def _described(plan: ArcPlan, base: Base) -> tuple[object, ...]:
     """Return what a base reads, independent of how a plan numbers its sides."""
     sides = (plan.sides[s] if s != NONE else None for s in (base.first, base.second, base.between))
-    return (*sides, base.place, base.position)
+    return (*sides, base.place, base.position, base.value)

@@ -147,16 +147,21 @@ class MultiValued:
         return MultiValued(ptr, self.ids[found], None if self.values is None else self.values[found])
 
     def unit(self) -> float:
-        """Return the factor that makes the mean of ‖x‖² over sites with an entry 1.
-
-        It is at most MAX_FACTOR, because weights are multiplied by it in the end.
-        """
+        """Return the factor that makes the mean of ‖x‖² over sites with an entry 1."""
         if self.values is None:
             return 1.0
         squares = float(np.einsum("e,e->", self.values, self.values, dtype=np.float64))
         sites = np.repeat(np.arange(len(self.ptr) - 1), np.diff(self.ptr))
         firing = len(np.unique(sites[self.values != 0]))
-        return min(MAX_FACTOR, math.sqrt(firing / squares)) if squares > 0 else 1.0
+        return unit_factor(squares, firing)
+
+
+def unit_factor(squares: float, count: float) -> float:
+    """Return the factor that makes the mean of `count` squares 1, given their sum.
+
+    It is at most MAX_FACTOR, because weights are multiplied by it in the end.
+    """
+    return min(MAX_FACTOR, math.sqrt(count / squares)) if squares > 0 else 1.0
 
 
 Values = SingleValued | MultiValued
@@ -196,7 +201,7 @@ def vocabulary_strings(corpus: Corpus, stream: Stream, strings: Sequence[str]) -
     """Return the vocabulary of a multi-valued stream: strings, or dimensions of a vector."""
     if stream.function != VALUE or corpus.columns[stream.column].ptr is not None:
         return list(dict.fromkeys(strings))
-    return [str(k) for k in range(_numbers(corpus, stream, strings).shape[1])]
+    return [str(k) for k in range(cell_numbers(corpus, stream.column, strings).shape[1])]
 
 
 def multi_values(
@@ -207,7 +212,7 @@ def multi_values(
     if column.ptr is not None:
         ids = vocabulary.lookup(strings)[column.ids] if len(strings) else column.ids
         return MultiValued(column.ptr, ids, column.values)
-    table = _numbers(corpus, stream, strings)
+    table = cell_numbers(corpus, stream.column, strings)
     width = table.shape[1]
     if len(vocabulary) != width:
         got = f"{width} in {strings[0] if strings else ''!r}"
@@ -219,17 +224,17 @@ def multi_values(
     return MultiValued(np.arange(tokens + 1, dtype=np.int64) * width, ids, table[column.ids].ravel())
 
 
-def _numbers(corpus: Corpus, stream: Stream, strings: Sequence[str]) -> NDArray[np.float32]:
+def cell_numbers(corpus: Corpus, column: int, strings: Sequence[str]) -> NDArray[np.float32]:
     """Return the numbers of each distinct cell: float32[cells + 1, numbers]; last: no cell."""
     rows = [None if cell in MISSING else _parsed(cell) for cell in strings]
     for number, (cell, row) in enumerate(zip(strings, rows, strict=True)):
         if row is not None and not all(abs(value) <= MAX_VALUE for value in row):
-            raise _bad_number(corpus, stream, number, f"a number, got {cell[:50]!r}")
+            raise _bad_number(corpus, column, number, f"a number, got {cell[:50]!r}")
     width = next((len(row) for row in rows if row is not None), 1)
     for number, row in enumerate(rows):
         if row is not None and len(row) != width:
             problem = f"{width} numbers as in the first cell, got {len(row)}"
-            raise _bad_number(corpus, stream, number, problem)
+            raise _bad_number(corpus, column, number, problem)
     return np.array([row or [0.0] * width for row in [*rows, None]], np.float32).reshape(-1, width)
 
 
@@ -240,12 +245,12 @@ def _parsed(cell: str) -> list[float]:
         return [math.nan]
 
 
-def _bad_number(corpus: Corpus, stream: Stream, number: int, problem: str) -> IncompatibleError:
-    token = int(np.flatnonzero(corpus.columns[stream.column].ids == number)[0])
+def _bad_number(corpus: Corpus, column: int, number: int, problem: str) -> IncompatibleError:
+    token = int(np.flatnonzero(corpus.columns[column].ids == number)[0])
     sentence = int(np.searchsorted(corpus.ptr, token, side="right")) - 1
     line = "" if corpus.lines is None else f", which begins on line {int(corpus.lines[sentence])}"
     return IncompatibleError(
-        f"column {stream.column}, read by %{VALUE}: expected {problem} in sentence {sentence + 1}{line}"
+        f"column {column}, read by %{VALUE}: expected {problem} in sentence {sentence + 1}{line}"
     )
 
 

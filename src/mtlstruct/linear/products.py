@@ -23,13 +23,14 @@ def score(design: Design, weights: Floats, scale: NDArray[np.float64], out: NDAr
     support = design.layout.support
     scales = design.scales(scale)
     rows = (design.ids, design.ptr, design.ragged, design.values)
-    if design.blocks_by_attribute:
+    by_attribute, real = design.blocks_by_attribute, len(design.values) > 0
+    if by_attribute:
         weights = (scale[design.layout.attribute_blocks][:, None] * weights).astype(np.float32)
     elif support is None:
         weights = np.asarray(weights, np.float32)  # one compiled kernel less
 
     def work(span: tuple[int, int]) -> None:
-        if design.blocks_by_attribute:
+        if by_attribute and not real:
             sum_rows(np.arange(*span), design.ids, design.ptr, weights, out[slice(*span)])
         elif support is None:
             score_rows(*span, *rows, scales, weights, np.empty(weights.shape[1], np.float32), out)

@@ -67,7 +67,7 @@ def read_line(line: Line, dialect: str) -> tuple[Template, ...]:
     pieces, terms = _split(line, text, rules)
     if "A" in rules.kinds[text[0]]:
         arcs.check(line, terms)
-    _check_values(line, text[0], terms)
+    _check_values(line, rules.kinds[text[0]], terms)
     return tuple(_template(line, kind, pieces, terms, rules) for kind in rules.kinds[text[0]])
 
 
@@ -92,11 +92,12 @@ def _check_first(line: Line, rules: Dialect) -> None:
         raise line.error(f"expected {', '.join(others)} or {last} as the first character, got {got}", 1)
 
 
-def _check_values(line: Line, letter: str, terms: tuple[Term, ...]) -> None:
-    """Raise on a %value that is not alone in a U line."""
-    if any(term.function == VALUE for term in terms) and (
-        letter != "U" or len(terms) > 1 or terms[0].absolute
-    ):
+def _check_values(line: Line, kinds: str, terms: tuple[Term, ...]) -> None:
+    """Raise on a %value that is not alone in a U line or the only one of an A line."""
+    found = [term for term in terms if term.function == VALUE]
+    if kinds == "A" and (len(found) > 1 or any(term.anchor == "b" for term in found)):
+        raise line.error(f"expected one %{VALUE} in an A line, counted from h, m, l or r")
+    if found and kinds != "A" and (kinds != "U" or len(terms) > 1 or terms[0].absolute):
         raise line.error(f"expected %{VALUE}[row,column] alone in a U line")
 
 

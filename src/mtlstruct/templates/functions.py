@@ -219,7 +219,7 @@ FUNCTIONS: dict[str, Function] = {
         LIST,
     ),
     VALUE: Function(
-        "the cell as a number, or as several with commas between: [real values](#real-values), alone in a U line",
+        "the cell as a number, or as several with commas between: [real values](#real-values)",
         lambda c: c,  # the encoder reads it
     ),
     "t": Function("Wapiti's test: true or false", _test, WAPITI),

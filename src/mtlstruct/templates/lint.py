@@ -12,6 +12,7 @@ from typing import Any
 
 from mtlstruct.errors import MtlError, shortened
 from mtlstruct.templates.dialects import dropped_by_crfpp, read_line
+from mtlstruct.templates.functions import VALUE
 from mtlstruct.templates.template_set import (
     TemplateSet,
     canonical,
@@ -189,7 +190,7 @@ def _on_data(template: Template, fact: Facts) -> Iterator[LintFinding]:
     ):
         problem = f"sees only boundary marks: the longest sentence has {fact.longest} tokens"
         yield _about(template, "outside", problem, "look nearer, or leave it out")
-    elif fact.values == 1:
+    elif fact.values == 1 and all(term.function != VALUE for term in template.terms):
         yield _about(template, "constant", "always has the same value in these data", "remove it")
     elif fact.singletons > MAX_SINGLETON_SHARE * fact.places:
         problem = f"mostly memorises: at {fact.singletons:,} of {fact.places:,} places its value occurs nowhere else"

@@ -91,7 +91,7 @@ def _seen(index: Index, encoded: Encoded, structure: Structure) -> list[int]:
 
 def _factors(index: Index) -> dict[str, float]:
     """Return the factors of values in training, where not 1, by template number."""
-    if isinstance(index, ArcIndex) or index.factors is None:
+    if index.factors is None:
         return {}
     return {str(j): float(index.factors[j]) for j in np.flatnonzero(index.factors != 1)}
 

@@ -5,7 +5,7 @@ distinct term of the templates becomes a column with the cell that the term read
 arc, and a template joins columns of one row. Index, structure and solvers of items serve labels of
 arcs.
 
-Rejected: terms of the words between, of which an arc has none or several.
+Rejected: terms of the words between, of which an arc has none or several, and real values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mtlstruct.corpus import Column, Corpus
 from mtlstruct.formats.normalization import NORMALIZERS
 from mtlstruct.templates import Template, TemplateSet, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE, ROOT
-from mtlstruct.templates.functions import bound
+from mtlstruct.templates.functions import VALUE, bound
 from mtlstruct.templates.terms import NO_COLUMN, boundary
 
 Int64 = NDArray[np.int64]
@@ -43,6 +43,8 @@ class ArcItems:
             if any("b" in term.anchor for term in template.terms):
                 problem = "templates for labels of arcs see h, m, l and r, not the words between (b)"
                 raise self.arcs.error(template, problem)
+            if any(term.function == VALUE for term in template.terms):
+                raise self.arcs.error(template, "templates for labels of arcs take no real values (%value)")
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:

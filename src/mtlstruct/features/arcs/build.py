@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,25 +15,32 @@ from mtlstruct.features.arcs.as_items import TreeArcs
 from mtlstruct.features.arcs.index import TOKENS, ArcIndex, encode_all, rooted, side_numbers
 from mtlstruct.features.arcs.kernels import EMPTY, MASK_BITS, POSITIONS, fill
 from mtlstruct.features.arcs.plan import DISTANCES, EACH, NONE, ArcPlan, Base, class_tables, make_plan
+from mtlstruct.features.arcs.values import scale_to_unit
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex, encode_training
 from mtlstruct.features.vocabulary import PairTable, capacity, rank_by_count
 from mtlstruct.templates import TemplateSet
+from mtlstruct.templates.functions import VALUE
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 
 def encode_trees(
-    corpus: Corpus, templates: TemplateSet, *, min_count: int = 1, normalize: str = "none"
+    corpus: Corpus, templates: TemplateSet, *, min_count: int = 1, normalize: str = "none", unit: bool = True
 ) -> tuple[Encoded, ArcIndex]:
-    """Build the index from the arcs of gold trees and encode all arcs by it."""
+    """Build the index from the arcs of gold trees and encode all arcs by it; see encode_training."""
     for template in templates:
         if template.kind != "A":
             problem = f"expected templates of the kind A for trees, got {template.kind}"
             raise templates.error(template, problem)
     templates = templates.resolved(corpus.names)
     templates.check_columns(len(corpus.columns))
+    for template in templates:
+        for term in template.terms:
+            if term.sees and term.function != VALUE and corpus.columns[term.column].ptr is not None:
+                name = term.name or f"column {term.column}"
+                raise templates.error(template, f"{name} holds numbers: expected %value of it in an A line")
     if corpus.outputs is None:
         raise IncompatibleError("training data must have heads")
     plan = make_plan(templates)
@@ -47,7 +55,10 @@ def encode_trees(
     for (_, _, found), js in zip(nodes, plan.templates_of, strict=True):
         sizes[js] = found
     index = ArcIndex(templates, words, table, first, sizes)
-    return encode_all(index, corpus, numbers), index
+    encoded = encode_all(index, corpus, numbers)
+    if unit and plan.values:
+        index = replace(index, factors=scale_to_unit(encoded.designs[0]))
+    return encoded, index
 
 
 class _GoldArcs:

@@ -11,6 +11,7 @@ from mtlstruct.features.arcs.plan import BOTH, DIRECTION, DISTANCE, DISTANCES, N
 from mtlstruct.features.shared_templates import cells_by_term
 from mtlstruct.templates import Template, Term
 from mtlstruct.templates.arc_terms import BINS, MIDDLE
+from mtlstruct.templates.functions import VALUE
 
 Int64 = NDArray[np.int64]
 Cells = dict[tuple[str, Term], str]
@@ -81,6 +82,8 @@ def _line(template: Template, cells: Cells, low: int, arc: dict[str, str]) -> st
 
 
 def _value(term: Term, cells: Cells, low: int, arc: dict[str, str]) -> str:
+    if term.function == VALUE:
+        return term.text()
     if not term.sees:
         return str(low % POSITIONS) if term.function == "position" else arc[term.function]
     bare = Term(0 if term.absolute else term.row, term.column, term.function, term.arguments)

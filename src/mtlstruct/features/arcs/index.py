@@ -20,6 +20,7 @@ from mtlstruct._system import memory, threads
 from mtlstruct.corpus import Column, Corpus
 from mtlstruct.features.arcs.kernels import EMPTY, Program, encode_arcs, make_work, score_arcs, sum_classes
 from mtlstruct.features.arcs.plan import EACH, NONE, ArcPlan, class_tables, make_plan
+from mtlstruct.features.arcs.values import real_values, word_numbers
 from mtlstruct.features.encoded import Encoded
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
@@ -46,6 +47,7 @@ class ArcIndex:
                 then of all sources
     first       int64[bases + sources + 1]: the first row of each
     sizes       int64[m]: attributes of each template
+    factors     float64[m]: factors of the values of each template in training; None for 1
     """
 
     templates: TemplateSet
@@ -53,6 +55,7 @@ class ArcIndex:
     table: Int64
     first: Int64
     sizes: Int64
+    factors: NDArray[np.float64] | None = None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -79,6 +82,11 @@ class ArcIndex:
         """int64[m + 1]: the attributes of each template."""
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
 
+    @cached_property
+    def value_of(self) -> Int32:
+        """The number of the real value (ArcPlan.value_of) of each attribute."""
+        return np.repeat(np.array(self.plan.value_of, np.int32)[list(self.plan.base_of)], self.sizes)
+
     def encode(self, corpus: Corpus, sites: Sequence[Sites]) -> Encoded:
         """Return the attributes of all arcs; values that are not in the index have none."""
         return encode_all(self, corpus, self.numbers(corpus))
@@ -92,13 +100,14 @@ class ArcIndex:
         out = np.zeros((int(starts[-1]), 1), np.float32)
         if not self._stored or self._stored[0] is not weights[0]:
             self._stored[:] = [weights[0], *_by_value(self, weights[0])]
-        by_value = self._stored[1:]
+        by_value, read = self._stored[1:], word_numbers(corpus, self.plan, self.normalize)
 
         def work(span: tuple[int, int]) -> None:
             longest = int(np.diff(corpus.ptr[span[0] : span[1] + 1]).max(initial=0)) + 1
             numbers = np.empty((self.program.sources + 1, longest**2), np.int64)
             arcs, keys = out[starts[span[0]] : starts[span[1]]], np.empty((longest + 1, 3), np.int64)
-            score_arcs(self.program, *by_value, words, corpus.ptr, span, numbers, keys, arcs)
+            real = real_values(self.plan, read, corpus.ptr, span)
+            score_arcs(self.program, *by_value, words, corpus.ptr, span, numbers, keys, real, arcs)
 
         threads.in_order(work, threads.chunks(starts))
         return (out,), (None,)
@@ -120,9 +129,11 @@ class ArcIndex:
 
 
 def rooted(corpus: Corpus) -> Corpus:
-    """Return the corpus with a root before every sentence."""
+    """Return the corpus with a root before every sentence; columns of numbers have no cells."""
     columns = tuple(
         Column.merged(np.insert(c.ids, corpus.ptr[:-1], len(c.strings)), [*c.strings, ROOT])
+        if c.ptr is None
+        else Column(np.zeros(corpus.tokens + len(corpus), np.int32), [ROOT])
         for c in corpus.columns
     )
     return Corpus(columns, corpus.ptr + np.arange(len(corpus.ptr)))
@@ -148,33 +159,44 @@ def encode_all(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> E
     """Return the attributes of all arcs; a few sentences at a time, so that few are held twice."""
     starts = arc_starts(corpus.ptr)
     ids: NDArray[np.integer] = np.zeros(0, _id_type(index))
+    numbers, values = word_numbers(corpus, index.plan, index.normalize), np.zeros(0, np.float32)
     ptr = np.zeros(int(starts[-1]) + 1, np.int64)
     spans, step, size = threads.chunks(starts), threads.get_threads(), 0
     for k in range(0, len(spans), step):
         some = spans[k : k + step]
-        found = threads.in_order(lambda span: _encode_span(index, corpus.ptr, words, span), some)
-        for (first, last), (new, ends) in zip(some, found, strict=True):
+        found = threads.in_order(lambda span: _encode_span(index, corpus.ptr, words, numbers, span), some)
+        for (first, last), (new, ends, own_values) in zip(some, found, strict=True):
             ids.resize(size + len(new), refcheck=False)  # the system remaps pages instead of copying
             ids[size:] = new
             ptr[starts[first] + 1 : starts[last] + 1] = ends[1:] + size
             size += len(new)
+            if len(own_values):
+                values.resize(size, refcheck=False)
+                values[size - len(new) :] = own_values
     ids.resize(size + PREFETCH_DISTANCE, refcheck=False)
     ids[size:] = index.block_ptr[-1]
     layout = WeightLayout(index.block_ptr, np.arange(len(index.templates), dtype=np.int32))
-    design = Design(ids, ptr, np.zeros(0, np.int32), np.zeros(0, np.float32), layout)
+    design = Design(ids, ptr, np.zeros(0, np.int32), values, layout)
     return Encoded((KIND,), (design,), (None,), corpus.ptr, len(index.templates))
 
 
 def _encode_span(
-    index: ArcIndex, ptr: Int64, words: NDArray[np.integer], span: tuple[int, int]
-) -> tuple[NDArray[np.integer], Int64]:
-    """Return the attributes of all arcs of some sentences, and where those of each begin."""
+    index: ArcIndex,
+    ptr: Int64,
+    words: NDArray[np.integer],
+    numbers: NDArray[np.float32],
+    span: tuple[int, int],
+) -> tuple[NDArray[np.integer], Int64, NDArray[np.float32]]:
+    """Return the attributes of all arcs of some sentences, where those of each begin, and values."""
     lengths = np.diff(ptr[span[0] : span[1] + 1])
     work = make_work(index.program, int(lengths.max(initial=1)))
     starts = np.zeros(int((lengths * (lengths + 1)).sum()) + 1, np.int64)
     empty: NDArray[np.integer] = np.empty(64 * len(starts), _id_type(index))
     ids = encode_arcs(index.program, index.table, words, ptr, span, work, starts[1:], empty)
-    return ids, starts
+    real = real_values(index.plan, numbers, ptr, span)
+    if real is None:
+        return ids, starts, np.zeros(0, np.float32)
+    return ids, starts, real[index.value_of[ids], np.repeat(np.arange(len(starts) - 1), np.diff(starts))]
 
 
 def _id_type(index: ArcIndex) -> type:
@@ -193,7 +215,10 @@ def _by_value(index: ArcIndex, weights: NDArray[np.float32]) -> tuple[NDArray[An
         sum_classes(program, base, index.table[rows], table[rows], weights, sums)
     ends, slots = program.ends, program.slots
     same = (slots[0] == slots[1]) & ((ends[0] != ends[1]) | (slots[0] == len(index.plan.words)))
-    return table, sums, same.all(axis=(0, 2)) & (np.arange(len(program.lookups)) >= program.sources)
+    value_of = np.array(index.plan.value_of, np.int64)
+    plain = value_of[program.lookups[:, 2]] == len(index.plan.values)
+    both_ways = same.all(axis=(0, 2)) & (np.arange(len(program.lookups)) >= program.sources) & plain
+    return table, sums, both_ways, value_of
 
 
 def _program(index: ArcIndex) -> Program:

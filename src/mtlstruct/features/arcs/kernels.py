@@ -252,12 +252,14 @@ def sum_classes(program, base, records, table, weights, sums):
 
 
 @kernel
-def score_arcs(program, table, sums, both_ways, words, ptr, span, numbers, keys, out):
+def score_arcs(program, table, sums, both_ways, value_of, words, ptr, span, numbers, keys, real, out):
     """Add the scores of all arcs, base by base: the table of a base then stays in the cache.
 
     table     int64[rows, 2]: key and number of each value; sources have their own numbers
     sums      float32[numbers, classes]: weights of the templates of a base
     both_ways bool[lookups]: whether an arc and the one in the other direction have the same value
+    value_of  int64[bases]: the row of `real` by which a base is multiplied
+    real      float32[values, arcs]: real values; None if all are 1
     numbers   int64[sources, n·(n + 1)], keys int64[n + 1, 3]: workspace for sentences of n words
     """
     lookups, ends, slots, inner, _, _, classes, bins, sources, null = program
@@ -301,12 +303,13 @@ def score_arcs(program, table, sums, both_ways, words, ptr, span, numbers, keys,
                         continue
                     distance = bins[np.uint64(min(abs(head - modifier) - 1, last_bin))]
                     right = distance + (half if modifier > head else 0)
-                    out[np.uint64(arcs + first + head), ZERO] += sums[np.uint64(number), np.uint64(right)]
+                    arc, total = np.uint64(arcs + first + head), sums[np.uint64(number), np.uint64(right)]
+                    out[arc, ZERO] += total if real is None else total * real[value_of[lookups[b, TWO]], arc]
                     if both_ways[b] and head > 0:
                         arc = np.uint64(arcs + (head - 1) * (n + 1) + modifier)
                         out[arc, ZERO] += sums[np.uint64(number), np.uint64(distance)]
         for b in range(len(inner)):
-            first_row, mask, _, source, slot, place, counted = inner[b]
+            first_row, mask, base, source, slot, place, counted = inner[b]
             for modifier in range(1, n + 1):
                 for head in range(n + 1):
                     between, arc = abs(head - modifier) - 1, (modifier - 1) * (n + 1) + head
@@ -335,5 +338,6 @@ def score_arcs(program, table, sums, both_ways, words, ptr, span, numbers, keys,
                             keys[seen, ZERO] = row
                             seen += ONE
                             found = np.uint64(table[np.uint64(row), ONE])
-                            out[np.uint64(arcs + arc), ZERO] += sums[found, np.uint64(arc_class)]
+                            x = np.float32(1) if real is None else real[value_of[base], arcs + arc]
+                            out[np.uint64(arcs + arc), ZERO] += x * sums[found, np.uint64(arc_class)]
         arcs += n * (n + 1)

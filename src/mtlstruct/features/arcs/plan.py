@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mtlstruct.templates import Template, TemplateSet, Term
 from mtlstruct.templates.arc_terms import BINS
+from mtlstruct.templates.functions import VALUE
 from mtlstruct.templates.terms import written
 
 NONE = -1
@@ -51,6 +52,7 @@ class Base:
 
     place      which word between: EACH, or one from either end
     position   whether the position of the word between belongs to the value
+    value      the term of the number that its features have as value; None for indicators
     """
 
     first: int = NONE
@@ -58,6 +60,7 @@ class Base:
     between: int = NONE
     place: int = EACH
     position: bool = False
+    value: Term | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,16 @@ class ArcPlan:
         return found
 
     @cached_property
+    def values(self) -> list[Term]:
+        """The terms of real values."""
+        return list(dict.fromkeys(base.value for base in self.bases if base.value is not None))
+
+    @cached_property
+    def value_of(self) -> list[int]:
+        """The real value of each base: its number in `values`, len(values) for indicators."""
+        return [(*self.values, None).index(base.value) for base in self.bases]
+
+    @cached_property
     def sources(self) -> list[tuple[int, int]]:
         """The pairs of sides (first, second) of bases with a word between."""
         return list(dict.fromkeys((b.first, b.second) for b in self.bases if b.between != NONE))
@@ -118,9 +131,12 @@ def make_plan(templates: TemplateSet) -> ArcPlan:
 
 def _base(template: Template, sides: dict[Side, int]) -> Base:
     found: dict[str, list[Term]] = {}
-    places = [EACH]
+    places, value = [EACH], None
     for term in template.terms:
         if not term.sees:
+            continue
+        if term.function == VALUE:
+            value = replace(term, name="")
             continue
         if term.absolute:
             places.append(term.row)
@@ -135,9 +151,7 @@ def _base(template: Template, sides: dict[Side, int]) -> Base:
     }
     ends = [numbers[anchor] for anchor in "hlmr" if anchor in numbers]
     first, second, *_ = (*ends, NONE, NONE)
-    return Base(
-        first=first, second=second, between=numbers.get("b", NONE), place=places[-1], position=position
-    )
+    return Base(first, second, numbers.get("b", NONE), places[-1], position, value)
 
 
 def _variant(template: Template) -> int:

@@ -68,7 +68,7 @@ ArcScratch = namedtuple("ArcScratch", "ptr log_z theta mixed found applied buffe
 
 
 @fast_kernel
-def take_gradient_steps(spans, trees, arcs, primal, mu, wrong, step, kind, work, gaps):
+def take_gradient_steps(spans, trees, arcs, values, primal, mu, wrong, step, kind, work, gaps):
     """Update sentences in turn; write gaps before. Return the change of the entropies."""
     total = 0.0
     c = step.c
@@ -79,7 +79,7 @@ def take_gradient_steps(spans, trees, arcs, primal, mu, wrong, step, kind, work,
         theta, mixed, found, applied = work.theta, work.mixed, work.found, work.applied
         gap = -trees.entropy[i]
         for r in range(rows):
-            theta[r, 0] = score_arc(arcs.ids, arcs.ptr, first + r, primal.product)
+            theta[r, 0] = score_arc(arcs.ids, arcs.ptr, values, first + r, primal.product)
             gap -= m[r, 0] * theta[r, 0]
         gap += _infer(n, theta, kind, found, work)
         gaps[k] = max(0.0, gap)
@@ -87,7 +87,8 @@ def take_gradient_steps(spans, trees, arcs, primal, mu, wrong, step, kind, work,
             continue
         for r in range(rows):
             applied[r, 0] = found[r, 0] - m[r, 0]
-        gamma = 2 * gap / (2 * gap + c * _curvature(first, rows, arcs, primal, mu, applied, work.buffer))
+        curvature = _curvature(first, rows, arcs, values, primal, mu, applied, work.buffer)
+        gamma = 2 * gap / (2 * gap + c * curvature)
         for r in range(rows):
             applied[r, 0] = 0
         change = 0.0
@@ -103,7 +104,7 @@ def take_gradient_steps(spans, trees, arcs, primal, mu, wrong, step, kind, work,
                 d = np.float32(found[r, 0] - m[r, 0])
                 d = d if abs(d) > MIN_CHANGE else np.float32(0)
                 if d != applied[r, 0]:
-                    rise += add_arc(first + r, np.float32(c) * (d - applied[r, 0]), arcs, primal, mu)
+                    rise += add_arc(first + r, np.float32(c) * (d - applied[r, 0]), arcs, values, primal, mu)
                     applied[r, 0] = d
             if c * change >= 0.5 * rise:
                 break
@@ -129,13 +130,14 @@ def _infer(n, scores, kind, found, work):
 
 
 @inner_kernel
-def _curvature(first, rows, arcs, primal, mu, delta, buffer):
+def _curvature(first, rows, arcs, values, primal, mu, delta, buffer):
     """Return Σ_j mu_j ‖Aᵀδ‖²_j; `buffer` is zero before and after."""
     null = len(primal.product) - 1
     for r in range(rows):
         if abs(delta[r, 0]) > MIN_CHANGE:
             for k in range(arcs.ptr[first + r], arcs.ptr[first + r + 1]):
-                buffer[np.uint64(arcs.ids[k])] += delta[r, 0]
+                x = np.float32(1) if values is None else values[k]
+                buffer[np.uint64(arcs.ids[k])] += x * delta[r, 0]
     total = 0.0
     for r in range(rows):
         if abs(delta[r, 0]) > MIN_CHANGE:
@@ -159,7 +161,7 @@ class ArcDual(Stateful):
     def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
         self.oracle, self.ptr = oracle, oracle.encoded.ptr
         (self.design,) = oracle.encoded.designs
-        self.arcs, self.primal = arc_arrays(oracle, V, N)
+        self.arcs, self.values, self.primal = arc_arrays(oracle, V, N)
         structure: Any = oracle.structure
         self.kind = structure.projective, structure.single_root
 
@@ -174,7 +176,7 @@ class ArcDual(Stateful):
         """Update sentences in turn. Return the gap of each before, and the change of the loss."""
         layout, gaps = self.design.layout, np.zeros(len(spans))
         premultiply(layout.block_ptr, layout.templates, self.primal.V, mu, self.primal.product)
-        wrong, data = float(self.oracle.cost[0, 1]), (self.arcs, self.primal, mu)
+        wrong, data = float(self.oracle.cost[0, 1]), (self.arcs, self.values, self.primal, mu)
         return gaps, float(self.kernel(spans, self.trees, *data, wrong, step, self.kind, self.work, gaps))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
-from mtlstruct.errors import IncompatibleError
 from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.structures.tree import arc_starts
@@ -52,15 +51,14 @@ row         int64[capacity·longest]: the row of each arc; score float64 beside 
 """
 
 
-def arc_arrays(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> tuple[Any, Any]:
-    """Return ArcDesign and Primal of the data; raise an error if features have real values."""
+def arc_arrays(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> tuple[Any, Any, Any]:
+    """Return ArcDesign, the values of its entries (None if all are 1), and Primal of the data."""
     (design,), ptr = oracle.encoded.designs, oracle.encoded.ptr
-    if len(design.values):
-        raise IncompatibleError("trees take features that fire or do not, not real values")
     table = np.zeros((design.layout.attributes + 1, 2), np.int32)
     table[:, 1] = design.layout.attribute_blocks
     arcs = ArcDesign(design.ids, design.ptr, ptr, arc_starts(ptr), oracle.gold)
-    return arcs, Primal(V[0], N, np.zeros(len(table), np.float32), table)
+    values = design.values if len(design.values) else None
+    return arcs, values, Primal(V[0], N, np.zeros(len(table), np.float32), table)
 
 
 def scratch(longest: int, capacity: int) -> Scratch:
@@ -89,18 +87,20 @@ def premultiply(block_ptr, templates, V, mu, product):
 
 
 @inlined_kernel
-def score_arc(ids, ptr, row, product):
-    """Return the score of an arc: Σ product over its features."""
-    entry = ids[ptr[row] : ptr[row + 1]]
+def score_arc(ids, ptr, values, row, product):
+    """Return the score of an arc: Σ x · product over its features."""
+    first = ptr[row]
+    entry = ids[first : ptr[row + 1]]
     total = np.float32(0)
     for k in range(len(entry)):
-        total += product[np.uint64(entry[k])]
+        x = np.float32(1) if values is None else values[first + k]
+        total += x * product[np.uint64(entry[k])]
     return total
 
 
 @inner_kernel
-def add_arc(row, d, arcs, primal, mu):
-    """Add d to V on the features of an arc; update N and the product. Return Σ_j mu_j·ΔN_j."""
+def add_arc(row, amount, arcs, values, primal, mu):
+    """Add amount · x to V on the features of an arc; update N and the product. Return Σ_j mu_j·ΔN_j."""
     null = len(primal.product) - 1
     first = arcs.ptr[row]
     size = arcs.ptr[row + 1] - first
@@ -113,6 +113,7 @@ def add_arc(row, d, arcs, primal, mu):
             continue
         j = primal.table[f, 1]
         v = primal.V[f, 0]
+        d = amount if values is None else amount * values[first + k]
         change = np.float64(d) * (2.0 * np.float64(v) + np.float64(d))
         primal.N[j] += change
         total += mu[j] * change
@@ -122,8 +123,8 @@ def add_arc(row, d, arcs, primal, mu):
 
 
 @inner_kernel
-def _inner_products(count, row, ids, ptr, table, mu):
-    """Compute K[a, b] = Σ mu over features that arcs a and b share, by chains of marks."""
+def _inner_products(count, row, ids, ptr, values, table, mu):
+    """Compute K[a, b] = Σ mu·x_a·x_b over features that arcs a and b share, by chains of marks."""
     K = np.zeros((count, count))
     null = len(table) - 1
     total = 0
@@ -131,6 +132,7 @@ def _inner_products(count, row, ids, ptr, table, mu):
         total += ptr[row[a] + 1] - ptr[row[a]]
     before = np.empty(total + 1, np.int32)  # the entry that had the feature before; entries count from 1
     owner = np.empty(total + 1, np.int32)
+    amount = np.empty(0 if values is None else total + 1)
     e = 0
     for a in range(count):
         first = ptr[row[a]]
@@ -142,16 +144,20 @@ def _inner_products(count, row, ids, ptr, table, mu):
             if f == null:
                 continue
             e += 1
-            weight = mu[table[f, 1]]
-            K[a, a] += weight
+            x = 1.0 if values is None else np.float64(values[first + k])
+            weight = x * mu[table[f, 1]]
+            K[a, a] += x * weight
             other = table[f, 0]
             before[e] = other
             owner[e] = a
+            if values is not None:
+                amount[e] = x
             table[f, 0] = e
             while other > 0:
                 b = owner[other]
-                K[a, b] += weight
-                K[b, a] += weight
+                both = weight if values is None else weight * amount[other]
+                K[a, b] += both
+                K[b, a] += both
                 other = before[other]
     for a in range(count):
         entry = ids[ptr[row[a]] : ptr[row[a] + 1]]
@@ -181,12 +187,12 @@ def arc_counts(sentence_ptr, first_row, forest, gold, out):
 
 
 @inner_kernel
-def _search(i, start, n, forest, arcs, primal, wrong, kind, work):
+def _search(i, start, n, forest, arcs, values, primal, wrong, kind, work):
     """Add the most violated tree without mass, unless it is there already or there are too many."""
     gold, scores, found = arcs.gold[start : start + n], work.scores, work.found
     work.ptr[1] = n
     for r in range(n * (n + 1)):
-        scores[r, 0] = score_arc(arcs.ids, arcs.ptr, arcs.first_row[i] + r, primal.product)
+        scores[r, 0] = score_arc(arcs.ids, arcs.ptr, values, arcs.first_row[i] + r, primal.product)
     if kind[0]:
         best_projective(0, 1, work.ptr, scores, 0, 1.0, gold, wrong, kind[1], found, work.value)
     else:
@@ -317,29 +323,29 @@ def _ascend(i, gap, loose, count, K, forest, work, coefficient, step):
 
 
 @fast_kernel
-def take_pairwise_steps(spans, forest, arcs, primal, mu, wrong, step, kind, work, gaps):
+def take_pairwise_steps(spans, forest, arcs, values, primal, mu, wrong, step, kind, work, gaps):
     """Update sentences in turn; write gaps before. Return the change of the loss."""
     total = 0.0
     for s in range(len(spans)):
         start, i, search = spans[s, 0], spans[s, 2], spans[s, 3] > 0
         n = spans[s, 1] - start
         if search:
-            _search(i, start, n, forest, arcs, primal, wrong, kind, work)
+            _search(i, start, n, forest, arcs, values, primal, wrong, kind, work)
         loose, count = _list_arcs(i, start, n, forest, arcs.first_row, work)
         for a in range(count):
             if search:  # all arcs have been scored
                 work.score[a] = work.scores[work.row[a] - arcs.first_row[i], 0]
             else:
-                work.score[a] = score_arc(arcs.ids, arcs.ptr, work.row[a], primal.product)
+                work.score[a] = score_arc(arcs.ids, arcs.ptr, values, work.row[a], primal.product)
         _, _, best, _, current = _choose(i, loose, forest, work)
         gaps[s] = max(best - current, 0.0)
         if gaps[s] >= step.tolerance:
-            K = _inner_products(count, work.row, arcs.ids, arcs.ptr, primal.table, mu)
+            K = _inner_products(count, work.row, arcs.ids, arcs.ptr, values, primal.table, mu)
             coefficient = np.zeros(count)
             total += _ascend(i, gaps[s], loose, count, K, forest, work, coefficient, step)
             for a in range(count):
                 if np.float32(coefficient[a]) != 0:
-                    add_arc(work.row[a], np.float32(coefficient[a]), arcs, primal, mu)
+                    add_arc(work.row[a], np.float32(coefficient[a]), arcs, values, primal, mu)
         if search:
             _forget(i, start, n, forest)
     return total
