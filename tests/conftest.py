@@ -9,6 +9,7 @@ from support.browser import browser as browser
 from support.commands import Ran
 
 from mtlstruct import cli
+from mtlstruct._system import memory
 
 settings.register_profile("kernels", deadline=None)  # the first example may have to wait for a compiler
 settings.load_profile("kernels")
@@ -42,7 +43,8 @@ def run(capsys, monkeypatch):
         code = cli.run([*str(command).split(), *map(str, arguments)])
         return Ran(code, *capsys.readouterr())
 
-    return call
+    yield call
+    memory.set_limit(None)  # of --memory
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from test_sequence import problem
+from support.sequences import problem
 
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.calibration import MIN_TEMPERATURE, calibration_report, fit_temperature, reliability

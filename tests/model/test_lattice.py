@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.naive import all_labelings, all_trees, path_score
-from test_sequence import problem, shapes, tables
+from support.sequences import problem, shapes, tables
 
 from mtlstruct._system import threads
 from mtlstruct.errors import IncompatibleError, InfeasibleError, MtlError, ResourceError

@@ -56,6 +56,7 @@ def test_a_sentence_of_1000_tokens_is_learned_from():
 
 
 def test_a_limit_of_memory():
+    memory.trim()
     try:
         memory.set_limit(memory.resident() + 10_000_000)
         assert memory.available() <= 10_000_000

@@ -44,7 +44,7 @@ from mtlstruct.templates import TemplateSet
 from mtlstruct.templates.generate import automatic, of_keys, preset
 from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, check_groups, method_spec
-from mtlstruct.training.options import LABELLED, Options
+from mtlstruct.training.options import Options
 from mtlstruct.training.run_log import LABEL_PASS, PASS, TIME_FORMAT, RunLog
 from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train, with_learned_labels
 
@@ -64,7 +64,7 @@ class RunData(NamedTuple):
 
     def labelled_for(self, options: Options) -> RunData:
         """Return segmented text with the labels of the scheme of the options."""
-        if options.task != "segmentation":
+        if not options.segments:
             return self
         corpus, valid = (c and with_learned_labels(c, options) for c in (self.corpus, self.valid))
         assert corpus is not None
@@ -155,7 +155,7 @@ class TrainingRun:
         options = self.options
         again = self.data.is_dir() or self.data.is_file()  # a pipe cannot be read twice
         plain = again and self.templates is not None and not (self.dicts or self.cells.ragged)
-        return plain and options.task in LABELLED and not options.context
+        return plain and options.labelled and not options.context
 
     def _read_on_disk(self) -> RunData:
         """Read templates and data, and encode the data in files."""
@@ -217,7 +217,7 @@ class TrainingRun:
     def _workers_read(self) -> bool:
         """Whether workers read and index the data; else they get encoded sentences from here."""
         options = self.options
-        return options.task in LABELLED and "seen" not in (options.label_support, options.transition_support)
+        return options.labelled and "seen" not in (options.label_support, options.transition_support)
 
     def _run(self, data: RunData) -> TrainingResult:
         files = {"templates": self.templates, "train": self.data, "valid": self.valid, "from": self.start}

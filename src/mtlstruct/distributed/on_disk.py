@@ -78,7 +78,9 @@ def readers_of(
 
     first = parts(1 + size // SAMPLE_BYTES)[0]
     tokens = partition.read(first, read).tokens * size // sum(part.stop - part.start for part in first)
-    count = 1 + int((encoding_bytes(tokens, templates) + 4 * size) / (PART_SHARE * memory.available()))
+    memory.ensure(1, "reading a part of the text")
+    needed = encoding_bytes(tokens, templates) + 4 * size
+    count = 1 + int(needed / (PART_SHARE * memory.available()))
     return [partial(partition.read, part, read) for part in parts(count)]
 
 

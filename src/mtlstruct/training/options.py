@@ -322,7 +322,17 @@ class Options:
     @property
     def tags(self) -> str:
         """The labels of characters, for segmentation."""
-        return self.scheme if _segments(self) and self.scheme != "keep" else "bie"
+        return self.scheme if self.segments and self.scheme != "keep" else "bie"
+
+    @property
+    def labelled(self) -> bool:
+        """Whether outputs are labels of tokens; those of trees are heads."""
+        return _labels(self)
+
+    @property
+    def segments(self) -> bool:
+        """Whether text is cut into words."""
+        return _segments(self)
 
     @property
     def structure(self) -> str:

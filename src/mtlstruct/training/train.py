@@ -186,7 +186,7 @@ def with_learned_labels(corpus: Corpus, options: Options) -> Corpus:
     """Return the corpus with the labels of the scheme to learn."""
     if options.scheme == "keep" or corpus.conversion is not None or corpus.outputs is None:
         return corpus
-    if options.task == "segmentation":
+    if options.segments:
         return segmented.relabelled(corpus, options.tags)
     given = recognised(corpus.labels, corpus.outputs, corpus.ptr)
     if given is None:

@@ -20,7 +20,7 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
-from mtlstruct.training.options import LABELLED, Options
+from mtlstruct.training.options import Options
 from mtlstruct.training.train import train
 
 DROPPED_SHARE = 0.2
@@ -90,7 +90,7 @@ def eliminate(
             worth = np.mean([model.mu if model.facts["sparse"] else model.norm for model in models], axis=0)
             worth[[n for n, j in enumerate(kept) if j in locked]] = np.inf
             kept = sorted(kept[n] for n in np.argsort(-worth, kind="stable")[:size].tolist())
-        warm = models if models and options.task in LABELLED else [None] * len(parts)
+        warm = models if models and options.labelled else [None] * len(parts)
         some = templates.select(tuple(kept))
         pairs = zip(parts, warm, strict=True)
         models = [train(corpus, some, options, init=init).model for (corpus, _), init in pairs]

@@ -190,7 +190,7 @@ class Runner:
         model = build_model(corpus, structure, outline, self.material.index, fit, options)
         gold = study.valid if trial.split.test is None else study.corpus.take(trial.split.test)
         assert gold is not None
-        if options.task == "segmentation":
+        if options.segments:
             gold = with_learned_labels(gold, options)
         known = self.task.known_words(corpus, study.words)
         scores, batches = self._scores(model, gold, known)

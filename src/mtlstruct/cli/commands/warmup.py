@@ -38,7 +38,7 @@ def warmup(
 
     Example: mtlstruct warmup --task sequence --method mtl
     """
-    chosen = {"task": task or get_args(Task), "method": method or METHODS}
+    chosen: dict[str, Any] = {"task": task or get_args(Task), "method": method or METHODS}
     for option_, names, known in (("task", task, get_args(Task)), ("method", method, METHODS)):
         if wrong := {*(names or ())} - {*known}:  # typer does not check lists of choices
             expected = f"expected one of {', '.join(known)}"
@@ -56,18 +56,17 @@ def warmup(
     print(folder)
 
 
-def _commands(place: Path, task: str, methods: Iterable[str]) -> Iterator[list[str]]:
+def _commands(place: Path, task: Task, methods: Iterable[str]) -> Iterator[list[str]]:
     """Write small files, and yield command lines that use the kernels of a task."""
     data, templates = str(place / f"{task}.txt"), str(place / f"{task}.tpl")
-    trees = task == "dependency"
     lines = recipes.bundled()[:LINES]
-    text, made = recipes.column_file(lines, seed=0), generate((-1, 1), range(4), orders=(1, 2))
-    if task == "segmentation":
-        text, made = "".join("  ".join(line.tokens) + "\n" for line in lines), preset("cws-tp2")
-    elif trees:
-        text, made = "".join(map(_tree, lines)), preset("dependency")
-    elif task == "multiclass":
-        made = TemplateSet.parse("".join(f"U{k}:%x[0,{k}]\n" for k in range(4)))
+    columns, trees = recipes.column_file(lines, seed=0), not Options(task=task).labelled
+    text, made = {
+        "sequence": (columns, generate((-1, 1), range(4), orders=(1, 2))),
+        "multiclass": (columns, TemplateSet.parse("".join(f"U{k}:%x[0,{k}]\n" for k in range(4)))),
+        "segmentation": ("".join("  ".join(line.tokens) + "\n" for line in lines), preset("cws-tp2")),
+        "dependency": ("".join(map(_tree, lines)), preset("dependency")),
+    }[task]
     Path(data).write_text(text, "utf-8")
     Path(templates).write_text(made.text(), "utf-8")
     for method in methods:
