@@ -29,7 +29,7 @@ Int64 = NDArray[np.int64]
 def encode_trees(
     corpus: Corpus, templates: TemplateSet, *, min_count: int = 1, normalize: str = "none", unit: bool = True
 ) -> tuple[Encoded, ArcIndex]:
-    """Build the index from the arcs of gold trees and encode all arcs by it; see encode_training."""
+    """Build the index from the arcs of gold trees and encode all arcs by it (encode_training)."""
     for template in templates:
         if template.kind != "A":
             problem = f"expected templates of the kind A for trees, got {template.kind}"

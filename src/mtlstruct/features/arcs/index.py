@@ -187,7 +187,7 @@ def _encode_span(
     numbers: NDArray[np.float32],
     span: tuple[int, int],
 ) -> tuple[NDArray[np.integer], Int64, NDArray[np.float32]]:
-    """Return the attributes of all arcs of some sentences, where those of each begin, and values."""
+    """Return the attributes of all arcs of some sentences, their starts, and values."""
     lengths = np.diff(ptr[span[0] : span[1] + 1])
     work = make_work(index.program, int(lengths.max(initial=1)))
     starts = np.zeros(int((lengths * (lengths + 1)).sum()) + 1, np.int64)

@@ -100,7 +100,7 @@ def score_arc(ids, ptr, values, row, product):
 
 @inner_kernel
 def add_arc(row, amount, arcs, values, primal, mu):
-    """Add amount · x to V on the features of an arc; update N and the product. Return Σ_j mu_j·ΔN_j."""
+    """Add amount·x to V on features of an arc; update N, product. Return Σ_j mu_j·ΔN_j."""
     null = len(primal.product) - 1
     first = arcs.ptr[row]
     size = arcs.ptr[row + 1] - first
