@@ -185,8 +185,8 @@ def _thai(folder: Path) -> list[tuple[Labelled, Labelled]]:
 
 
 CLIENTS = {
-    "usaddress": Client(_usaddress, PARSERATOR, score="sequences"),
-    "probablepeople": Client(_people, PARSERATOR, score="sequences", ours=_with_ngrams),
+    "usaddress": Client(_usaddress, PARSERATOR),
+    "probablepeople": Client(_people, PARSERATOR, ours=_with_ngrams),
     "grobid_date": Client(lambda folder: splits(columns(folder / "all.conll"), 5), WAPITI, "date.template"),
     "grobid_name_header": Client(
         lambda folder: splits(columns(folder / "all.conll"), 5), WAPITI, "name.template"
