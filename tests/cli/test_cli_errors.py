@@ -221,6 +221,11 @@ COMMANDS = {
     "tune a.tpl train.txt -c 1e99999999": "-c must be a number from 1e-09 to 1e+06, got inf",
     "train a.tpl": "expected the arguments [TEMPLATES] TRAIN MODEL",
     "tune": "expected the arguments [TEMPLATES] TRAIN (see mtlstruct tune --help)",
+    "train a.tpl train.txt n.mtl --epochs 3": "--epochs: the number of passes is limited by --max-iter",
+    "train a.tpl train.txt -o n.mtl": "No such option: -o: the file to write is an argument without option",
+    "train a.tpl train.txt": "train.txt: expected a new file or one that holds a model, got one that holds columns "
+    "separated by tabs; is an argument missing? --force overwrites it\n",
+    "predict m.mtl -o": "Option '-o' requires an argument (see",
     "train train.txt n.mtl --method auto --folds 2 -o x": "No such option: -o",
     "tune a.tpl train.txt --method pmtl -p 0.5": "p must be",
     "tune a.tpl train.txt --method mtl,fly": "unknown method 'fly': expected one of mtl, ",

@@ -177,7 +177,7 @@ def test_a_file_of_another_kind_is_not_overwritten(run, place, samples, call, ki
         assert (got.code, got.out) == (2, ""), other
         assert got.err == (
             f"mtlstruct: {target(call)}: expected a new file or one that holds {kind.value}, got one that holds "
-            f"{other.value}; --force overwrites it\n"
+            f"{other.value}; {'is an argument missing? ' if kind is Kind.MODEL else ''}--force overwrites it\n"
         )
         assert target(call).read_bytes() == content
         target(call).unlink()

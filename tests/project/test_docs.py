@@ -157,8 +157,10 @@ PACKAGES = {path.name for path in (ROOT / "src" / "mtlstruct").iterdir() if path
 PACKAGES |= {path.stem for path in (ROOT / "src" / "mtlstruct").glob("*.py")}
 
 
+PACKAGE_FILES = sorted((ROOT / "src" / "mtlstruct").rglob("__init__.py"))
 MEMBER = re.compile(r"`([A-Z]\w+)\.([a-z_]\w*)(?:\(.*?\))?`")
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+ROOT_PAGES = sorted(path.name for path in ROOT.glob("*.md"))
 
 
 @pytest.mark.parametrize("page", DOCUMENTS)
@@ -190,11 +192,23 @@ def members():
     return {name: inherited(name) for name in found}
 
 
-@pytest.mark.parametrize("page", DOCUMENTS)
+@pytest.mark.parametrize("page", [*DOCUMENTS, *ROOT_PAGES])
 def test_names_of_modules_and_members_exist(page):
     for name in DOTTED.findall((ROOT / page).read_text(encoding="utf-8")):
         if name.partition(".")[0] in PACKAGES and not name.endswith(".json"):
             assert _exists(f"mtlstruct.{name}"), f"{page}: {name}"
+
+
+@pytest.mark.parametrize("path", PACKAGE_FILES, ids=lambda path: path.parent.name)
+def test_package_docstrings_name_what_exists(path):
+    """A package says what it may import and where to start; both exist, there or at the root."""
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    here = ".".join(path.relative_to(ROOT / "src").parts[:-1])
+    assert here == "mtlstruct" or "May import: " in text
+    names = re.findall(r"`([\w.]+)`", text.partition("Start reading at ")[2])
+    assert names
+    for name in names:
+        assert _exists(f"{here}.{name}") or _exists(f"mtlstruct.{name}"), f"{here}: {name}"
 
 
 def _exists(name):
@@ -234,7 +248,7 @@ def test_api_pages_name_what_exists(page):
 
 TEXTS = [
     *(f"docs/{page}" for page in SITE),
-    *sorted(path.name for path in ROOT.glob("*.md")),
+    *ROOT_PAGES,
     "examples/README.md",
 ]
 CODE = re.compile(r"^```.*?^```|`[^`\n]+`", re.S | re.M)

@@ -28,7 +28,7 @@ def test_crfpp_reads_numbers_as_it_does():
         ("crfpp", "U:%lower[0,0]", "column 3: unknown macro '%l': expected %x[row,column]"),
         ("crfpp", "U:%x[@1,0]", "column 3: expected %x[row,column]"),
         ("crfpp", "U:%x[+1,0]", "column 3: expected %x[row,column]"),
-        ("wapiti", "x:%x[0,0]", "column 1: expected u, b or * as the first character, got 'x'"),
+        ("wapiti", "x:%x[0,0]", "column 1: expected u, b or * as the first character of a template, got 'x'"),
         ("wapiti", " u:%x[0,0]", "column 1: expected u, b or *"),
         ("wapiti", "u:%y[0,0]", "column 3: unknown macro '%y': expected %x, %t or %m"),
         ("wapiti", "u:%x[0 ,0]", "column 3: expected %x[row,column], got '%x[0 ,0]'"),

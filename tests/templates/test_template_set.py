@@ -118,7 +118,7 @@ def test_columns_the_data_lacks(count, has):
     TemplateSet.parse("B").check_columns(0)
 
 
-FIRST = "expected U, B or A as the first character, got"
+FIRST = "expected U, B or A as the first character of a template, got"
 MACRO = "expected %x[row,column] with a row like -1, 0 or 1 and a column like 0, without blanks or '+'"
 KNOWN = "expected %x[row,column] or one of " + ", ".join(f"%{name}" for name in FUNCTIONS)
 BAD_MACROS = ["%x[0,0", "%x[+1,0]", "%x[0, 0]", "%x [0,0]", "%x[--1,0]", "%x[0,-1]", "%x[0]", "%x[,]",

@@ -17,6 +17,9 @@ from mtlstruct.errors import MtlError, shortened
 OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 HABITS = {
+    "--epoch": "the number of passes is limited by --max-iter",
+    "--epochs": "the number of passes is limited by --max-iter",
+    "--iterations": "the number of passes is limited by --max-iter",
     "--preset": "templates generate --preset NAME -o FILE writes a template file for train",
     "-H": "CRF++'s -H is not needed: there is no shrinking",
     "-a": "to choose the algorithm use --method, such as --method crf-l1 for CRF++'s -a CRF-L1",
@@ -25,6 +28,7 @@ HABITS = {
     "-i": "the number of passes is limited by --max-iter",
     "-m": "the model is an argument without option: train TEMPLATES TRAIN MODEL, predict MODEL INPUT",
     "-n": "CRF++'s -n is predict --nbest",
+    "-o": "the file to write is an argument without option, as in train TEMPLATES TRAIN MODEL",
     "-t": "evaluate MODEL GOLD tests a model, export writes a text model, --threads sets the number of threads",
     "-v": "CRF++'s -v1 is predict --scores, -v2 is predict --scores all",
 }
@@ -94,7 +98,7 @@ def _usage(error: Any) -> str:
     problem = re.sub("Input should be a valid (number|integer), .*", r"expected a valid \1", problem)
     option = str(getattr(error, "option_name", ""))
     habit = HABITS.get(option) or HABITS.get(option[:2])
-    if habit is not None:
+    if habit is not None and problem.startswith("No such option"):
         problem = f"{problem.partition(' (')[0]}: {habit}"
     context = getattr(error, "ctx", None)
     return problem if context is None else f"{problem} (see {context.command_path} --help)"

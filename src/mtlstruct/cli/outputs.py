@@ -107,9 +107,10 @@ def _check_kind(path: Path, kind: Kind) -> None:
             f"{path}: cannot read what would be overwritten: {error.strerror or error}; --force overwrites it"
         ) from None
     if head and (found := kind_of(head)) is not kind:
+        hint = "is an argument missing? " if kind is Kind.MODEL else ""
         raise MtlError(
             f"{path}: expected a new file or one that holds {kind.value}, got one that holds {found.value}; "
-            "--force overwrites it"
+            f"{hint}--force overwrites it"
         )
 
 

@@ -264,6 +264,9 @@ def tidy_text(text: str, blanks: str = "\t") -> str:
     return text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
+PLAIN_TEXT = "is this plain text? expected one token per line (predict --raw cuts plain text)"
+
+
 class WidthCheck:
     """A check that all rows of one input are as wide as the first, which has least..most cells."""
 
@@ -279,7 +282,7 @@ class WidthCheck:
             same = "1 column" if self.width == 1 else f"{self.width} columns"
             raise FormatError(self.source, line, f"expected {same} as on line {self.line}, got {width}")
         if width < self.least or width > (self.most or width):
-            hint = "; is this plain text? expected one token per line" if width > 2 * self.least + 1 else ""
+            hint = f"; {PLAIN_TEXT}" if width > 2 * self.least + 1 else ""
             raise FormatError(self.source, line, f"expected {self.expected}, got {width}{hint}")
         if width > MOST_COLUMNS:
             raise FormatError(self.source, line, f"expected at most {MOST_COLUMNS:,} columns, got {width:,}")

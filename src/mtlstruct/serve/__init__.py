@@ -2,5 +2,5 @@
 
 Starlette and uvicorn (the extra `serve`) are imported here only.
 May import: `report` and the layers below.
-Start reading at `app` (routes and access rules), `requests` and `responses`.
+Start reading at `app` (routes and access rules), `requests.RequestReader`.
 """

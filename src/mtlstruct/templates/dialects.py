@@ -89,7 +89,9 @@ def _check_first(line: Line, rules: Dialect) -> None:
     *others, last = ("u", "b", "*") if "*" in rules.kinds else tuple(rules.kinds)
     if first not in rules.kinds:
         got = "a blank before the template" if first.isspace() else repr(first)
-        raise line.error(f"expected {', '.join(others)} or {last} as the first character, got {got}", 1)
+        raise line.error(
+            f"expected {', '.join(others)} or {last} as the first character of a template, got {got}", 1
+        )
 
 
 def _check_values(line: Line, kinds: str, terms: tuple[Term, ...]) -> None:
