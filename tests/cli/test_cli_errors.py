@@ -225,7 +225,7 @@ COMMANDS = {
     "train a.tpl train.txt -o n.mtl": "No such option: -o: the file to write is an argument without option",
     "train a.tpl train.txt": "train.txt: expected a new file or one that holds a model, got one that holds columns "
     "separated by tabs; is an argument missing? --force overwrites it\n",
-    "predict m.mtl -o": "Option '-o' requires an argument (see",
+    "predict m.mtl -o": "Option '-o' requires an argument",
     "train train.txt n.mtl --method auto --folds 2 -o x": "No such option: -o",
     "tune a.tpl train.txt --method pmtl -p 0.5": "p must be",
     "tune a.tpl train.txt --method mtl,fly": "unknown method 'fly': expected one of mtl, ",

@@ -259,7 +259,7 @@ def _add_nbest(
 
 
 def warm_up(model: Model) -> None:
-    """Respond to small requests of each kind, so that the first client need not wait for kernels."""
+    """Answer a small request of each kind, so that the first client need not wait for kernels."""
     compile_from_now_on()
     if model.takes_dicts:
         request = RequestReader(model, Limits()).read({"dicts": [[{}, {}]]})
