@@ -145,12 +145,10 @@ def stream(
 def _few(given: str, between: str, columns: int, widths: text.WidthCheck, first: int) -> Corpus | None:
     """Return the corpus of a few rows without labels; None for other text."""
     lines = given.split("\n", text.MAX_DIRECT_LINES)
+    if len(lines) > text.MAX_DIRECT_LINES:
+        return None
     rows = [line.split(between) if line else None for line in lines]
-    if (
-        len(lines) > text.MAX_DIRECT_LINES
-        or any(row and len(row) != columns for row in rows)
-        or not any(rows)
-    ):
+    if any(row and len(row) != columns for row in rows) or not any(rows):
         return None
     begins = [n for n, row in enumerate(rows) if row and not (n and rows[n - 1])]
     widths.check(columns, first + begins[0])
