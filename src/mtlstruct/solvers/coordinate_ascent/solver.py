@@ -54,7 +54,7 @@ MAX_STEPS = 5
 
 CERTIFY_FACTOR = 3.5
 """A full pass measures gaps before it closes them, so a certificate is tried when the estimate is
-this near; more work between full passes (large c) makes the estimate staler."""
+this near; more work between full passes (hinge, large c) makes the estimate staler."""
 
 SCALE_SHARE = 0.05
 """Tolerance of the scale of w, as a share of the gap asked for."""
@@ -224,7 +224,8 @@ class Run(SolverRun):
         check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         # a block may keep a tenth of its share of the gap asked for
         self.tolerance = min(self.tolerance, 0.1 * self.stop.asked(objective, self.C) / self.C)
-        near = CERTIFY_FACTOR * 4 ** self._decades() * self.stop.asked(dual, self.C)
+        stale = 1.0 if self.oracle.temperature > 0 else 4 ** self._decades()
+        near = CERTIFY_FACTOR * stale * self.stop.asked(dual, self.C)
         if objective - dual <= near or self.passes == self.stop.max_passes:
             self._certify()
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
