@@ -255,3 +255,10 @@ def test_auto_chooses_the_same_model_on_any_number_of_threads(run, place):
     assert len(results("1.mtl.auto")) == stored
     few = run("train a.tpl train.txt f.mtl --method auto --loss hinge -p 1 --folds 2 --json -q").ok().json
     assert [row["c"] for row in few["search"]["tried"][:2]] == [1, 10]
+
+
+def test_a_search_that_the_time_limit_ends_says_how_far_it_came(run, place, monkeypatch):
+    left = iter(range(17))
+    monkeypatch.setattr("mtlstruct.cli.tuning_run._before", lambda end: next(left, None) is not None)
+    got = run("train a.tpl train.txt m.mtl --method auto --valid valid.txt --minutes 5").ok()
+    assert "note: --minutes ended the search early: settings were compared at a gap of" in got.out

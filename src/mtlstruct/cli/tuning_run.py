@@ -165,6 +165,11 @@ class TuningRun:
         search = self.search
         print_settings(search)
         print(f"chosen: {describe(search.chosen.options)}: {search.reason}; results in {search.store.path}")
+        passes, gap = (search.chosen.mean(name) for name in ("passes", "gap"))
+        if self.minutes is not None and passes < self.rounds[-1].passes and gap > self.rounds[-1].gap:
+            print(
+                f"note: --minutes ended the search early: settings were compared at a gap of {percentage(gap)}"
+            )
         if self.refitted is not None:
             self.refitted.warn()
             print(self.refitted.summary())
