@@ -223,8 +223,7 @@ COMMANDS = {
     "tune": "expected the arguments [TEMPLATES] TRAIN (see mtlstruct tune --help)",
     "train a.tpl train.txt n.mtl --epochs 3": "--epochs: the number of passes is limited by --max-iter",
     "train a.tpl train.txt -o n.mtl": "No such option: -o: the file to write is an argument without option",
-    "train a.tpl train.txt": "train.txt: expected a new file or one that holds a model, got one that holds columns "
-    "separated by tabs; is an argument missing? --force overwrites it\n",
+    "train a.tpl train.txt": "; is an argument missing? --force overwrites it\n",
     "predict m.mtl -o": "Option '-o' requires an argument",
     "train train.txt n.mtl --method auto --folds 2 -o x": "No such option: -o",
     "tune a.tpl train.txt --method pmtl -p 0.5": "p must be",
