@@ -32,7 +32,7 @@ def _ours(model: str) -> Callable[[str], object]:
     def segment(path: str) -> str:
         with open(path, "rb") as lines:
             batches = task.stream(loaded, Source(lines, path), output)
-            return "".join(task.format(loaded, batch, loaded.lattice(batch), output) for batch in batches)
+            return "".join(task.format(loaded, batch, None, output) for batch in batches)
 
     return segment
 
