@@ -166,7 +166,8 @@ class TuningRun:
         print_settings(search)
         print(f"chosen: {describe(search.chosen.options)}: {search.reason}; results in {search.store.path}")
         passes, gap = (search.chosen.mean(name) for name in ("passes", "gap"))
-        if self.minutes is not None and passes < self.rounds[-1].passes and gap > self.rounds[-1].gap:
+        last = self.rounds[-1:] if self.minutes is not None else ()  # `tune` has no rounds
+        if any(passes < one.passes and gap > one.gap for one in last):
             print(
                 f"note: --minutes ended the search early: settings were compared at a gap of {percentage(gap)}"
             )
