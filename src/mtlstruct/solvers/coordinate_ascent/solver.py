@@ -52,9 +52,9 @@ FULL, WORKING_SET, GAP_SAMPLED = "full", "working set", "gap-sampled"
 MAX_STEPS = 5
 """Pairwise steps in one block update, at most."""
 
-CERTIFY_FACTOR = 3.5
-"""A full pass measures gaps before it closes them, so a certificate is tried when the estimate is
-this near; more work between full passes (hinge, large c) makes the estimate staler."""
+STALENESS, STALENESS_MARGIN = 3.5, 1.2
+"""A full pass measures gaps before it closes them, so their sum is taken to be this many times the
+gap at the end of the cycle; the first certificate measures the ratio, and it may be so far off."""
 
 SCALE_SHARE = 0.05
 """Tolerance of the scale of w, as a share of the gap asked for."""
@@ -62,8 +62,9 @@ SCALE_SHARE = 0.05
 MIN_SCALE_OF_W, MAX_SCALE_OF_W = 0.7, 1.5
 """Scales of w that are tried."""
 
-SAMPLED_PASSES = 8
-"""Gap-sampled passes after a full or working-set pass."""
+MIN_SAMPLED_PASSES, MAX_SAMPLED_PASSES = 8, 40
+"""Gap-sampled passes after a full or working-set pass. A smooth loss makes (c·Σ mu) / 3 of them,
+within these limits: the larger this scale of w, the more an update of one block changes others."""
 
 HINGE_GAP_RATIO, SMOOTH_GAP_RATIO = 4.0, 2.0
 """Spans whose last gap is more than this many times the mean are in a gap-sampled pass."""
@@ -111,7 +112,7 @@ class Run(SolverRun):
     """
 
     state_fields: ClassVar[tuple[str, ...]] = (
-        *("N", "mu", "loss", "bound", "tolerance", "passes", "left", "bounds", "certified"),
+        *("N", "mu", "loss", "bound", "tolerance", "staleness", "passes", "left", "bounds", "certified"),
         *("V", "state", "random", "spans", "gaps"),
     )
 
@@ -126,6 +127,8 @@ class Run(SolverRun):
         # While mu is learned, a block solved to the end is solved for weights that will have moved.
         self.enough = 0.1 if regularizer.sparse else 0.0
         self.tolerance = 1e-3 / max(1.0, c)
+        # with the hinge, more work between full passes makes the gaps of a full pass staler
+        self.staleness = STALENESS * (1.0 if oracle.temperature > 0 else 4 ** self._decades())
         self.passes, self.left = 0, list[str]()
         self.bound, self.bounds, self.certified = 0.0, Bounds(np.inf, 0.0), False
 
@@ -179,9 +182,10 @@ class Run(SolverRun):
 
     def _schedule(self) -> list[str]:
         """Return the passes of a cycle; a large c gets more of them between full passes."""
-        sampled = [GAP_SAMPLED] * SAMPLED_PASSES
         if self.oracle.temperature > 0:
-            return [FULL, *sampled]
+            wanted = min(MAX_SAMPLED_PASSES, self.c * self.mu.mu.sum() / 3)
+            return [FULL] + [GAP_SAMPLED] * max(MIN_SAMPLED_PASSES, int(wanted))
+        sampled = [GAP_SAMPLED] * MIN_SAMPLED_PASSES
         return [FULL, WORKING_SET, *[*sampled, WORKING_SET] * (1 if self._decades() < 0.5 else 2)]
 
     def _chosen(self, kind: str) -> NDArray[np.int64]:
@@ -224,10 +228,11 @@ class Run(SolverRun):
         check_finite(self.passes, expected_loss=self.loss, norm_of_V=float(self.N.sum()))
         # a block may keep a tenth of its share of the gap asked for
         self.tolerance = min(self.tolerance, 0.1 * self.stop.asked(objective, self.C) / self.C)
-        stale = 1.0 if self.oracle.temperature > 0 else 4 ** self._decades()
-        near = CERTIFY_FACTOR * stale * self.stop.asked(dual, self.C)
+        near = self.staleness * self.stop.asked(dual, self.C)
         if objective - dual <= near or self.passes == self.stop.max_passes:
             self._certify()
+            certified = max(self.bounds.objective - self.bounds.dual, 1e-12 * objective)
+            self.staleness = STALENESS_MARGIN * (objective - dual) / certified
         check_finite(self.passes, objective=self.bounds.objective, lower_bound=self.bounds.dual)
 
     def _decades(self) -> float:
