@@ -13,9 +13,10 @@ from benchmarks.tasks import Task
 
 DATA = {"ESP ner-134": (ESP, "ner-134"), "PKU cws-tp2": (PKU, "cws-tp2")}
 METHODS = {
-    "mtl": "--method mtl --loss hinge",
+    "mtl": "--method mtl",
+    "crf-l2": "--method crf-l2",
+    "mtl, hinge": "--method mtl --loss hinge",
     "svm": "--method svm",
-    "pmtl p = 4/3": "--method pmtl --loss hinge -p 1.333333",
 }
 GOALS = {
     "c = 1 to 1 %": (1, 0.01),

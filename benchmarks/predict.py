@@ -24,7 +24,7 @@ from benchmarks.peers.labellers import (
 )
 from benchmarks.peers.study import model_of, throughput
 from benchmarks.places import Missing, head
-from benchmarks.tasks import ESP_MTL, TASKS, Task, preset, trained
+from benchmarks.tasks import ESP_MTL, PKU_MTL, Task, preset, trained
 
 STARTS, ROUNDS = 5, 5
 CASE = CASES[0]
@@ -32,7 +32,6 @@ COMMAND = "mtlstruct predict"
 SEGMENTERS = ("mtlstruct", "python-crfsuite", "crfs", "spacy-pkuseg", "ltp-extension", "vaporetto")
 PACKAGES = {peer.name: peer for peer in LABELLERS if isinstance(peer, PythonPeer)}
 SEGMENTED = next(case for case in CASES if case.name == "PKU cws-tp2")
-PKU_TASK = next(task for task in TASKS if task.name == "PKU tp2 c=1")
 SEGMENTER_SECONDS = 3600.0
 """What the training of another segmenter may take."""
 
@@ -54,9 +53,9 @@ def measure_all(book: Book) -> None:
 
 def _segmenter(book: Book, name: str) -> Row:
     """Characters a second of a segmenter on the test part of PKU, read from a file and written to memory."""
-    data = head(PKU_TASK.part("test.raw"), book.ask.sentences or 10**9)
+    data = head(PKU_MTL.part("test.raw"), book.ask.sentences or 10**9)
     if name == "mtlstruct":
-        model = _model(book, PKU_TASK)
+        model = _model(book, PKU_MTL)
     else:
         learner = "python-crfsuite" if name == "crfs" else name
         if importlib.util.find_spec("crfs" if name == "crfs" else PACKAGES[learner].module) is None:

@@ -139,9 +139,9 @@ PYTHON_CRFSUITE = PythonPeer(
     "python-crfsuite", "averaged perceptron, 100 iterations (its defaults)", "pycrfsuite"
 )
 LABELLERS = (
-    Mtlstruct("mtl", "hinge, c = 1, gap 1 %", ("--loss", "hinge", "-c", "1")),
-    Mtlstruct("crf-l2", "c = 1, gap 1 %", ("-c", "1")),
-    Mtlstruct("mtl", "log loss, default c, gap 1 %", (), "mtlstruct mtl, log loss"),
+    Mtlstruct("mtl", "log loss, c = 20, gap 1 % (its defaults)", ()),
+    Mtlstruct("crf-l2", "c = 1, gap 1 %", ()),
+    Mtlstruct("mtl", "hinge, c = 1, gap 1 %", ("--loss", "hinge"), "mtlstruct mtl, hinge"),
     PYTHON_CRFSUITE,
     PythonPeer(
         "vowpalwabbit", "search, sequence, gold histories, no rollout, 5 passes, 2^24 weights", "vowpalwabbit"
