@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from mtlstruct.cli import common
+from mtlstruct.cli.command import Command, argument, option
 from mtlstruct.cli.errors import NEGATIVE, print_message
-from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.cli.progress import GridProgress
 from mtlstruct.cli.tuning_run import describe, headline
 from mtlstruct.errors import MtlError
@@ -28,33 +27,21 @@ if TYPE_CHECKING:
     from reproduction.plan import Case, Texts
     from reproduction.results import Results
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
-
-@app.command()
 def reproduce(
-    context: typer.Context,
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME...",
-            help="cws, cws-splits, ner, ner-selected, parsing, p-norm, time, sensitivity, weights; richer; or all.",
-        ),
-    ],
-    data: Annotated[Path, typer.Option("--data", metavar="DIR", help="The folder that has the corpora.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results are kept and looked for.")],
-    jobs: Annotated[
-        int | None,
-        typer.Option("--jobs", metavar="N", min=1, help="Trainings at a time.", show_default="all cores"),
-    ] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            "--minutes", metavar="M", min=0, help="Begin no training after so long; write what is there."
-        ),
-    ] = None,
-    force: ForceOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    names: list[str] = argument(
+        ...,
+        "NAME",
+        "cws, cws-splits, ner, ner-selected, parsing, p-norm, time, sensitivity, weights; richer; or all.",
+    ),
+    data: Path = option(..., "The folder that has the corpora.", metavar="DIR"),
+    out: Path = option(..., "Where results are kept and looked for.", metavar="DIR"),
+    jobs: int | None = option(None, "Trainings at a time.", range=(1, 1000), shown="all cores"),
+    minutes: float | None = option(
+        None, "Begin no training after so long; write what is there.", metavar="M", range=(0.0, 1e6)
+    ),
+    force: bool = common.FORCE,
+    quiet: bool = option(False, "No progress.", "-q", "--quiet"),
 ) -> None:
     """Make a table or figure of the paper again, ours beside the paper's.
 
@@ -84,7 +71,7 @@ def reproduce(
         print_message(
             f"{len(run.progress.failed)} trainings failed, the first, {trial.options.method}: {reason}"
         )
-        raise typer.Exit(NEGATIVE)
+        sys.exit(NEGATIVE)
 
 
 def _check_folder(out: Path, *, force: bool) -> None:
@@ -214,7 +201,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
     from mtlstruct import cli
 
-    return cli.run(arguments, app, "python -m reproduction")
+    return cli.run(arguments, Command(reproduce, "python -m reproduction"))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ ROOTS = (
     "joblib",
     "psutil",
     "filelock",
-    "typer",
     "rich",
     "matplotlib",
     "starlette",

@@ -1,16 +1,11 @@
 """Options of all commands with extreme values: a result or one short sentence, never an internal error."""
 
-import inspect
 import random
 import shutil
-from typing import get_args, get_type_hints
 
 import pytest
-import typer
 
 from mtlstruct import cli
-from mtlstruct.cli import COMMANDS
-from mtlstruct.cli.command import load_target
 
 NUMBERS = (
     *["0", "-1", "nan", "inf", "-inf", "1e300", "1e-300", "1e38", "-0.0", "99999999999999999999"],
@@ -55,34 +50,8 @@ OUTPUTS = ("out", "log", "plot", "html", "checkpoint", "model", "address")
 """Options whose value would be written, or asked over the network."""
 
 
-def functions():
-    """Yield the words and the function of each command."""
-    for name, (target, _) in COMMANDS.items():
-        found = load_target(target)
-        if isinstance(found, typer.Typer):
-            for command in found.registered_commands:
-                yield f"{name} {command.name or command.callback.__name__}", command.callback
-        else:
-            yield name, found
-
-
-def options(function):
-    """Yield the name, the flag, the types and the declaration of each option."""
-    hints = get_type_hints(function, include_extras=True)
-    for name in inspect.signature(function).parameters:
-        kind, *declared = get_args(hints[name]) or (hints[name],)
-        if declared and isinstance(declared[-1], typer.models.OptionInfo):
-            words = (declared[-1].default, *(declared[-1].param_decls or ()))
-            flags = [flag for flag in words if str(flag).startswith("-")]
-            yield (
-                name,
-                (flags or [f"--{name.replace('_', '-')}"])[-1],
-                get_args(kind) or (kind,),
-                declared[-1],
-            )
-
-
-ALL = [(words, *row) for words, function in functions() for row in options(function)]
+ALL = [(words, one) for words in cli.COMMANDS for one in cli.command(words).parameters if one.flags]
+"""Each option of each command."""
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +63,10 @@ def folder(made, tmp_path_factory):
 
 
 def test_every_command_and_every_number_is_covered():
-    assert {words for words, *_ in ALL} <= set(BASE) == {words for words, _ in functions()}
-    without = [(words, flag) for words, _, flag, kinds, option in ALL
-               if {int, float} & set(kinds) and None in (option.min, option.max)]  # fmt: skip
-    assert without == []
+    assert set(BASE) == set(cli.COMMANDS)
+    assert [
+        (words, one.title) for words, one in ALL if one.type in (int, float) and one.known.range is None
+    ] == []
 
 
 @pytest.fixture
@@ -120,26 +89,23 @@ def flagged(flag, value):
     return flag if value is None else f"{flag}={value}" if flag.startswith("--") else flag + value
 
 
-VALUED = [row for row in ALL if bool not in row[3]]
+VALUED = [row for row in ALL if row[1].type is not bool]
 
 
-@pytest.mark.parametrize("row", VALUED, ids=[f"{words} {flag}" for words, _, flag, *_ in VALUED])
-def test_extreme_values_of_every_option(attempt, row):
-    words, name, flag, kinds, _ = row
-    numeric = {int, float} & set(kinds)
-    for value in () if name in OUTPUTS else NUMBERS if numeric else TEXTS:
-        got = attempt(words, flagged(flag, value))
+@pytest.mark.parametrize(("words", "option"), VALUED, ids=[f"{words} {one.title}" for words, one in VALUED])
+def test_extreme_values_of_every_option(attempt, words, option):
+    numeric = option.type in (int, float)
+    for value in () if option.name in OUTPUTS else NUMBERS if numeric else TEXTS:
+        got = attempt(words, flagged(option.title, value))
         if numeric and got.code == 2 and not value.startswith("-"):
-            assert flag.strip("-") in got.err, got.err
+            assert option.title.strip("-") in got.err, got.err
 
 
-def drawn(rng, row):
+def drawn(rng, option):
     """Return an option with an extreme value: a limit, a word that is allowed, a text; or a flag."""
-    flag, kinds, option = row[2:]
-    words = [word for kind in kinds for word in (get_args(kind) or (kind,)) if isinstance(word, str)]
-    limits = [] if option.max is None else [str(option.min), str(option.max)]
-    value = None if bool in kinds else rng.choice([w for w in words if w != "auto"] or limits or TEXTS)
-    return flagged(flag, value)
+    limits = [*map(str, option.known.range or ())]
+    words = [word for word in option.choices if word != "auto"]
+    return flagged(option.title, None if option.type is bool else rng.choice(words or limits or TEXTS))
 
 
 SEEDS = [*range(20), *(pytest.param(n, marks=pytest.mark.slow) for n in range(20, 300))]
@@ -151,6 +117,7 @@ def test_three_options_of_a_command_with_extreme_values(attempt, seed, words):
     """Draw options of `train`, or of any command."""
     rng = random.Random(f"{seed} {words}")
     chosen = words or rng.choice(sorted(BASE))
-    rows = [row for row in ALL if row[0] == chosen and row[1] not in (*SLOW, *OUTPUTS, "json", "csv", "plot")]
+    without = (*SLOW, *OUTPUTS, "json", "csv", "plot", "help")
+    rows = [one for words, one in ALL if words == chosen and one.name not in without]
     base = "a.tpl train.txt new.mtl --max-iter 20" if words else None
     attempt(chosen, *(drawn(rng, row) for row in rng.sample(rows, min(3, len(rows)))), base=base)

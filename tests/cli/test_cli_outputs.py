@@ -1,17 +1,13 @@
 """No command overwrites a file of another kind than it writes, for all commands and all output arguments."""
 
 import shutil
-from enum import Enum
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
-import typer
 from support.commands import TEMPLATES, TRAIN, write_files
 
 import reproduction.__main__ as reproduction
 from mtlstruct import cli
-from mtlstruct.cli.command import load_target
 from mtlstruct.cli.outputs import HEAD, Kind, kind_of
 from mtlstruct.errors import MtlError
 
@@ -53,58 +49,20 @@ INPUTS = {
     ("import", "FILE"),
     ("templates convert", "TEMPLATES"),
     ("templates check", "TEMPLATES"), ("templates check", "--data"), ("templates select", "MODEL"),
-    ("templates select", "--templates"), ("templates select", "--valid"), ("templates select", "--train"),
+    ("templates select", "--valid"), ("templates select", "--train"),
 }  # fmt: skip
 """Files and folders that commands only read."""
 
 
-def commands(app=cli.app, before=""):
-    """All commands of the program by name, as functions."""
-    for command in app.registered_commands:
-        found: Any = command.callback
-        if hasattr(command.cls, "origin"):
-            found = load_target(command.cls.origin)
-        name = before + (command.name or found.__name__)
-        if isinstance(found, typer.Typer):
-            yield from commands(found, f"{name} ")
-        else:
-            assert (command.help or found.__doc__).splitlines()[0] == found.__doc__.splitlines()[0]
-            yield name, found
-
-
-def path_arguments():
-    """The arguments and options of all commands that are paths."""
-    return [
-        (name, _spelled(parameter, hint.__metadata__[0]))
-        for name, command in commands()
-        for parameter, hint in get_type_hints(command, include_extras=True).items()
-        if hasattr(hint, "__metadata__") and Path in (hint.__origin__, *get_args(hint.__origin__))
-    ]
-
-
-def _spelled(parameter, declared):
-    """Return the long name of an option, or the metavar of an argument."""
-    if isinstance(declared, typer.models.ArgumentInfo):
-        return str(declared.metavar).strip("[]")
-    words = (declared.default, *(declared.param_decls or ()))  # typer takes the first name for a default
-    names = [word for word in words if str(word).startswith("--")]
-    return names[0] if names else f"--{parameter.replace('_', '-')}"
+ALL = [(name, one) for name in cli.COMMANDS for one in cli.command(name).parameters]
 
 
 def test_every_path_of_every_command_is_known_as_input_or_output():
     """A new output option belongs into OUTPUTS, where the tests below see whether it is guarded."""
-    assert sorted(path_arguments()) == sorted([*OUTPUTS, *FOLDERS, *INPUTS])
-
-
-def test_every_command_that_writes_can_be_forced():
-    forced = {name for name, command in commands() if "force" in get_type_hints(command)}
+    paths = [(name, one.title.strip("[].")) for name, one in ALL if one.type is Path]
+    assert sorted(paths) == sorted([*OUTPUTS, *FOLDERS, *INPUTS])
+    forced = {name for name, one in ALL if one.name == "force"}
     assert forced == {name for name, _ in OUTPUTS.keys() | FOLDERS}
-
-
-def test_no_option_is_an_enum():
-    hints = [hint for _, command in commands() for hint in get_type_hints(command).values()]
-    kinds = {one for hint in hints for one in (hint, *get_args(hint)) if isinstance(one, type)}
-    assert not [one for one in kinds if issubclass(one, Enum)], "a Literal prints as its text"
 
 
 @pytest.fixture(scope="module")

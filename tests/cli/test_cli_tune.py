@@ -116,13 +116,12 @@ def test_the_table(run, place, inline):
 
 def test_small_data_are_divided_into_folds_if_nothing_else_is_said(run, place, inline, monkeypatch):
     Path("two.txt").write_text("\n\n".join(Path("train.txt").read_text().split("\n\n")[:2]) + "\n")
-    run("tune a.tpl two.txt -c 1 -q").rejected("--hold-out must leave sentences on both sides")
+    run("tune a.tpl two.txt -c 1 -q").rejected("a held-out part must leave sentences on both sides")
     Path("five.txt").write_text(Path("train.txt").read_text() * 2)
     run("tune a.tpl five.txt -c 1 -q").ok()
-    run("tune a.tpl five.txt -c 1 -q --hold-out 0.2").ok()
     monkeypatch.setattr("mtlstruct.tuning.search.FEW_SENTENCES", 5)
     assert " sentences held out" in run("tune a.tpl five.txt -c 2").ok().out
-    parts = [*(f"fold {k} of 3" for k in range(1, 4)), "held out", "held out"]
+    parts = [*(f"fold {k} of 3" for k in range(1, 4)), "held out"]
     assert [split for *_, split in inline.ran] == parts
     assert not Path("tune/tune.png").exists()  # one point is no picture
 
@@ -179,7 +178,8 @@ def test_a_run_that_was_stopped_goes_on(place, how):
     text = "".join(f"w{i % 97} x{i % 7} {'AB'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(2000))
     Path("big.txt").write_text(text)
     line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "2"]
-    line += ["--hold-out", "0.2"]
+    Path("valid.txt").write_text(text[:2000])
+    line += ["--valid", "valid.txt"]
     first = [*line, "-c", "1,2,3,4", "--gap", "1e-13", "--max-iter", "25"]
     with subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         end = time.monotonic() + 120

@@ -80,7 +80,7 @@ def test_splits_with_an_empty_part_are_rejected():
         with pytest.raises(MtlError, match="--folds must be between 2 and the number of sentences, 10"):
             studies.folds(10, count, 0)
     for share in (0.0, 0.01, 1.0, 2.0, -1.0):
-        with pytest.raises(MtlError, match="--hold-out must leave sentences on both sides"):
+        with pytest.raises(MtlError, match="a held-out part must leave sentences on both sides"):
             studies.held_out(10, share, 0)
 
 

@@ -1,8 +1,8 @@
 """The command line: a module per group of commands in `commands`, and what commands share.
 
 The module of a command is imported when the command runs, so `mtlstruct --help` is quick and
-`predict` loads no solver. `options` makes command-line options from `Options`; `training_run` and
-`tuning_run` are what `train` and `tune` do. Results go to stdout, everything else to stderr.
+`predict` loads no solver. `command` parses command lines; `training_run` and `tuning_run` are what
+`train` and `tune` do. Results go to stdout, everything else to stderr.
 
 Exit codes: 0 done; 1 the answer is no (`score --min`, `templates check`) or a training of `tune`
 failed; 2 bad usage or bad input, one sentence on stderr; 3 internal error; 130 interrupted; 143
@@ -14,15 +14,12 @@ Start reading at `COMMANDS`, then `commands.train` and `training_run.TrainingRun
 
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Annotated
+from importlib import import_module
 
-import typer
-
-from mtlstruct.cli.command import add_command
-from mtlstruct.cli.common import option
-from mtlstruct.cli.errors import exit_code, raise_on_sigterm
+from mtlstruct.cli.command import HELP, OPTIONS, Command, help_page
+from mtlstruct.cli.errors import UsageError, exit_code, raise_on_sigterm
 
 COMMANDS = {
     "train": ("train:train", "Train a model and learn a weight for each template."),
@@ -37,24 +34,24 @@ COMMANDS = {
     "serve": ("serve:serve", "Serve a model as a web page and a JSON API."),
     "export": ("convert:export", "Write a model for CRF++, Wapiti, CRFsuite, or stand-alone."),
     "import": ("convert:import_", "Read a model of CRF++, Wapiti or CRFsuite."),
-    "templates": ("templates:app", "Generate, check, convert and select template files."),
+    "templates generate": (
+        "templates:generate",
+        "Generate templates: a preset, or all n-grams of cells in a window.",
+    ),
+    "templates check": ("templates:check", "Report errors and likely mistakes in a template file."),
+    "templates convert": (
+        "templates:convert",
+        "Translate a template file into the language of another program.",
+    ),
+    "templates select": ("select:select", "Write the most useful templates of a model to a file."),
     "bench": ("bench:bench", "Measure the speed of this machine."),
     "demo": ("demo:demo", "Run all main commands on a small corpus."),
     "warmup": ("warmup:warmup", "Compile all kernels ahead of time, for images and CI."),
 }
 """Each command: where it is defined, and the first line of its help."""
 
-app = typer.Typer(
-    name="mtlstruct",
-    help="Structured prediction from feature templates, with a learned weight for each template.",
-    epilog="Try: mtlstruct demo",
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-for _name, _entry in COMMANDS.items():
-    add_command(app, _name, *_entry)
+SUMMARY = "Structured prediction from feature templates, with a learned weight for each template."
+ABOVE = [("--version", "Print the version."), ("--debug", "Print the traceback of an error."), HELP.help()]
 
 
 def main() -> None:
@@ -67,39 +64,50 @@ def main() -> None:
     sys.exit(code)
 
 
-def run(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> int:
-    """Run one command line of an application and return its exit code."""
+def run(arguments: Sequence[str], work: Callable[[Sequence[str]], None] | None = None) -> int:
+    """Run one command line, by default of this program, and return its exit code."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     given = [a for a in arguments[:end] if a != "--debug"]  # it may stand before or after the command
     rest = [*given, *arguments[end:]]
-    return exit_code(lambda: invoke(rest, app, name), debug=len(given) < end)
+    return exit_code(lambda: (work or invoke)(rest), debug=len(given) < end)
 
 
-def invoke(arguments: Sequence[str], app: typer.Typer = app, name: str = "mtlstruct") -> None:
+def invoke(arguments: Sequence[str]) -> None:
     """Run one command line; raise what it raises."""
-    # app() would turn interrupts and closed pipes into exit codes of its own.
-    command = typer.main.get_command(app)
-    with command.make_context(name, list(arguments), obj=tuple(arguments)) as context:
-        command.invoke(context)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
+    words = [*arguments, "--help"][: max(1, len(arguments))]
+    if words[0] == "templates":
+        words = [" ".join(words[:2]) if words[1:] else "templates --help", *words[2:]]
+    name = words[0]
+    group, _, word = name.rpartition(" ")
+    if word in HELP.flags:
+        print(overview(group))
+    elif name == "--version":
         from mtlstruct import __version__
 
         print(f"mtlstruct {__version__}")
-        raise typer.Exit
+    elif name in COMMANDS:
+        command(name)(words[1:])
+    else:
+        kind = "option" if word.startswith("-") else "command"
+        raise UsageError(f"No such {kind}: {name} (see mtlstruct {group} --help)".replace("  ", " "))
 
 
-@app.callback(invoke_without_command=True)
-def _top(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-    debug: Annotated[
-        bool, option("Print the traceback of an error (also after a command).", "--debug")
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
+def command(name: str) -> Command:
+    """Import a command."""
+    module, _, function = COMMANDS[name][0].partition(":")
+    found = getattr(import_module(f"mtlstruct.cli.commands.{module}"), function)
+    return Command(found, f"mtlstruct {name}")
+
+
+def overview(group: str = "") -> str:
+    """Return the help of all commands, or of those of a group."""
+    rows = [
+        (name.removeprefix(f"{group} "), said)
+        for name, (_, said) in COMMANDS.items()
+        if name.startswith(group)
+    ]
+    path = f"mtlstruct {group}".rstrip()
+    sections = {"Commands": rows} if group else {OPTIONS: ABOVE, "Commands": rows}
+    return help_page(
+        f"{path} COMMAND [OPTIONS]", "" if group else f"{SUMMARY}\n\nTry: mtlstruct demo", sections
+    )

@@ -1,112 +1,237 @@
-"""Commands that are imported when they run, with their options in groups in the help."""
+"""Commands: functions whose parameters are declared as arguments and options.
 
+A command is called with the words of a command line. Its help is its docstring.
+"""
+
+import inspect
 import os
-import re
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from importlib import import_module
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import typer
-from typer.core import TyperCommand
+from mtlstruct.cli.errors import UsageError, print_message
+from mtlstruct.training.options import TYPES, Declaration, Options, check_number, declaration, flag
 
-from mtlstruct.cli.errors import print_message
-from mtlstruct.training.options import check_number
+ARGUMENTS, OPTIONS = "Arguments", "Options"
+TITLES = (ARGUMENTS, "Common", "Search", "Method", "Data", "Trees", "Cluster", "Resume", OPTIONS)
+"""The sections of a help, in order."""
 
-GROUPS: dict[str, Sequence[str]] = {
-    "Common": ("method", "c", "p", "valid", "folds", "hold_out"),
-    "Search": (),
-    "Method": ("start",),
-    "Data": ("dialect", "separator", "ragged", "encoding"),
-    "Trees": ("label_templates",),
-    "Cluster": ("engine", "address"),
-    "Resume": ("checkpoint", "checkpoint_every", "resume"),
-}
-"""Groups in the help of `train` and `tune`, with the options that are not fields of `Options`."""
+METAVARS = {Path: "FILE", int: "N", float: "X"}
+MAX_COLUMN = 26
+"""Most columns of names in a help; longer ones have a line of their own."""
 
 
-class Command(TyperCommand):
-    """A command whose help lists options in groups: by their `rich_help_panel`, or by `GROUPS`."""
+@dataclass(frozen=True)
+class Parameter:
+    """An argument, or an option if it has flags.
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse arguments; --scores means --scores=best, --scores all means --scores=all."""
-        end = args.index("--") if "--" in args else len(args)
-        given: list[str] = []
-        for argument in args[:end]:
-            if argument == "all" and given[-1:] == ["--scores=best"]:
-                given[-1] = "--scores=all"
-            else:
-                given.append("--scores=best" if argument == "--scores" else argument)
-        given += args[end:]
-        self._check_ranges(self.make_parser(ctx).parse_args(args=[*given])[0])
-        return super().parse_args(ctx, given)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command; say first that it waits for a named pipe, if it does."""
-        for value in ctx.params.values():
-            if isinstance(value, Path) and Path(os.path.realpath(value)).is_fifo():
-                print_message(f"note: {value} is a named pipe: waiting for the program at its other end")
-        return super().invoke(ctx)
-
-    def _check_ranges(self, given: dict[str, Any]) -> None:
-        """Raise an error that names option, range and value for a number out of its range."""
-        for parameter in self.params:
-            low, text = getattr(parameter, "min", None), given.get(parameter.name or "")
-            if low is not None and isinstance(text, str):
-                value: Any = text
-                with suppress(ValueError):  # a text that is no number is rejected as it is
-                    value = type(low)(text)
-                check_number(parameter.opts[-1], value, type(low), (low, parameter.max))  # type: ignore[attr-defined]
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the pieces of the usage line; none is optional after a first that is."""
-        pieces = [re.sub("[{}]", "", piece) for piece in super().collect_usage_pieces(ctx)]
-        optional = len(pieces) > 2 and pieces[1].startswith("[")
-        return [*pieces[:2], *(piece.strip("[]") if optional else piece for piece in pieces[2:])]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, then options: in groups if the command has options of a training."""
-        parameters = self.get_params(ctx)
-        grouped = any(getattr(parameter, "rich_help_panel", None) for parameter in parameters)
-        groups: dict[str, list[Any]] = {title: [] for title in ("Arguments", *GROUPS, "Options")}
-        for parameter in parameters:
-            title = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            if grouped:
-                by_name = (title for title, names in GROUPS.items() if parameter.name in names)
-                title = getattr(parameter, "rich_help_panel", None) or next(by_name, title)
-            record = parameter.get_help_record(ctx)
-            if record is not None and record[0].startswith("["):  # it is not the one that may be missing
-                record = record[0], record[1].removesuffix("[required]").rstrip()
-            groups[title].append(record)
-        for title, records in groups.items():
-            if rows := [record for record in records if record is not None]:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
-def add_command(app: typer.Typer, name: str, target: str, summary: str) -> None:
-    """Add a command, with the first line of its help, to an application without importing it.
-
-    `target` is "module:name" below `mtlstruct.cli.commands`, of a function or an application.
+    default   `...` if it is required
+    bare      the value of an option without a value
+    type      what makes a value of a word
+    many      whether it may be given several times
     """
 
-    class LazyCommand(TyperCommand):
-        origin = target
+    default: Any
+    known: Declaration
+    flags: tuple[str, ...] = ()
+    bare: str | None = None
+    name: str = ""
+    type: Any = None
+    many: bool = False
 
-        def make_context(
-            self, info_name: str | None, args: list[str], parent: Any = None, **more: Any
-        ) -> Any:
-            found = load_target(self.origin)
-            if not isinstance(found, typer.Typer):
-                command, found = found, typer.Typer(add_completion=False, rich_markup_mode=None)
-                found.command(name, cls=Command)(command)
-            return typer.main.get_command(found).make_context(info_name, args, parent, **more)
+    def bound(self, name: str, hint: Any) -> "Parameter":
+        """Return the parameter with its name, its type and its flags."""
+        many = False
+        while get_args(hint) and get_origin(hint) is not Literal:  # X | None, list[X]
+            many |= get_origin(hint) is list
+            hint = get_args(hint)[0]
+        flags = () if self.known.group == ARGUMENTS else self.flags or (flag(name),)
+        return replace(self, name=name, type=hint, many=many, flags=flags)
 
-    app.command(name, cls=LazyCommand, help=summary)(lambda: None)
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it can be, if these are all."""
+        return get_args(self.type)
+
+    @property
+    def title(self) -> str:
+        """How usage and messages call it."""
+        if self.flags:
+            return self.flags[-1]
+        name = f"{self.known.metavar}{'...' * self.many}"
+        return name if self.default is ... else f"[{name}]"
+
+    def value(self, word: str) -> Any:
+        """Return the value of a word; raise an error that names this parameter."""
+        if not word and not self.flags and self.default is None:
+            return None  # an empty argument that may be left out
+        if self.choices:
+            if word not in self.choices:
+                raise UsageError(f"{self.title} must be one of {', '.join(self.choices)}, got {word!r}")
+            return word
+        if self.type not in (int, float):
+            return self.type(word)
+        value: Any = word
+        with suppress(ValueError):  # a text that is no number is rejected as it is
+            value = self.type(word)
+        check_number(self.title, value, self.type, self.known.range)
+        return value
+
+    def help(self) -> tuple[str, str]:
+        """Return its names, and what is said of it."""
+        known, notes = self.known, []
+        names = ", ".join(self.flags) or str(known.metavar)
+        if self.flags and self.type is not bool:
+            words = f"<{'|'.join(self.choices)}>" if self.choices else METAVARS.get(self.type, "TEXT")
+            names += f" {known.metavar or words}"
+        if default := known.shown or (self.default not in (None, False, ...) and str(self.default)):
+            notes.append(f"default: {default}")
+        if known.range is not None and self.type in METAVARS:
+            notes.append("{:.10g} to {:.10g}".format(*known.range))
+        if self.default is ...:
+            notes.append("required")
+        return names, f"{known.help}  [{'; '.join(notes)}]" if notes else known.help
 
 
-def load_target(target: str) -> Any:
-    """Import the function or application that a target names."""
-    module, _, name = target.partition(":")
-    return getattr(import_module(f"mtlstruct.cli.commands.{module}"), name)
+def argument(default: Any, metavar: str, help: str) -> Any:
+    """Declare an argument; it is required if its default is `...`."""
+    return Parameter(default, Declaration(help, ARGUMENTS, metavar))
+
+
+def option(default: Any, help: str, *flags: str, bare: str | None = None, **more: Any) -> Any:
+    """Declare an option, whose flag is its name if none is given; `more` is for `Declaration`."""
+    return Parameter(default, Declaration(help, **{"group": OPTIONS} | more), flags, bare)
+
+
+def training_options(*, without: Collection[str] = ()) -> Any:
+    """Declare the fields of `Options` as options; those of `without` keep their defaults."""
+    rows = [row for row in fields(Options) if declaration(row).command_line and row.name not in without]
+    found = [Parameter(row.default, declaration(row)).bound(row.name, TYPES[row.name]) for row in rows]
+    return [replace(one, type=_loss_weights) if one.name == "loss_weights" else one for one in found]
+
+
+def _loss_weights(text: str) -> Any:
+    from mtlstruct.objective.losses import parse_weights
+
+    return parse_weights(text)
+
+
+HELP = option(False, "Show this message and exit.", "-h", "--help").bound("help", bool)
+
+
+class Command:
+    """A function as a command; `path` is how it is called.
+
+    Its parameter `options` takes the options of a training, and `call` the whole command line.
+    """
+
+    def __init__(self, function: Callable[..., None], path: str) -> None:
+        self.function, self.path = function, path
+        self.hints = get_type_hints(function)
+        declared = {name: one.default for name, one in inspect.signature(function).parameters.items()}
+        self.training: list[Parameter] = declared.get("options", [])
+        own = [one.bound(n, self.hints[n]) for n, one in declared.items() if isinstance(one, Parameter)]
+        self.parameters = [*own, *self.training, HELP]
+        self.arguments = [one for one in self.parameters if not one.flags]
+
+    @property
+    def usage(self) -> str:
+        """The arguments as the help shows them."""
+        return " ".join(one.title for one in self.arguments)
+
+    def sections(self) -> dict[str, list[tuple[str, str]]]:
+        """Return names and help of arguments and options by section."""
+        rows = {title: [p.help() for p in self.parameters if p.known.group == title] for title in TITLES}
+        return {title: found for title, found in rows.items() if found}
+
+    def __call__(self, words: Sequence[str]) -> None:
+        """Run the command. Options and arguments may stand in any order."""
+        try:
+            given, others = self._divided(words)
+            if any(parameter is HELP for parameter, _ in given):
+                text = inspect.getdoc(self.function) or ""
+                print(help_page(f"{self.path} [OPTIONS] {self.usage}", text, self.sections()))
+                return
+            values = self._values(given, others)
+        except UsageError as error:
+            raise UsageError(f"{error} (see {self.path} --help)") from None
+        for value in values.values():
+            if isinstance(value, Path) and Path(os.path.realpath(value)).is_fifo():
+                print_message(f"note: {value} is a named pipe: waiting for the program at its other end")
+        if self.training:
+            values["options"] = Options(**{one.name: values.pop(one.name) for one in self.training})
+        if "call" in self.hints:
+            values["call"] = [*self.path.split()[1:], *words]
+        self.function(**values)
+
+    def _divided(self, words: Sequence[str]) -> tuple[list[tuple[Parameter, Any]], list[str]]:
+        """Return options with their values, and the other words."""
+        flags = {name: one for one in self.parameters for name in one.flags}
+        given: list[tuple[Parameter, Any]] = []
+        others: list[str] = []
+        waiting = deque(words)
+        while waiting and (word := waiting.popleft()) != "--":
+            if word[:1] != "-" or word == "-":
+                others.append(word)
+                continue
+            name, equals, text = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
+            if (found := flags.get(name)) is None:
+                raise UsageError(f"No such option: {name}", name)
+            if found.type is bool:
+                if equals and word[:2] == "--":
+                    raise UsageError(f"{name} takes no value, got {text!r}")
+                waiting.extendleft([f"-{text}"] * bool(equals))
+                given.append((found, True))
+                continue
+            if found.bare is not None and not equals:
+                text = waiting.popleft() if waiting and waiting[0] in found.choices else found.bare
+            elif not equals:
+                if not waiting:
+                    raise UsageError(f"Option {name!r} requires an argument")
+                text = waiting.popleft()
+            given.append((found, found.value(text)))
+        return given, [*others, *waiting]
+
+    def _values(self, given: list[tuple[Parameter, Any]], others: list[str]) -> dict[str, Any]:
+        """Return the value of each parameter by name. Words are for required arguments first."""
+        waiting = deque(others)
+        spare = len(others) - sum(one.default is ... for one in self.arguments)
+        for one in self.arguments:
+            count = len(waiting) if one.many else int(one.default is ... or spare > 0)
+            spare -= one.default is not ...
+            given = given + [(one, one.value(waiting.popleft())) for _ in range(min(count, len(waiting)))]
+        values = {one.name: one.default for one in self.parameters if one is not HELP}
+        for one, value in given:
+            values[one.name] = value
+            if one.many:
+                values[one.name] = [found for same, found in given if same is one]
+        if waiting or any(values[one.name] is ... for one in self.arguments):
+            raise UsageError(f"expected the arguments {self.usage}")
+        for one in self.parameters:
+            if values.get(one.name) is ...:
+                raise UsageError(f"expected {one.title}")
+        return values
+
+
+def help_page(usage: str, text: str, sections: dict[str, list[tuple[str, str]]]) -> str:
+    """Return the help of a command or of a group of commands."""
+    width = min(80, shutil.get_terminal_size().columns)
+    blocks = [f"Usage: {usage}"]
+    for paragraph in filter(None, text.split("\n\n")):
+        form: dict[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  ", "break_on_hyphens": False}
+        blocks.append(textwrap.fill(" ".join(paragraph.split()), width, **form))
+    for title, rows in sections.items():
+        first = 4 + min(MAX_COLUMN, max(len(names) for names, _ in rows))
+        lines = [f"{title}:"]
+        for names, said in rows:
+            head = f"  {names}" if len(names) + 4 <= first else ""
+            lines += [] if head else [f"  {names}"]
+            form = {"initial_indent": head.ljust(first), "subsequent_indent": " " * first}
+            lines.append(textwrap.fill(said, max(width, first + 20), break_on_hyphens=False, **form))
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from mtlstruct._system.digest import to_json
+from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.errors import FormatError, MtlError
 
@@ -29,93 +28,57 @@ MIN_CHARACTERS = 20
 """In fewer characters, unknown ones prove nothing."""
 
 
-def argument(metavar: str, help: str) -> Any:
-    """Return the declaration of an argument of a command."""
-    return typer.Argument(metavar=metavar, help=help)
-
-
-def option(
-    help: str,
-    *names: str,
-    metavar: str | None = None,
-    limits: tuple[float | None, float | None] = (None, None),
-    shown: str | bool = True,
-    group: str | None = None,
-) -> Any:
-    """Return the declaration of an option; `shown` is its default in words, `group` its section."""
-    low, high = limits
-    found: dict[str, Any] = {"help": help, "metavar": metavar, "min": low, "max": high}
-    return typer.Option(*names, **found, show_default=shown, rich_help_panel=group)
-
-
-ModelArgument = Annotated[Path, argument("MODEL", "Model file written by `train`.")]
-InputArgument = Annotated[Path, argument("INPUT", "Data with or without labels; - reads standard input.")]
-ThreadsOption = Annotated[
-    int | None, option("Number of threads.", metavar="N", limits=(1, 1000), shown="all cores")
-]
-MemoryOption = Annotated[
-    float | None,
-    option(
-        "Memory to use; beyond it, data are encoded in files beside MODEL.",
-        metavar="GB",
-        limits=(1e-6, 1e6),
-        shown="free memory",
-    ),
-]
-EncodingOption = Annotated[str, option("Encoding of the data files.")]
-ModelEncodingOption = Annotated[
-    str | None, option("Encoding of the data files.", shown="that of the training data")
-]
-SeparatorOption = Annotated[
-    str,
-    option(
-        "Character between cells, which may then be empty or have spaces.",
-        metavar="CHAR|tab",
-        shown="runs of spaces and tabs",
-    ),
-]
-RaggedOption = Annotated[
-    Literal["pad"] | None, option("pad: rows may lack cells before the label (if any); they get the cell _.")
-]
-QuietOption = Annotated[bool, option("Print no progress and no summary.", "--quiet", "-q")]
-JsonOption = Annotated[bool, option("Print one JSON object instead of text.", "--json")]
-WordsOption = Annotated[
-    Path | None, option("Training vocabulary, for the recall of known and unknown words.")
-]
-ScoreOption = Annotated[
-    str | None,
-    option(
-        "Score to compare settings by: f1, accuracy, sequences (whole sequences right), fields (F1 of chunks, or "
-        "of runs of equal labels) or uas.",
-        metavar="NAME",
-        shown="f1; accuracy where labels are no chunks; uas for trees",
-        group="Search",
-    ),
-]
-MinutesOption = Annotated[
-    float | None,
-    option(
-        "Begin no training of the search after so long; choose among what is finished.",
-        metavar="M",
-        limits=(0.0, 1e6),
-        group="Search",
-    ),
-]
-PlotOption = Annotated[Path | None, option("Draw a picture into this file.", metavar="F.png|.svg|.pdf")]
+MODEL = argument(..., "MODEL", "Model file written by `train`.")
+INPUT = argument(STANDARD, "INPUT", "Data with or without labels; - reads standard input.")
+THREADS = option(None, "Number of threads.", range=(1, 1000), shown="all cores")
+MEMORY = option(
+    None,
+    "Memory to use; beyond it, data are encoded in files beside MODEL.",
+    metavar="GB",
+    range=(1e-6, 1e6),
+    shown="free memory",
+)
+ENCODING = option("utf-8", "Encoding of the data files.", group="Data")
+MODEL_ENCODING = option(None, "Encoding of the data files.", shown="that of the training data")
+SEPARATOR = option(
+    "",
+    "Character between cells, which may then be empty or have spaces.",
+    metavar="CHAR|tab",
+    shown="runs of spaces and tabs",
+    group="Data",
+)
+Ragged = Literal["pad"] | None
+RAGGED = option(
+    None, "pad: rows may lack cells before the label (if any); they get the cell _.", group="Data"
+)
+Dialect = Literal["mtlstruct", "crfpp", "wapiti"]
+DIALECT = option("mtlstruct", "Language of the template file: ours, CRF++'s or Wapiti's.", group="Data")
+QUIET = option(False, "Print no progress and no summary.", "-q", "--quiet")
+JSON = option(False, "Print one JSON object instead of text.")
+FORCE = option(False, "Overwrite an output file of another kind.")
+WORDS = option(None, "Training vocabulary, for the recall of known and unknown words.", metavar="FILE")
+VALID = option(None, "Held-out data, to score and calibrate the model.", metavar="FILE", group="Common")
+SCORE = option(
+    None,
+    "Score to compare settings by: f1, accuracy, sequences (whole sequences right), fields (F1 of chunks, or of "
+    "runs of equal labels) or uas.",
+    metavar="NAME",
+    shown="f1; accuracy where labels are no chunks; uas for trees",
+    group="Search",
+)
+MINUTES = option(
+    None,
+    "Begin no training of the search after so long; choose among what is finished.",
+    metavar="M",
+    range=(0.0, 1e6),
+    group="Search",
+)
+PLOT = option(None, "Draw a picture into this file.", metavar="F.png|.svg|.pdf")
 
 
 def log_beside(model: Path) -> Path:
     """Return the default path of the training log of a model."""
     return Path(f"{model}{LOG_SUFFIX}")
-
-
-def training_files(call: typer.Context, *given: Path | None) -> tuple[Path | None, ...]:
-    """Return TEMPLATES, TRAIN, …, of which TEMPLATES may be empty or left out (then it is None)."""
-    templates, *others = given if given[-1] is not None else (None, *given[:-1])
-    if None in others:
-        usage = call.command.get_usage(call).partition("[OPTIONS] ")[2]
-        raise MtlError(f"expected the arguments {usage} (see {call.command_path} --help)")
-    return None if templates == Path() else templates, *others
 
 
 def cell_format(separator: str, ragged: str | None) -> CellFormat:

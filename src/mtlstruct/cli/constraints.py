@@ -3,26 +3,20 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-from mtlstruct.cli.common import option
+from mtlstruct.cli.command import option
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import FormatError, IncompatibleError, InfeasibleError
 from mtlstruct.formats import text
 from mtlstruct.structures.constraints import Constraints
 
-ForbidOption = Annotated[
-    list[str] | None,
-    option(
-        "Never label B after A; * matches any text, an empty side the edge of a sentence. @F reads rules from "
-        "a file, one per line. May be repeated.",
-        "--forbid",
-        metavar="A>B|@F",
-    ),
-]
-ValidOption = Annotated[
-    bool, option("Only allow valid sequences of BIO, BIOES, BILOU, BIE or BMES labels.", "--valid-bio")
-]
+FORBID = option(
+    None,
+    "Never label B after A; * matches any text, an empty side the edge of a sentence. @F reads rules from a file, "
+    "one per line. May be repeated.",
+    metavar="A>B|@F",
+)
+VALID_BIO = option(False, "Only allow valid sequences of BIO, BIOES, BILOU, BIE or BMES labels.")
 
 
 def rule_files(forbid: Sequence[str] | None) -> list[Path]:

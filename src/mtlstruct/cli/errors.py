@@ -1,16 +1,12 @@
 """Turn what a command raises into one sentence on stderr and an exit code."""
 
 import os
-import re
 import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
-from typing import Any
-
-import typer
 
 from mtlstruct.errors import MtlError, shortened
 
@@ -35,6 +31,13 @@ HABITS = {
 """Options of other programs and commands, and what to write instead."""
 
 
+class UsageError(MtlError):
+    """A command line that cannot be parsed. `flag` is an unknown option."""
+
+    def __init__(self, problem: str, flag: str = "") -> None:
+        super().__init__(problem + (f": {HABITS[flag]}" if flag in HABITS else ""))
+
+
 class Terminated(KeyboardInterrupt):
     """SIGTERM, treated like Ctrl-C: started output is removed, no file is half-written."""
 
@@ -54,8 +57,8 @@ def exit_code(work: Callable[[], None], *, debug: bool) -> int:
         work()
         sys.stdout.flush()  # a full disk behind stdout must be noticed here, not at the interpreter's exit
         return OK
-    except typer.Exit as stop:
-        return stop.exit_code
+    except SystemExit as stop:  # of a command whose answer is no
+        return int(stop.code or OK)
     except BrokenPipeError:  # the reader of our output has stopped reading
         _discard_stdout()
         return OK
@@ -80,8 +83,6 @@ def _answer(error: BaseException) -> tuple[str, int]:
         ended = isinstance(error, Terminated)
         kind, code = ("terminated", TERMINATED) if ended else ("interrupted", INTERRUPTED)
         return str(error) or f"{kind}; existing files are unchanged", code
-    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # of click, or typer's copy of it
-        return _usage(error), BAD_INPUT
     if isinstance(error, MtlError):
         return str(error), BAD_INPUT
     if isinstance(error, OSError):
@@ -90,18 +91,6 @@ def _answer(error: BaseException) -> tuple[str, int]:
         return "not enough memory", BAD_INPUT
     kind = type(error).__name__
     return f"internal error, please report it: {kind}: {error} (--debug shows where)", INTERNAL_ERROR
-
-
-def _usage(error: Any) -> str:
-    """Return what is wrong with a command line, what to write instead, and where the help is."""
-    problem = " ".join(str(error.format_message()).split()).removesuffix(".").replace("Value error, ", "")
-    problem = re.sub("Input should be a valid (number|integer), .*", r"expected a valid \1", problem)
-    option = str(getattr(error, "option_name", ""))
-    habit = HABITS.get(option) or HABITS.get(option[:2])
-    if habit is not None and problem.startswith("No such option"):
-        problem = f"{problem.partition(' (')[0]}: {habit}"
-    context = getattr(error, "ctx", None)
-    return problem if context is None else f"{problem} (see {context.command_path} --help)"
 
 
 def _discard_stdout() -> None:

@@ -8,10 +8,8 @@ import re
 from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
 
 from mtlstruct._system.atomic_write import check_writable
-from mtlstruct.cli.common import option
 from mtlstruct.errors import MtlError
 
 HEAD = 1 << 16
@@ -19,8 +17,6 @@ HEAD = 1 << 16
 
 MIN_LINES = 5
 """Fewer lines with the same number of words are text, not columns."""
-
-ForceOption = Annotated[bool, option("Overwrite an output file of another kind.", "--force")]
 
 
 class Kind(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
@@ -83,7 +83,7 @@ class TrainingRun:
     log: Path | None = None
     encoding: str = "utf-8"
     cells: CellFormat = SPACES
-    arguments: tuple[str, ...] = ()
+    arguments: Sequence[str] = ()
     dialect: str = "mtlstruct"
     start: Path | None = None
     label_templates: Path | None = None

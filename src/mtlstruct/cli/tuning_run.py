@@ -46,7 +46,6 @@ class TuningRun:
     out: Path
     rounds: Sequence[Round] = ()
     folds: int | None = None
-    hold_out: float | None = None
     score: str | None = None
     jobs: int | None = None
     minutes: float | None = None
@@ -83,8 +82,9 @@ class TuningRun:
         began = time.perf_counter()
         base, data = self.base, self.base.read()
         task = task_of(base.options.task)
-        how: dict[str, Any] = {"parts": self.folds, "share": self.hold_out, "score": self.score}
-        study = study_of(data.corpus, data.templates, self.settings, task, valid=data.valid, **how)
+        study = study_of(
+            data.corpus, data.templates, self.settings, task, data.valid, parts=self.folds, score=self.score
+        )
         schemes = other_schemes(data.corpus, study, self.rounds)
         self.search = search = Search(study, Store(self.out), task, self.rounds, schemes)
         progress = GridProgress(_name, partial(headline, task.name), quiet=base.quiet)

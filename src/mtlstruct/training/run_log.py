@@ -8,7 +8,7 @@ file is written when the model is saved, so that it always belongs to the model 
 import json
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -44,7 +44,7 @@ class RunLog:
         corpus: Corpus,
         templates: TemplateSet,
         files: Mapping[str, Path | None],
-        arguments: tuple[str, ...],
+        arguments: Sequence[str],
     ) -> Self:
         """Return the log of a run that begins now."""
         run = {

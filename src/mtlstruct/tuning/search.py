@@ -257,13 +257,12 @@ def study_of(
     templates: TemplateSet,
     settings: Sequence[Options],
     task: Any,
-    *,
     valid: Corpus | None = None,
+    *,
     parts: int | None = None,
-    share: float | None = None,
     score: str | Callable[..., float] | None = None,
 ) -> Study:
-    """Return a study that scores on `valid`, on `parts` folds, or on a held-out share.
+    """Return a study that scores on `valid`, on `parts` folds, or on a fifth of the sentences.
 
     Settings whose dual variables do not fit into memory are left out, or all have other solvers.
     By default small corpora are divided into folds: a fifth of them is too little to compare on.
@@ -274,13 +273,13 @@ def study_of(
     study, seed = Study(corpus, templates, chosen, (VALID,), valid, score=score), settings[0].seed
     if valid is not None:
         return study
-    if parts is None and share is None and task.divisible and FOLDS <= len(corpus) < FEW_SENTENCES:
+    if parts is None and task.divisible and FOLDS <= len(corpus) < FEW_SENTENCES:
         parts = FOLDS
     if parts is not None:
         if not task.divisible:
             raise IncompatibleError(f"--folds does not support the task {task.name}: expected --valid")
         return replace(study, splits=tuple(folds(len(corpus), parts, seed)))
-    split = held_out(len(corpus), HELD_OUT if share is None else share, seed)
+    split = held_out(len(corpus), HELD_OUT, seed)
     if task.divisible:
         return replace(study, splits=(split,))
     assert split.train is not None
@@ -294,7 +293,7 @@ def searched(
 ) -> Search:
     """Return the search of `auto` after its rounds, with all results in memory."""
     settings = auto_settings(replace(options, context=False))
-    study = study_of(corpus, templates, settings, task, valid=valid)
+    study = study_of(corpus, templates, settings, task, valid)
     found = Search(study, Store(None), task, ROUNDS, other_schemes(corpus, study, ROUNDS))
     runner = Runner.encode(study, task)
     for trials in found:

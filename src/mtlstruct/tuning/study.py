@@ -142,7 +142,7 @@ def held_out(sentences: int, share: float, seed: int) -> Split:
     count = round(share * sentences)
     if not 0 < count < sentences:
         raise MtlError(
-            f"--hold-out must leave sentences on both sides: {share:g} of {sentences} sentences is {count}"
+            f"a held-out part must leave sentences on both sides: {share:g} of {sentences} sentences is {count}"
         )
     return _split(sentences, _shuffled(sentences, seed)[:count], {"hold_out": share, "seed": seed})
 

@@ -24,7 +24,7 @@ COPIES = 12
 """Copies of the bundled corpus, each with other noise."""
 
 
-def bench(json: common.JsonOption = False, threads: common.ThreadsOption = None) -> None:
+def bench(json: bool = common.JSON, threads: int | None = common.THREADS) -> None:
     """Measure the speed of this machine.
 
     Prints the speed of encoding, of a pass, of training and of prediction, and the memory used, on

@@ -3,16 +3,18 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from mtlstruct.cli.common import EncodingOption, ModelArgument, argument, option
+from mtlstruct.cli import common
+from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, beginning, check_outputs, kind_of
+from mtlstruct.cli.outputs import Kind, beginning, check_outputs, kind_of
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.formats.segmented import tag_labels
 from mtlstruct.formats.text import check_encoding
-from mtlstruct.interop import crfpp, crfsuite, wapiti
+from mtlstruct.interop import crfpp, crfsuite, standalone, wapiti
 from mtlstruct.model.model import Model
+from mtlstruct.tasks import task_of
 from mtlstruct.templates import TemplateSet
 from mtlstruct.training.options import Tags, Task
 
@@ -22,22 +24,17 @@ KINDS = {"crfpp-text": Kind.CRFPP, "wapiti-text": Kind.WAPITI, "crfsuite": Kind.
 
 
 def export(
-    model: ModelArgument,
-    out: Annotated[Path, argument("OUT", "File (standalone: folder) to write.")],
-    form: Annotated[
-        Format,
-        option("Model of CRF++, Wapiti or CRFsuite, or a tagger that needs nothing but Python.", "--format"),
-    ] = "crfpp-text",
-    rename: Annotated[
-        bool, option("Number the names of templates, which the other program mixes up.", "--rename")
-    ] = False,
-    data: Annotated[
-        Path | None, option("standalone: labelled data; 16-bit weights if no label changes.", metavar="FILE")
-    ] = None,
-    encoding: Annotated[
-        str | None, option("Encoding of the file.", shown="that of the training data")
-    ] = None,
-    force: ForceOption = False,
+    model: Path = common.MODEL,
+    out: Path = argument(..., "OUT", "File (standalone: folder) to write."),
+    form: Format = option(
+        "crfpp-text",
+        "Model of CRF++, Wapiti or CRFsuite, or a tagger that needs nothing but Python.",
+        "--format",
+    ),
+    rename: bool = option(False, "Number the names of templates, which the other program mixes up."),
+    data: Path | None = option(None, "standalone: labelled data; 16-bit weights if no label changes."),
+    encoding: str | None = option(None, "Encoding of the file.", shown="that of the training data"),
+    force: bool = common.FORCE,
 ) -> None:
     """Write a model for CRF++, Wapiti, CRFsuite, or stand-alone.
 
@@ -77,9 +74,6 @@ def export(
 
 def _standalone(model: Model, folder: Path, data: Path | None, encoding: str | None) -> str:
     """Write a stand-alone tagger; return what was written."""
-    from mtlstruct.interop import standalone
-    from mtlstruct.tasks import task_of
-
     corpus = None if data is None else task_of(model.task).read_for(model, data, encoding)
     found = standalone.write(model, folder, corpus)
     checked = "" if corpus is None or found.bits == 32 else f", no label of {corpus.tokens:,} tokens changes"
@@ -87,12 +81,12 @@ def _standalone(model: Model, folder: Path, data: Path | None, encoding: str | N
 
 
 def import_(
-    source: Annotated[Path, argument("FILE", "Model file of the other program.")],
-    out: Annotated[Path, argument("OUT", "Model file to write.")],
-    task: Annotated[Task, option("Task of the model: column data, or segmented text.")] = "sequence",
-    tags: Annotated[Tags, option("Labels of characters (--task segmentation).", "--scheme")] = "bie",
-    force: ForceOption = False,
-    encoding: EncodingOption = "utf-8",
+    source: Path = argument(..., "FILE", "Model file of the other program."),
+    out: Path = argument(..., "OUT", "Model file to write."),
+    task: Task = option("sequence", "Task of the model: column data, or segmented text."),
+    tags: Tags = option("bie", "Labels of characters (--task segmentation).", "--scheme"),
+    force: bool = common.FORCE,
+    encoding: str = common.ENCODING,
 ) -> None:
     """Read a model of CRF++, Wapiti or CRFsuite.
 
@@ -109,7 +103,12 @@ def import_(
             raise IncompatibleError(f"CRFsuite has label sequences only: the task is {task}")
         model = crfsuite.to_model(crfsuite.read(source))
     elif kind is Kind.WAPITI:
-        model = _read_wapiti(source, task, tags, encoding)
+        found = wapiti.read_model(source, encoding)
+        templates = TemplateSet.parse("\n".join(found.patterns), source, dialect="wapiti")
+        _warn(wapiti.differences(templates))
+        if found.skipped:
+            _warn([f"{found.skipped:,} observations are not {encoding} text and were left out"])
+        model = wapiti.to_model(found, templates, source, task=task, tags=tags)
     else:
         model = crfpp.to_model(crfpp.read(source, encoding), source, task=task, tags=tags)
     foreign = sorted(set(model.labels) - set(tag_labels(tags)))
@@ -138,15 +137,6 @@ def _kind(source: Path) -> Kind:
     raise MtlError(
         f"{source}: expected a text model of CRF++, or a model of Wapiti or CRFsuite, got {kind.value}{hint}"
     )
-
-
-def _read_wapiti(source: Path, task: str, tags: str, encoding: str) -> Model:
-    found = wapiti.read_model(source, encoding)
-    templates = TemplateSet.parse("\n".join(found.patterns), source, dialect="wapiti")
-    _warn(wapiti.differences(templates))
-    if found.skipped:
-        _warn([f"{found.skipped:,} observations are not {encoding} text and were left out"])
-    return wapiti.to_model(found, templates, source, task=task, tags=tags)
 
 
 def _warn(sentences: list[str]) -> None:

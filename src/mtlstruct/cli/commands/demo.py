@@ -2,15 +2,14 @@
 
 import shlex
 import shutil
+import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from mtlstruct.cli.common import option
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli import common
+from mtlstruct.cli.command import option
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.errors import MtlError
 from mtlstruct.model.model import Model
 from mtlstruct.report.plots import figure_class
@@ -38,8 +37,8 @@ TRAIN = (
 
 
 def demo(
-    out: Annotated[Path, option("Folder of the files.", metavar="DIR")] = Path("demo"),
-    force: ForceOption = False,
+    out: Path = option(Path("demo"), "Folder of the files.", metavar="DIR"),
+    force: bool = common.FORCE,
 ) -> None:
     """Run all main commands on a small corpus.
 
@@ -110,4 +109,4 @@ def _run(*arguments: str) -> None:
 
     print(f"$ mtlstruct {shlex.join(arguments)}", flush=True)
     if code := run(arguments):
-        raise typer.Exit(code)
+        sys.exit(code)

@@ -1,18 +1,18 @@
 """`evaluate`, `score` and `calibrate`: scores of models and files, calibrated probabilities."""
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-import typer
 
 from mtlstruct.cli import common
-from mtlstruct.cli.common import argument, option
-from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located
+from mtlstruct.cli.command import argument, option
+from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of, located
 from mtlstruct.cli.errors import NEGATIVE, print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.evaluation.scores import printed
 from mtlstruct.model.calibration import calibration_report, fit_temperature
 from mtlstruct.tasks import FileOptions, task_of
@@ -21,24 +21,22 @@ from mtlstruct.training.options import Task
 Scheme = Literal[
     "bio", "iob1", "ioe1", "ioe2", "io", "bioes", "bilou", "bmes", "grobid", "conlleval", "classes"
 ]
-SchemeOption = Annotated[
-    Scheme | None, option("How labels mark chunks, for their scores.", shown="recognised by the labels")
-]
+SCHEME = option(None, "How labels mark chunks, for their scores.", shown="recognised by the labels")
 
 MIN_LOG_LOSS = 1e-6
 """A smaller mean log loss means that the data are those of the training."""
 
 
 def evaluate(
-    model: common.ModelArgument,
-    gold: Annotated[Path, argument("GOLD", "Labelled data in the format of the training data.")],
-    scheme: SchemeOption = None,
-    words: common.WordsOption = None,
-    json: common.JsonOption = False,
-    forbid: ForbidOption = None,
-    valid_bio: ValidOption = False,
-    threads: common.ThreadsOption = None,
-    encoding: common.ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    gold: Path = argument(..., "GOLD", "Labelled data in the format of the training data."),
+    scheme: Scheme | None = SCHEME,
+    words: Path | None = common.WORDS,
+    json: bool = common.JSON,
+    forbid: list[str] | None = FORBID,
+    valid_bio: bool = VALID_BIO,
+    threads: int | None = common.THREADS,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Label a file with gold labels and print the scores.
 
@@ -83,25 +81,18 @@ def evaluate(
 
 
 def score(
-    gold: Annotated[Path, argument("GOLD", "File with gold labels.")],
-    predicted: Annotated[
-        Path, argument("PREDICTED", "The same text with predicted labels or word boundaries.")
-    ],
-    task: Annotated[
-        Task, option("Labels or classes in the last column, segmented text, or CoNLL trees.")
-    ] = "sequence",
-    scheme: SchemeOption = None,
-    words: common.WordsOption = None,
-    json: common.JsonOption = False,
-    least: Annotated[
-        float | None,
-        option(
-            "Exit with code 1 if F1 (trees: UAS) is below this.", "--min", metavar="F1", limits=(0.0, 100.0)
-        ),
-    ] = None,
-    separator: common.SeparatorOption = "",
-    ragged: common.RaggedOption = None,
-    encoding: common.EncodingOption = "utf-8",
+    gold: Path = argument(..., "GOLD", "File with gold labels."),
+    predicted: Path = argument(..., "PREDICTED", "The same text with predicted labels or word boundaries."),
+    task: Task = option("sequence", "Labels or classes in the last column, segmented text, or CoNLL trees."),
+    scheme: Scheme | None = SCHEME,
+    words: Path | None = common.WORDS,
+    json: bool = common.JSON,
+    least: float | None = option(
+        None, "Exit with code 1 if F1 (trees: UAS) is below this.", "--min", metavar="F1", range=(0.0, 100.0)
+    ),
+    separator: str = common.SEPARATOR,
+    ragged: common.Ragged = common.RAGGED,
+    encoding: str = common.ENCODING,
 ) -> None:
     """Score a file of predictions against a gold file.
 
@@ -122,17 +113,17 @@ def score(
     reached = float(found.as_dict()[name])
     if least is not None and not reached >= least:  # so written, nan is never enough
         print_message(f"{name.upper()} is {reached:.2f}, below --min {least:g}")
-        raise typer.Exit(NEGATIVE)
+        sys.exit(NEGATIVE)
 
 
 def calibrate(
-    model: common.ModelArgument,
-    data: Annotated[Path, argument("HELDOUT", "Labelled data that the model was not trained on.")],
-    out: Annotated[Path | None, option("Model file to write.", "-o", "--out", shown="MODEL")] = None,
-    force: ForceOption = False,
-    json: common.JsonOption = False,
-    threads: common.ThreadsOption = None,
-    encoding: common.ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    data: Path = argument(..., "HELDOUT", "Labelled data that the model was not trained on."),
+    out: Path | None = option(None, "Model file to write.", "-o", "--out", shown="MODEL"),
+    force: bool = common.FORCE,
+    json: bool = common.JSON,
+    threads: int | None = common.THREADS,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Calibrate a model's probabilities on held-out data.
 

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from mtlstruct.cli import common
-from mtlstruct.cli.common import option
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.command import option
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.explain.decomposition import Explanation
@@ -25,23 +25,18 @@ from mtlstruct.training.options import MAX_COUNT
 
 
 def explain(
-    model: common.ModelArgument,
-    data: common.InputArgument = common.STANDARD,
-    json: Annotated[bool, option("Print one JSON object per sentence.", "--json")] = False,
-    sentence: Annotated[
-        int | None,
-        option("Explain only this sentence, from 1.", metavar="N", limits=(1, MAX_COUNT), shown="all"),
-    ] = None,
-    errors: Annotated[
-        bool, option("Only sentences with a wrong label or head; the input has them.", "--errors")
-    ] = False,
-    top: Annotated[int, option("Number of templates per token.", metavar="K", limits=(0, 1000))] = 5,
-    html: Annotated[
-        Path | None, option("Write an HTML page instead, with drawings of trees.", metavar="F.html")
-    ] = None,
-    force: ForceOption = False,
-    threads: common.ThreadsOption = None,
-    encoding: common.ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    data: Path = common.INPUT,
+    json: bool = option(False, "Print one JSON object per sentence."),
+    sentence: int | None = option(
+        None, "Explain only this sentence, from 1.", range=(1, MAX_COUNT), shown="all"
+    ),
+    errors: bool = option(False, "Only sentences with a wrong label or head; the input has them."),
+    top: int = option(5, "Number of templates per token.", metavar="K", range=(0, 1000)),
+    html: Path | None = option(None, "Write an HTML page instead, with drawings of trees.", metavar="F.html"),
+    force: bool = common.FORCE,
+    threads: int | None = common.THREADS,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Show which templates decided each prediction.
 

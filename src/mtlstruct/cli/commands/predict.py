@@ -5,54 +5,44 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal, TextIO
+from typing import Literal, TextIO
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
-from mtlstruct.cli.common import option
-from mtlstruct.cli.constraints import ForbidOption, ValidOption, constraints_of, located, rule_files
+from mtlstruct.cli.command import option
+from mtlstruct.cli.constraints import FORBID, VALID_BIO, constraints_of, located, rule_files
 from mtlstruct.cli.errors import print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.errors import MtlError
 from mtlstruct.tasks import OutputOptions
 from mtlstruct.tasks.base import BATCH_TOKENS
 
 
 def predict(
-    model: common.ModelArgument,
-    data: common.InputArgument = common.STANDARD,
-    out: Annotated[
-        Path, option("File to write when all is labelled; - is standard output.", "-o", "--out")
-    ] = common.STANDARD,
-    raw: Annotated[
-        bool, option("Plain text, one sentence per line: cut it into tokens (models of words).", "--raw")
-    ] = False,
-    form: Annotated[
-        Literal["columns", "json"],
-        option("Rows, words or trees; or a JSON object per sentence, with entities.", "--format"),
-    ] = "columns",
-    scores: Annotated[
-        Literal["best", "all"] | None,
-        option(
-            "Add the probability of each label (or word) and sentence; all: of all labels of each token.",
-            metavar="[all]",
-        ),
-    ] = None,
-    nbest: Annotated[
-        int | None, option("Write the N best labellings, best first.", metavar="N", limits=(1, 1000))
-    ] = None,
-    partial: Annotated[
-        bool,
-        option(
-            "Keep labels of the input (_ or ? is no label), or its spaces as word ends; predict the rest.",
-            "--partial",
-        ),
-    ] = False,
-    forbid: ForbidOption = None,
-    valid_bio: ValidOption = False,
-    force: ForceOption = False,
-    threads: common.ThreadsOption = None,
-    encoding: common.ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    data: Path = common.INPUT,
+    out: Path = option(
+        common.STANDARD, "File to write when all is labelled; - is standard output.", "-o", "--out"
+    ),
+    raw: bool = option(False, "Plain text, one sentence per line: cut it into tokens (models of words)."),
+    form: Literal["columns", "json"] = option(
+        "columns", "Rows, words or trees; or a JSON object per sentence, with entities.", "--format"
+    ),
+    scores: Literal["best", "all"] | None = option(
+        None,
+        "Add the probability of each label (or word) and sentence; all: of all labels of each token.",
+        metavar="[all]",
+        bare="best",
+    ),
+    nbest: int | None = option(None, "Write the N best labellings, best first.", range=(1, 1000)),
+    partial: bool = option(
+        False, "Keep labels of the input (_ or ? is no label), or its spaces as word ends; predict the rest."
+    ),
+    forbid: list[str] | None = FORBID,
+    valid_bio: bool = VALID_BIO,
+    force: bool = common.FORCE,
+    threads: int | None = common.THREADS,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Label text from a file or from standard input.
 

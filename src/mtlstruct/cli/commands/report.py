@@ -1,13 +1,13 @@
 """`report`: everything about a model on one page, or the main figures as a model card."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
-from mtlstruct.cli.common import argument, option
+from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import print_message
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.model.model import Model
 from mtlstruct.report.html_report import make_report, report_figures
@@ -16,20 +16,16 @@ from mtlstruct.training.run_log import RunLog
 
 
 def report(
-    model: common.ModelArgument,
-    out: Annotated[Path, argument("OUT", "File to write.")],
-    data: Annotated[
-        Path | None, option("Labelled data for scores, confusions and calibration.", metavar="GOLD")
-    ] = None,
-    form: Annotated[
-        Literal["html", "markdown"], option("A page with everything, or a short model card.", "--format")
-    ] = "html",
-    log: Annotated[
-        Path | None, option("Training log.", shown=f"MODEL{common.LOG_SUFFIX}, if it exists")
-    ] = None,
-    force: ForceOption = False,
-    threads: common.ThreadsOption = None,
-    encoding: common.ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    out: Path = argument(..., "OUT", "File to write."),
+    data: Path | None = option(None, "Labelled data for scores, confusions and calibration.", metavar="GOLD"),
+    form: Literal["html", "markdown"] = option(
+        "html", "A page with everything, or a short model card.", "--format"
+    ),
+    log: Path | None = option(None, "Training log.", shown=f"MODEL{common.LOG_SUFFIX}, if it exists"),
+    force: bool = common.FORCE,
+    threads: int | None = common.THREADS,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Write an HTML page or a model card about a model.
 

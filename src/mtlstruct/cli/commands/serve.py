@@ -4,10 +4,11 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
 
-from mtlstruct.cli.common import ModelArgument, ModelEncodingOption, load_model, option, warn_uncalibrated
+from mtlstruct.cli import common
+from mtlstruct.cli.command import option
 from mtlstruct.errors import MtlError
+from mtlstruct.formats import text
 
 TOKEN = "MTLSTRUCT_TOKEN"
 """Environment variable of the token."""
@@ -17,23 +18,19 @@ EXAMPLES = 12
 
 
 def serve(
-    model: ModelArgument,
-    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, option("Port; 0 takes any free one.", limits=(0, 65535))] = 8377,
-    token_file: Annotated[
-        Path | None, option(f"File with the token that clients must send (or set {TOKEN}).")
-    ] = None,
-    examples: Annotated[
-        Path | None, option("Data whose first sentences the page offers as examples.")
-    ] = None,
-    max_bytes: Annotated[int, option("Most bytes per request.", limits=(1, 10**9))] = 1_000_000,
-    max_tokens: Annotated[int, option("Most tokens per request.", limits=(1, 10**9))] = 20_000,
-    max_sentence: Annotated[
-        int | None, option("Most tokens per sentence.", limits=(1, 10**9), shown="2000; trees: 500")
-    ] = None,
-    timeout: Annotated[float, option("Most seconds per request.", limits=(0.001, 3600.0))] = 10.0,
-    threads: Annotated[int, option("Number of threads.", metavar="N", limits=(1, 1000))] = 1,
-    encoding: ModelEncodingOption = None,
+    model: Path = common.MODEL,
+    host: str = option("127.0.0.1", "Address to listen on."),
+    port: int = option(8377, "Port; 0 takes any free one.", range=(0, 65535)),
+    token_file: Path | None = option(None, f"File with the token that clients must send (or set {TOKEN})."),
+    examples: Path | None = option(None, "Data whose first sentences the page offers as examples."),
+    max_bytes: int = option(1_000_000, "Most bytes per request.", range=(1, 10**9)),
+    max_tokens: int = option(20_000, "Most tokens per request.", range=(1, 10**9)),
+    max_sentence: int | None = option(
+        None, "Most tokens per sentence.", range=(1, 10**9), shown="2000; trees: 500"
+    ),
+    timeout: float = option(10.0, "Most seconds per request.", range=(0.001, 3600.0)),
+    threads: int = option(1, "Number of threads.", range=(1, 1000)),
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Serve a model as a web page and a JSON API.
 
@@ -49,8 +46,10 @@ def serve(
     from mtlstruct.serve.requests import Limits
     from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
 
-    token = checked_token(_token(token_file), host)
-    loaded, task = load_model(model, threads)
+    # Other users can see the command line, but neither the environment nor the file.
+    token = os.environ.get(TOKEN) or None if token_file is None else text.load(token_file).strip()
+    token = checked_token(token, host)
+    loaded, task = common.load_model(model, threads)
     longest = max_sentence or task.longest_request
     limits = Limits(bytes=max_bytes, tokens=max_tokens, sentence=longest, seconds=timeout)
     shown, local = _examples(examples, encoding or loaded.encoding), is_loopback(host)
@@ -59,24 +58,13 @@ def serve(
         where = address(listening) + (f"#token={token}" if token else "")
         print(f"serving {model} on {where} (Ctrl-C stops)", file=sys.stderr, flush=True)
         if hasattr(loaded.structure, "marginals"):
-            warn_uncalibrated(loaded, model)
+            common.warn_uncalibrated(loaded, model)
         run(app, listening)
     print("stopped", file=sys.stderr)
 
 
-def _token(path: Path | None) -> str | None:
-    """Return the token of a file or of the environment; other users can see the command line."""
-    if path is None:
-        return os.environ.get(TOKEN) or None
-    from mtlstruct.formats import text
-
-    return text.load(path).strip()
-
-
 def _examples(path: Path | None, encoding: str) -> tuple[str, ...]:
     """Return the first sentences of a file: paragraphs, or lines if no line is blank."""
-    from mtlstruct.formats import text
-
     if path is None:
         return ()
     lines = text.load(path, encoding).split("\n")

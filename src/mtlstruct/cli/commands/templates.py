@@ -1,24 +1,19 @@
-"""`templates …`: generate, check, convert and select template files."""
+"""`templates …`: generate, check and convert template files."""
 
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.cli import common
-from mtlstruct.cli.command import Command
-from mtlstruct.cli.common import argument, option
+from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import NEGATIVE, print_message
-from mtlstruct.cli.options import Dialect, DialectOption
-from mtlstruct.cli.outputs import ForceOption, Kind, check_outputs, check_picture_output
-from mtlstruct.cli.selection_run import selected, selection_data
+from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.corpus import Corpus
 from mtlstruct.errors import IncompatibleError, MtlError, shortened
-from mtlstruct.explain import selection
 from mtlstruct.features.index import encode_training
 from mtlstruct.formats import conll
 from mtlstruct.structures import structures_of
@@ -30,61 +25,36 @@ from mtlstruct.templates.arc_terms import reach_of
 from mtlstruct.templates.convert import converted
 from mtlstruct.templates.generate import of_columns
 from mtlstruct.templates.terms import read_text, split_lines
-from mtlstruct.training.options import MAX_COUNT, Task
+from mtlstruct.training.options import Task
 
-app = typer.Typer(
-    name="templates",
-    help="Generate, check, convert and select template files.",
-    epilog="Example: mtlstruct templates generate --preset ner -o ner.tpl",
-    add_completion=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-OutOption = Annotated[Path, option("File to write; - is standard output.", "-o", "--out")]
-TemplatesArgument = Annotated[Path, argument("TEMPLATES", "Template file.")]
+OUT = option(common.STANDARD, "File to write; - is standard output.", "-o", "--out")
+TEMPLATES = argument(..., "TEMPLATES", "Template file.")
 
 
-@app.callback(invoke_without_command=True)
-def _top(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        print(context.get_help())
-
-
-@app.command(cls=Command)
 def generate(
-    out: OutOption = common.STANDARD,
-    preset: Annotated[str | None, option(f"A template set: {', '.join(PRESETS)}.")] = None,
-    window: Annotated[str | None, option("First and last offset from the token.", shown="-3:3")] = None,
-    columns: Annotated[
-        str | None, option("Columns, such as 0,1; a preset without its other columns.", shown="0")
-    ] = None,
-    functions: Annotated[
-        str | None, option('Functions to use like columns, such as "shape[0] prefix[0,1-5]".')
-    ] = None,
-    ngrams: Annotated[
-        str | None, option("Orders of n-grams within each column, such as 1,2.", shown="1")
-    ] = None,
-    unigrams: Annotated[bool, typer.Option("--unigrams", help="Add 1 to --ngrams.", hidden=True)] = False,
-    bigrams: Annotated[bool, option("Add 1,2 to --ngrams.", "--bigrams")] = False,
-    trigrams: Annotated[str | None, option("Columns with 3-grams, too, such as 1.")] = None,
-    cross: Annotated[
-        bool, option("Add pairs of cells of two columns at different offsets.", "--cross")
-    ] = False,
-    gap: Annotated[
-        int | None,
-        option("Largest step between cells of an n-gram; 1: no skip-grams.", metavar="N", limits=(1, 1000)),
-    ] = None,
-    no_transitions: Annotated[bool, option("Leave out B, the pair of labels.", "--no-transitions")] = False,
-    reach: Annotated[
-        str | None,
-        option(
-            "Number of words between head and modifier to use, or trees whose longest arc gives it "
-            "(--preset dependency).",
-            metavar="N|FILE",
-        ),
-    ] = None,
-    force: ForceOption = False,
+    out: Path = OUT,
+    preset: str | None = option(None, f"A template set: {', '.join(PRESETS)}."),
+    window: str | None = option(None, "First and last offset from the token.", shown="-3:3"),
+    columns: str | None = option(
+        None, "Columns, such as 0,1; a preset without its other columns.", shown="0"
+    ),
+    functions: str | None = option(None, 'Functions to use like columns, such as "shape[0] prefix[0,1-5]".'),
+    ngrams: str | None = option(None, "Orders of n-grams within each column, such as 1,2.", shown="1"),
+    unigrams: bool = option(False, "Add 1 to --ngrams."),
+    bigrams: bool = option(False, "Add 1,2 to --ngrams."),
+    trigrams: str | None = option(None, "Columns with 3-grams, too, such as 1."),
+    cross: bool = option(False, "Add pairs of cells of two columns at different offsets."),
+    gap: int | None = option(
+        None, "Largest step between cells of an n-gram; 1: no skip-grams.", range=(1, 1000)
+    ),
+    no_transitions: bool = option(False, "Leave out B, the pair of labels."),
+    reach: str | None = option(
+        None,
+        "Number of words between head and modifier to use, or trees whose longest arc gives it "
+        "(--preset dependency).",
+        metavar="N|FILE",
+    ),
+    force: bool = common.FORCE,
 ) -> None:
     """Generate templates: a preset, or all n-grams of cells in a window.
 
@@ -93,23 +63,23 @@ def generate(
 
     Example: mtlstruct templates generate --preset ner -o ner.tpl
     """
-    _check_output(out, [None if reach is None else Path(reach)], force=force)
-    choices = (window, functions, ngrams, unigrams, bigrams, trigrams, cross, gap)
+    check_output(out, [None if reach is None else Path(reach)], force=force)
     if preset is not None:
-        if no_transitions or any(choice not in (None, False) for choice in choices):
+        if any((window, functions, ngrams, unigrams, bigrams, trigrams, cross, gap, no_transitions)):
             raise IncompatibleError(
                 "--preset can be combined with --columns, not with other options that choose templates"
             )
         whole = preset_templates(preset, _reach(reach))
-        if columns is not None:
-            return _write(of_columns(whole, _numbers("--columns", columns)), out)
-        return _write(whole.source, out)
+        write_text(
+            whole.source if columns is None else of_columns(whole, _numbers("--columns", columns)), out
+        )
+        return
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")
     orders = _numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1"))
     orders += [1] * (unigrams or bigrams) + [2] * bigrams
     found = generate_templates(
-        _window("--window", window or "-3:3"),
+        _window(window or "-3:3"),
         _numbers("--columns", columns or "0"),
         orders=list(dict.fromkeys(orders)),
         trigrams=_numbers("--trigrams", trigrams or ""),
@@ -118,7 +88,7 @@ def generate(
         functions=(functions or "").split(),
         gap=gap,
     )
-    return _write(found.source, out)
+    write_text(found.source, out)
 
 
 def _reach(text: str | None) -> int | None:
@@ -128,12 +98,12 @@ def _reach(text: str | None) -> int | None:
     return reach_of(conll.read(text))
 
 
-def _window(option: str, text: str) -> tuple[int, int]:
+def _window(text: str) -> tuple[int, int]:
     first, _, last = text.partition(":")
     try:
         return int(first), int(last)
     except ValueError:
-        raise MtlError(f"{option}: expected first:last such as -3:3, got {text!r}") from None
+        raise MtlError(f"--window: expected first:last such as -3:3, got {text!r}") from None
 
 
 def _numbers(option: str, text: str) -> list[int]:
@@ -143,13 +113,12 @@ def _numbers(option: str, text: str) -> list[int]:
         raise MtlError(f"{option}: expected numbers such as 0,1, got {text!r}") from None
 
 
-@app.command(cls=Command)
 def convert(
-    templates: TemplatesArgument,
-    to: Annotated[Dialect, option("Language to write.")],
-    out: OutOption = common.STANDARD,
-    dialect: DialectOption = "mtlstruct",
-    force: ForceOption = False,
+    templates: Path = TEMPLATES,
+    to: common.Dialect = option(..., "Language to write."),
+    out: Path = OUT,
+    dialect: common.Dialect = common.DIALECT,
+    force: bool = common.FORCE,
 ) -> None:
     """Translate a template file into the language of another program.
 
@@ -157,86 +126,8 @@ def convert(
 
     Example: mtlstruct templates convert ner.tpl --to crfpp -o ner.crfpp
     """
-    _check_output(out, [templates], force=force)
-    _write(converted(read_templates(templates, dialect), to), out)
-
-
-@app.command(cls=Command)
-def select(
-    model: common.ModelArgument,
-    out: OutOption = common.STANDARD,
-    top: Annotated[
-        int | None, option("The N most useful templates.", metavar="N", limits=(1, MAX_COUNT))
-    ] = None,
-    above: Annotated[
-        float | None,
-        option("Templates with mu above X (svm: with a norm above X).", metavar="X", limits=(0.0, 1e9)),
-    ] = None,
-    valid: Annotated[
-        Path | None, option("Held-out data, to choose by scores of new trainings.", metavar="FILE")
-    ] = None,
-    folds: Annotated[
-        int | None, option("Choose by scores on K parts of the training data.", metavar="K", limits=(2, 1000))
-    ] = None,
-    data: Annotated[
-        Path | None, option("Training data.", "--train", metavar="FILE", shown="from the log of the training")
-    ] = None,
-    within: Annotated[
-        float, option("The smallest set within X points of the best score.", metavar="X", limits=(0.0, 100.0))
-    ] = 0.3,
-    keep: Annotated[
-        list[str] | None,
-        option("Never drop templates of these names, such as U0*. May be repeated.", metavar="PATTERN"),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, option("Drop templates of these names at once.", metavar="PATTERN")
-    ] = None,
-    plot: Annotated[Path | None, option("Draw score and speed.", metavar="PICTURE")] = None,
-    threads: common.ThreadsOption = None,
-    source: Annotated[
-        Path | None, option("Template file of the training, to keep its comments.", "--templates")
-    ] = None,
-    dialect: Annotated[Dialect, option("Language of --templates.")] = "mtlstruct",
-    form: Annotated[Dialect, option("Language to write.", "--format")] = "mtlstruct",
-    force: ForceOption = False,
-) -> None:
-    """Write the most useful templates of a model to a file.
-
-    Without held-out data, --top and --above choose by the weights of the model. With --valid or
-    --folds, templates are dropped step by step, from all to one. After each step a new model is
-    trained, from the weights of the last one, and scored. Chosen is the smallest set within
-    --within points of the best score, or the set of --top N templates.
-
-    The lines are in their original order. A model does not store comments; --templates adds them.
-
-    Example: mtlstruct templates select ner.mtl --valid dev.txt -o small.tpl --plot path.png
-    """
-    by_path = valid is not None or folds is not None
-    if by_path and (above is not None or (valid is not None and folds is not None)):
-        raise IncompatibleError("--valid, --folds, --above: expected one of them")
-    if not by_path and (top is None) == (above is None):
-        raise IncompatibleError("expected one of --valid, --folds, --top and --above")
-    if not by_path and (keep or drop or plot is not None or data is not None):
-        raise IncompatibleError("--keep, --drop, --plot and --train are for --valid and --folds")
-    _check_output(out, [model, source, valid, data], force=force)
-    loaded, _ = common.load_model(model, threads)
-    templates = loaded.templates
-    if source is not None:
-        templates = TemplateSet.read(source, dialect=dialect)
-        if loaded.facts.get("share_identical"):
-            templates = templates.shared()
-        if templates.text() != loaded.templates.text():
-            raise IncompatibleError(f"{source}: these are not the templates that {model} was trained with")
-    if by_path:
-        inputs = [model, source, valid, data, None if out == common.STANDARD else out]
-        check_picture_output(plot, inputs=inputs, force=force)
-        parts = selection_data(model, loaded, data, valid, folds)
-        kept = selected(loaded, parts, within=within, top=top, keep=keep or (), drop=drop or (), plot=plot)
-    else:
-        kept = selection.top(loaded, top) if top is not None else selection.above(loaded, above or 0.0)
-    _write(selection.selected_lines(templates, kept, form), out)
-    whole, left = int(loaded.features.sum()), int(loaded.features[kept].sum())
-    print_message(f"kept {len(kept)} of {len(loaded.templates)} templates, {left:,} of {whole:,} features")
+    check_output(out, [templates], force=force)
+    write_text(converted(read_templates(templates, dialect), to), out)
 
 
 def read_templates(path: Path, dialect: str) -> TemplateSet:
@@ -247,11 +138,13 @@ def read_templates(path: Path, dialect: str) -> TemplateSet:
     return found
 
 
-def _check_output(out: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
+def check_output(out: Path, inputs: Iterable[Path | None], *, force: bool) -> None:
+    """Check a template file to write, or standard output."""
     check_outputs([(None if out == common.STANDARD else out, Kind.TEMPLATES)], inputs=inputs, force=force)
 
 
-def _write(text: str, out: Path) -> None:
+def write_text(text: str, out: Path) -> None:
+    """Write a text to a file or to standard output."""
     if out == common.STANDARD:
         print(text, end="")
     else:
@@ -259,14 +152,13 @@ def _write(text: str, out: Path) -> None:
             file.write(text.encode())
 
 
-@app.command(cls=Command)
 def check(
-    templates: TemplatesArgument,
-    data: Annotated[Path | None, option("Labelled data, to check columns and values.")] = None,
-    task: Annotated[Task, option("Task of --data.")] = "sequence",
-    dialect: DialectOption = "mtlstruct",
-    encoding: common.EncodingOption = "utf-8",
-    json: common.JsonOption = False,
+    templates: Path = TEMPLATES,
+    data: Path | None = option(None, "Labelled data, to check columns and values."),
+    task: Task = option("sequence", "Task of --data."),
+    dialect: common.Dialect = common.DIALECT,
+    encoding: str = common.ENCODING,
+    json: bool = common.JSON,
 ) -> None:
     """Report errors and likely mistakes in a template file.
 
@@ -286,7 +178,7 @@ def check(
         words = (f"{n or 'no'} {word.rstrip('s') if n == 1 else word}" for word, n in counts.items())
         print(f"{templates}: {', '.join(words)}")
     if errors:
-        raise typer.Exit(NEGATIVE)
+        sys.exit(NEGATIVE)
 
 
 def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> list[lint.LintFinding]:

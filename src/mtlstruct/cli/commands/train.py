@@ -1,81 +1,65 @@
 """`train`: learn a model from templates and labelled data."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import Any, Literal
 
 from mtlstruct.cli import common
-from mtlstruct.cli.common import argument, option
-from mtlstruct.cli.options import DialectOption, with_options
-from mtlstruct.cli.outputs import ForceOption
+from mtlstruct.cli.command import argument, option, training_options
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.training.options import Options
 
-if TYPE_CHECKING:
-    from mtlstruct.cli.training_run import TrainingRun
-    from mtlstruct.cli.tuning_run import TuningRun
 
-
-@with_options()
 def train(
-    call: typer.Context,
-    options: Options,
-    templates: Annotated[
-        Path | None, argument("TEMPLATES", "Template file; made from the data if left out or empty.")
-    ] = None,
-    data: Annotated[
-        Path | None, argument("TRAIN", "Labelled training data: a file, or a folder of files.  [required]")
-    ] = None,
-    model: Annotated[Path | None, argument("MODEL", "Model file to write.  [required]")] = None,
-    valid: Annotated[
-        Path | None, option("Held-out data, to score and calibrate the model.", metavar="FILE")
-    ] = None,
-    start: Annotated[
-        Path | None, option("Start from the weights of this model.", "--from", metavar="MODEL")
-    ] = None,
-    dialect: DialectOption = "mtlstruct",
-    separator: common.SeparatorOption = "",
-    ragged: common.RaggedOption = None,
-    encoding: common.EncodingOption = "utf-8",
-    folds: Annotated[
-        int | None,
-        option(
-            "--method auto: score each of K parts of TRAIN.",
-            metavar="K",
-            limits=(2, 1000),
-            shown="--valid; else 3 below 2,000 sentences, or a fifth of TRAIN",
-            group="Search",
-        ),
-    ] = None,
-    score: common.ScoreOption = None,
-    minutes: common.MinutesOption = None,
-    label_templates: Annotated[
-        Path | None, option("Templates for --labels.", metavar="FILE", shown="the preset dependency-labels")
-    ] = None,
-    engine: Annotated[
-        Literal["local", "ray"], option("Train in this process or on a Ray cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None, option("Address of the Ray cluster.", shown="a new one on this machine")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, option("Save the state of training in this folder.", metavar="DIR")
-    ] = None,
-    checkpoint_every: Annotated[
-        float, option("Time between checkpoints.", metavar="SECONDS", limits=(0.0, 1e6))
-    ] = 60.0,
-    resume: Annotated[bool, option("Continue from the checkpoint, to the same model.", "--resume")] = False,
-    threads: common.ThreadsOption = None,
-    memory: common.MemoryOption = None,
-    log: Annotated[Path | None, option("Log file to write.", shown=f"MODEL{common.LOG_SUFFIX}")] = None,
-    no_log: Annotated[bool, option("Write no log.", "--no-log")] = False,
-    force: ForceOption = False,
-    quiet: common.QuietOption = False,
-    json: common.JsonOption = False,
+    call: Sequence[str],
+    templates: Path | None = argument(
+        None, "TEMPLATES", "Template file; made from the data if left out or empty."
+    ),
+    data: Path = argument(..., "TRAIN", "Labelled training data: a file, or a folder of files."),
+    model: Path = argument(..., "MODEL", "Model file to write."),
+    valid: Path | None = common.VALID,
+    start: Path | None = option(
+        None, "Start from the weights of this model.", "--from", metavar="MODEL", group="Method"
+    ),
+    dialect: common.Dialect = common.DIALECT,
+    separator: str = common.SEPARATOR,
+    ragged: common.Ragged = common.RAGGED,
+    encoding: str = common.ENCODING,
+    folds: int | None = option(
+        None,
+        "--method auto: score each of K parts of TRAIN.",
+        metavar="K",
+        range=(2, 1000),
+        shown="--valid; else 3 below 2,000 sentences, or a fifth of TRAIN",
+        group="Search",
+    ),
+    score: str | None = common.SCORE,
+    minutes: float | None = common.MINUTES,
+    label_templates: Path | None = option(
+        None, "Templates for --labels.", shown="the preset dependency-labels", group="Trees"
+    ),
+    engine: Literal["local", "ray"] = option(
+        "local", "Train in this process or on a Ray cluster.", group="Cluster"
+    ),
+    address: str | None = option(
+        None, "Address of the Ray cluster.", shown="a new one on this machine", group="Cluster"
+    ),
+    checkpoint: Path | None = option(
+        None, "Save the state of training in this folder.", metavar="DIR", group="Resume"
+    ),
+    checkpoint_every: float = option(
+        60.0, "Time between checkpoints.", metavar="SECONDS", range=(0.0, 1e6), group="Resume"
+    ),
+    resume: bool = option(False, "Continue from the checkpoint, to the same model.", group="Resume"),
+    threads: int | None = common.THREADS,
+    memory: float | None = common.MEMORY,
+    log: Path | None = option(None, "Log file to write.", shown=f"MODEL{common.LOG_SUFFIX}"),
+    no_log: bool = option(False, "Write no log."),
+    force: bool = common.FORCE,
+    quiet: bool = common.QUIET,
+    json: bool = common.JSON,
+    options: Options = training_options(),
 ) -> None:
     """Train a model and learn a weight for each template.
 
@@ -96,12 +80,11 @@ def train(
     """
     from mtlstruct.cli.checkpoint_dir import CheckpointDir  # here, so that --help is quick
     from mtlstruct.cli.training_run import TrainingRun
+    from mtlstruct.cli.tuning_run import TuningRun
+    from mtlstruct.tuning.search import ROUNDS, auto_settings
 
     if resume and checkpoint is None:
         raise IncompatibleError("--resume is for --checkpoint DIR")
-    templates, data, model = common.training_files(call, templates, data, model)
-    assert data is not None
-    assert model is not None
     run = TrainingRun(
         options,
         templates,
@@ -111,7 +94,7 @@ def train(
         log=None if no_log else log or common.log_beside(model),
         encoding=encoding,
         cells=common.cell_format(separator, ragged),
-        arguments=tuple(call.obj or ()),
+        arguments=call,
         dialect=dialect,
         start=start,
         label_templates=label_templates,
@@ -121,14 +104,24 @@ def train(
         force=force,
         quiet=quiet,
     )
-    found, search = None, {"folds": folds, "score": score, "minutes": minutes}
+    search: dict[str, Any] = {"folds": folds, "score": score, "minutes": minutes}
     if options.method == "auto":
-        found = _auto(run, **search)
+        if options.shards > 1 or engine != "local" or checkpoint is not None or start is not None:
+            raise IncompatibleError(
+                "--method auto does not support --shards, --engine ray, --checkpoint and --from"
+            )
+        if folds is not None and valid is not None:
+            raise IncompatibleError("--valid, --folds: expected one of them")
+        settings = auto_settings(replace(options, context=False))
+        found = TuningRun(run, settings, Path(f"{model}.auto"), ROUNDS, **search)
         found.check()
         common.use_resources(threads, memory)
         found.run()
+        if not (json or quiet):
+            found.print_table()
+            return
+        assert found.refitted is not None
         result = found.refitted
-        assert result is not None
     else:
         for name, value in search.items():
             if value is not None:
@@ -136,26 +129,8 @@ def train(
         run.check()
         common.use_resources(threads, memory)
         result = run.run()
-    if found is not None and not (json or quiet):
-        found.print_table()
-        return
     result.warn()
     if json:
         common.print_json(result.numbers)
     elif not quiet:
         print(result.summary())
-
-
-def _auto(run: TrainingRun, **search: Any) -> TuningRun:
-    """Return the search of --method auto for the setting to train with."""
-    from mtlstruct.cli.tuning_run import TuningRun
-    from mtlstruct.tuning.search import ROUNDS, auto_settings
-
-    if run.options.shards > 1 or run.engine != "local" or run.checkpoint is not None or run.start is not None:
-        raise IncompatibleError(
-            "--method auto does not support --shards, --engine ray, --checkpoint and --from"
-        )
-    if search["folds"] is not None and run.valid is not None:
-        raise IncompatibleError("--valid, --folds: expected one of them")
-    settings = auto_settings(replace(run.options, context=False))
-    return TuningRun(run, settings, Path(f"{run.model}.auto"), ROUNDS, **search)

@@ -1,75 +1,54 @@
 """`tune`: train with several settings and choose the best on held-out data."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from mtlstruct.cli import common
-from mtlstruct.cli.common import argument, option
+from mtlstruct.cli.command import argument, option, training_options
 from mtlstruct.cli.errors import NEGATIVE, print_message
-from mtlstruct.cli.options import DialectOption, with_options
-from mtlstruct.cli.outputs import ForceOption
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.training.options import Options
 
+SEARCHED = ("method", "loss", "p", "c", "scheme")
+"""The options that take several values."""
 
-@with_options(without=("method", "loss", "p", "c", "scheme", "labels", "shards"))
+
 def tune(
-    call: typer.Context,
-    options: Options,
-    templates: Annotated[
-        Path | None, argument("TEMPLATES", "Template file; may be left out, as for train.")
-    ] = None,
-    data: Annotated[Path | None, argument("TRAIN", "Labelled training data.  [required]")] = None,
-    c: Annotated[str, option("Values of c, such as 0.3,1,3.", "-c", metavar="LIST")] = "0.1,1,10",
-    p: Annotated[str, option("Values of p, such as 1.1,4/3, for pmtl and mixed.", "-p", metavar="LIST")] = "",
-    loss: Annotated[
-        str, option("Losses, such as log,hinge.", metavar="LIST", shown="that of each method")
-    ] = "",
-    method: Annotated[str, option("Methods, such as mtl,svm,crf-l2.", metavar="LIST")] = "mtl",
-    scheme: Annotated[
-        str, option("Label schemes to learn, such as keep,bioes,io.", metavar="LIST", shown="keep")
-    ] = "",
-    valid: Annotated[
-        Path | None, option("Score on this file; train on all of TRAIN.", metavar="FILE")
-    ] = None,
-    folds: Annotated[
-        int | None,
-        option(
-            "Cross-validate: score each of K parts of TRAIN.",
-            metavar="K",
-            limits=(2, 1000),
-            shown="3 below 2,000 sentences",
-        ),
-    ] = None,
-    hold_out: Annotated[
-        float | None,
-        option(
-            "Score on this share of TRAIN, train on the rest.",
-            metavar="SHARE",
-            limits=(0.0, 1.0),
-            shown="0.2, from 2,000 sentences on",
-        ),
-    ] = None,
-    dialect: DialectOption = "mtlstruct",
-    separator: common.SeparatorOption = "",
-    ragged: common.RaggedOption = None,
-    encoding: common.EncodingOption = "utf-8",
-    out: Annotated[Path, option("Folder of the results.", metavar="DIR")] = Path("tune"),
-    model: Annotated[
-        Path | None,
-        option("Train on all of TRAIN with the best setting; save here.", "--model", "-o", metavar="MODEL"),
-    ] = None,
-    jobs: Annotated[
-        int | None, option("Trainings at the same time.", metavar="N", limits=(1, 1000), shown="all cores")
-    ] = None,
-    score: common.ScoreOption = None,
-    minutes: common.MinutesOption = None,
-    threads: common.ThreadsOption = None,
-    force: ForceOption = False,
-    quiet: common.QuietOption = False,
-    json: common.JsonOption = False,
+    call: Sequence[str],
+    templates: Path | None = argument(None, "TEMPLATES", "Template file; may be left out, as for train."),
+    data: Path = argument(..., "TRAIN", "Labelled training data."),
+    c: str = option("0.1,1,10", "Values of c, such as 0.3,1,3.", "-c", metavar="LIST"),
+    p: str = option("", "Values of p, such as 1.1,4/3, for pmtl and mixed.", "-p", metavar="LIST"),
+    loss: str = option("", "Losses, such as log,hinge.", metavar="LIST", shown="that of each method"),
+    method: str = option("mtl", "Methods, such as mtl,svm,crf-l2.", metavar="LIST"),
+    scheme: str = option("", "Label schemes to learn, such as keep,bioes,io.", metavar="LIST", shown="keep"),
+    valid: Path | None = option(None, "Score on this file; train on all of TRAIN.", group="Common"),
+    folds: int | None = option(
+        None,
+        "Cross-validate: score each of K parts of TRAIN.",
+        metavar="K",
+        range=(2, 1000),
+        shown="3 below 2,000 sentences",
+        group="Common",
+    ),
+    dialect: common.Dialect = common.DIALECT,
+    separator: str = common.SEPARATOR,
+    ragged: common.Ragged = common.RAGGED,
+    encoding: str = common.ENCODING,
+    out: Path = option(Path("tune"), "Folder of the results.", metavar="DIR"),
+    model: Path | None = option(
+        None, "Train on all of TRAIN with the best setting; save here.", "-o", "--model", metavar="MODEL"
+    ),
+    jobs: int | None = option(None, "Trainings at the same time.", range=(1, 1000), shown="all cores"),
+    score: str | None = common.SCORE,
+    minutes: float | None = common.MINUTES,
+    threads: int | None = common.THREADS,
+    force: bool = common.FORCE,
+    quiet: bool = common.QUIET,
+    json: bool = common.JSON,
+    options: Options = training_options(without=(*SEARCHED, "labels", "shards")),
 ) -> None:
     """Choose -c, -p, --loss, --scheme and --method on held-out data.
 
@@ -85,13 +64,11 @@ def tune(
     from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.study import combinations
 
-    if sum(given is not None for given in (valid, folds, hold_out)) > 1:
-        raise IncompatibleError("--valid, --folds, --hold-out: expected one of them")
+    if valid is not None and folds is not None:
+        raise IncompatibleError("--valid, --folds: expected one of them")
     words = {"method": method, "loss": loss, "scheme": scheme}
     axes: dict[str, list[Any]] = {name: _words(text, f"--{name}") for name, text in words.items() if text}
     axes |= {name: _numbers(text, f"-{name}") for name, text in (("p", p), ("c", c)) if text}
-    templates, data = common.training_files(call, templates, data)
-    assert data is not None
     run = TrainingRun(
         options,
         templates,
@@ -101,7 +78,7 @@ def tune(
         log=None if model is None else common.log_beside(model),
         encoding=encoding,
         cells=common.cell_format(separator, ragged),
-        arguments=tuple(call.obj or ()),
+        arguments=call,
         dialect=dialect,
         force=force,
         quiet=quiet,
@@ -111,7 +88,6 @@ def tune(
         combinations(options, axes),
         out,
         folds=folds,
-        hold_out=hold_out,
         score=score,
         jobs=jobs,
         minutes=minutes,
@@ -126,7 +102,7 @@ def tune(
         search.print_table()
     if search.failed:
         print_message(search.failures())
-        raise typer.Exit(NEGATIVE)
+        sys.exit(NEGATIVE)
 
 
 def _numbers(text: str, option: str) -> list[float]:

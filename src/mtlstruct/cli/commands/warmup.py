@@ -6,17 +6,17 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Any, get_args
 
 from mtlstruct import cli
 from mtlstruct._numba.decorators import COMPILED, cache_folder
-from mtlstruct.cli.common import option
+from mtlstruct.cli.command import option
 from mtlstruct.errors import IncompatibleError, MtlError
 from mtlstruct.samples import recipes
 from mtlstruct.templates import TemplateSet, generate
 from mtlstruct.templates.generate import preset
 from mtlstruct.training.methods import METHODS, solver_name
-from mtlstruct.training.options import Options, Task
+from mtlstruct.training.options import FixedMethod, Options, Task
 
 LINES = 20
 """Training data: the first lines of the corpus of the demo."""
@@ -26,10 +26,8 @@ PASSES = {"coordinate": "30"}
 
 
 def warmup(
-    task: Annotated[list[str] | None, option("Task; may be repeated.", metavar="TASK", shown="all")] = None,
-    method: Annotated[
-        list[str] | None, option("Method; may be repeated.", metavar="METHOD", shown="all")
-    ] = None,
+    task: list[Task] | None = option(None, "Task; may be repeated.", shown="all"),
+    method: list[FixedMethod] | None = option(None, "Method; may be repeated.", shown="all"),
 ) -> None:
     """Compile all kernels ahead of time, for images and CI.
 
@@ -38,18 +36,13 @@ def warmup(
 
     Example: mtlstruct warmup --task sequence --method mtl
     """
-    chosen: dict[str, Any] = {"task": task or get_args(Task), "method": method or METHODS}
-    for option_, names, known in (("task", task, get_args(Task)), ("method", method, METHODS)):
-        if wrong := {*(names or ())} - {*known}:  # typer does not check lists of choices
-            expected = f"expected one of {', '.join(known)}"
-            raise MtlError(f"--{option_}: {expected}, got {sorted(wrong)[0]!r}")
     folder = cache_folder() if COMPILED else None
     if folder is None:
         raise MtlError("no folder for compiled kernels: expected NUMBA_CACHE_DIR to name a writable folder")
     with tempfile.TemporaryDirectory() as place:
-        for one in chosen["task"]:
+        for one in task or get_args(Task):
             begin = time.perf_counter()
-            for command in _commands(Path(place), one, chosen["method"]):
+            for command in _commands(Path(place), one, method or METHODS):
                 with io.TextIOWrapper(io.BytesIO()) as sink, redirect_stdout(sink), redirect_stderr(sink):
                     cli.invoke(command)
             print(f"{one}: {time.perf_counter() - begin:.1f} s", flush=True)

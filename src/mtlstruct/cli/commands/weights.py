@@ -5,14 +5,14 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from rich.text import Text
 
 from mtlstruct.cli import common
-from mtlstruct.cli.common import argument, option
-from mtlstruct.cli.outputs import ForceOption, check_picture_output
+from mtlstruct.cli.command import argument, option
+from mtlstruct.cli.outputs import check_picture_output
 from mtlstruct.errors import IncompatibleError
 from mtlstruct.explain.decomposition import relation_shares, shares
 from mtlstruct.explain.selection import removal_costs
@@ -29,25 +29,19 @@ Row = dict[str, Any]
 
 
 def weights(
-    models: Annotated[list[Path], argument("MODEL", "Model file written by `train`; several to compare.")],
-    json: Annotated[bool, option("Print a JSON list instead of a table.", "--json")] = False,
-    csv: Annotated[bool, option("Print CSV instead of a table.", "--csv")] = False,
-    plot: common.PlotOption = None,
-    top: Annotated[
-        int | None, option("Show the N heaviest templates.", metavar="N", limits=(1, MAX_COUNT), shown="all")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        option(
-            "Held-out data, to add each template's share in the scores and, with labels, what leaving it "
-            "out costs."
-        ),
-    ] = None,
-    labels: Annotated[
-        bool, option("Show the templates of the arc labels (models trained with --labels).", "--labels")
-    ] = False,
-    force: ForceOption = False,
-    encoding: common.ModelEncodingOption = None,
+    models: list[Path] = argument(..., "MODEL", "Model file written by `train`; several to compare."),
+    json: bool = option(False, "Print a JSON list instead of a table."),
+    csv: bool = option(False, "Print CSV instead of a table."),
+    plot: Path | None = common.PLOT,
+    top: int | None = option(None, "Show the N heaviest templates.", range=(1, MAX_COUNT), shown="all"),
+    data: Path | None = option(
+        None,
+        "Held-out data, to add each template's share in the scores and, with labels, what leaving it "
+        "out costs.",
+    ),
+    labels: bool = option(False, "Show the templates of the arc labels (models trained with --labels)."),
+    force: bool = common.FORCE,
+    encoding: str | None = common.MODEL_ENCODING,
 ) -> None:
     """Show the weight of each template.
 
