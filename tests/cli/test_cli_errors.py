@@ -67,9 +67,6 @@ TRAINING = {
     "arcs.tpl crossing.conll --task dependency --projective --loss log": "sentence 1 has crossing arcs",
     "arcs.tpl roots.conll --task dependency --method mira --solver coordinate": "'mira' with the loss 'hinge' has "
     "no solver 'coordinate'",
-    "arcs.tpl trees.conll --task dependency --label-templates arcs.tpl": "--label-templates is for --labels",
-    "arcs.tpl trees.conll --task dependency --labels --label-templates arcs.tpl": "line 5: templates for labels of "
-    "arcs see h, m, l and r",
     "arcs.tpl heads.conll --task dependency --labels": "one relation only ('rel')",
     "k.tpl items.txt --task multiclass --from m.mtl": "is for sequence",
     "arcs.tpl heads.conll --task dependency --from m.mtl": "trees",
@@ -220,7 +217,7 @@ COMMANDS = {
     "tune a.tpl train.txt -c 1e99999999": "-c must be a number from 1e-09 to 1e+06, got inf",
     "train a.tpl": "expected the arguments [TEMPLATES] TRAIN MODEL",
     "tune": "expected the arguments [TEMPLATES] TRAIN (see mtlstruct tune --help)",
-    "train a.tpl train.txt n.mtl --epochs 3": "--epochs: the number of passes is limited by --max-iter",
+    "train a.tpl train.txt n.mtl --epochs 3": "--epochs: --max-iter limits the number of passes",
     "train a.tpl train.txt -o n.mtl": "No such option: -o: the file to write is an argument without option",
     "train a.tpl train.txt": "; is an argument missing? --force overwrites it\n",
     "predict m.mtl -o": "Option '-o' requires an argument",

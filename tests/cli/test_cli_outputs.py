@@ -38,7 +38,7 @@ FOLDERS = {("train", "--checkpoint"), ("tune", "--out"), ("demo", "--out")}
 """Folders that commands write to; each has a test below or in the file of its command."""
 
 INPUTS = {
-    ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--label-templates"), ("train", "--from"),
+    ("train", "TEMPLATES"), ("train", "TRAIN"), ("train", "--from"),
     ("train", "--valid"), ("tune", "TEMPLATES"), ("tune", "TRAIN"), ("tune", "--valid"),
     ("predict", "MODEL"), ("predict", "INPUT"), ("evaluate", "MODEL"),
     ("evaluate", "GOLD"), ("evaluate", "--words"), ("score", "GOLD"),

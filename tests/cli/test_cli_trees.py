@@ -81,15 +81,11 @@ def test_a_page_with_drawings(output):
     assert 'class="missed"' not in sentence["tree"]["drawing"]
 
 
-def test_own_label_templates_and_validation(output):
-    Path("labels.tpl").write_text("A0:%x[m,pos]/%direction[h,m]\nA1:%x[m,form]\n")
-    train = (
-        "train arcs.tpl trees.conll own.mtl --task dependency --labels --label-templates labels.tpl -c 10 "
-        "--valid trees.conll"
-    )
+def test_training_of_labels_and_validation(output):
+    train = "train arcs.tpl trees.conll own.mtl --task dependency --labels -c 10 --valid trees.conll"
     found = json.loads(output(f"{train} --json"))
     assert found["valid"]["las"] == 100
-    assert found["labels"]["templates"] == 2
+    assert found["labels"]["templates"] > 50
     assert found["labels"]["gap"] <= 0.01
     assert '"event": "label-pass"' in Path("own.mtl.log.jsonl").read_text()
     assert "labels: " in output(train)

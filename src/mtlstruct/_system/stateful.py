@@ -48,12 +48,6 @@ class Checkpointer:
         """Store the state if a checkpoint is due. May raise an exception that ends the run."""
 
 
-def sub_state(state: State, name: str) -> State:
-    """Return the part of a state that belongs to the attribute `name`."""
-    prefix = f"{name}/"
-    return {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
-
-
 def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Stateful):
         for key, part in value.state_dict().items():
@@ -78,7 +72,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _restored(now: Any, name: str, state: State) -> Any:
     """Return the value of `name` in a state; arrays that fit are restored in place."""
     if isinstance(now, Stateful):
-        now.load_state_dict(sub_state(state, name))
+        prefix = f"{name}/"
+        now.load_state_dict({k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)})
     elif isinstance(now, np.random.Generator):
         now.bit_generator.state = json.loads(state[name])
     elif isinstance(now, list | tuple | deque) or f"{name}/length" in state:

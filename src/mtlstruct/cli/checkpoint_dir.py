@@ -93,10 +93,8 @@ class Stage(Checkpoint):
         if self._received is None:
             return None
         kind = "terminated" if self._received == signal.SIGTERM else "interrupted"
-        return _exception(
-            self._received,
-            f"{kind}; existing files are unchanged, --resume continues from {self.folder.path}",
-        )
+        where = f"--resume continues from {self.folder.path}"
+        return _exception(self._received, f"{kind}; existing files are unchanged, {where}")
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():

@@ -31,30 +31,26 @@ def constraints_of(
     if not (forbid or valid_bio):
         return None
     found = Constraints()
-    for path, line, rule in _rules(forbid or ()):
+    rules: list[tuple[Path | None, int, str]] = []
+    for rule in forbid or ():
+        if not (files := rule_files([rule])):
+            rules.append((None, 0, rule))
+        for file in files:  # comments begin with "# ", since # may be a label
+            lines = enumerate(text.tidy(text.load(file)), 1)
+            rules += [(file, n, line) for n, line in lines if line and line.partition(" ")[0] != "#"]
+    for path, number, rule in rules:
         try:
             found &= Constraints.from_rules([rule], labels)
         except IncompatibleError as error:
             if path is None:
                 raise IncompatibleError(f"--forbid: {error}") from None
-            raise FormatError(path, line, str(error)) from None
+            raise FormatError(path, number, str(error)) from None
     if valid_bio:
         try:
             found &= Constraints.valid_chunks(labels)
         except IncompatibleError as error:
             raise IncompatibleError(f"--valid-bio: {error}") from None
     return found
-
-
-def _rules(forbid: Sequence[str]) -> Iterator[tuple[Path | None, int, str]]:
-    """Yield path, line and text of each rule; comments begin with "# ", since # may be a label."""
-    for rule in forbid:
-        files = rule_files([rule])
-        if not files:
-            yield None, 0, rule
-        for path in files:
-            lines = enumerate(text.tidy(text.load(path)), 1)
-            yield from ((path, n, line) for n, line in lines if line and line.partition(" ")[0] != "#")
 
 
 @contextmanager

@@ -13,15 +13,12 @@ from mtlstruct.errors import MtlError, shortened
 OK, NEGATIVE, BAD_INPUT, INTERNAL_ERROR, INTERRUPTED, TERMINATED = 0, 1, 2, 3, 130, 143
 
 HABITS = {
-    "--epoch": "the number of passes is limited by --max-iter",
-    "--epochs": "the number of passes is limited by --max-iter",
-    "--iterations": "the number of passes is limited by --max-iter",
+    **dict.fromkeys(["--epoch", "--epochs", "--iterations", "-i"], "--max-iter limits the number of passes"),
     "--preset": "templates generate --preset NAME -o FILE writes a template file for train",
     "-H": "CRF++'s -H is not needed: there is no shrinking",
     "-a": "to choose the algorithm use --method, such as --method crf-l1 for CRF++'s -a CRF-L1",
     "-e": "CRF++'s -e is --eta",
     "-f": "CRF++'s -f is --min-count",
-    "-i": "the number of passes is limited by --max-iter",
     "-m": "the model is an argument without option: train TEMPLATES TRAIN MODEL, predict MODEL INPUT",
     "-n": "CRF++'s -n is predict --nbest",
     "-o": "the file to write is an argument without option, as in train TEMPLATES TRAIN MODEL",

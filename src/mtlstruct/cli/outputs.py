@@ -82,8 +82,19 @@ def check_outputs(
             raise MtlError(f"{path}: cannot write there: this command uses the file for something else")
         taken.add(os.path.realpath(path))
         check_writable(path)
-        if not force and path.is_file():
-            _check_kind(path, kind)
+        if force or not path.is_file():
+            continue
+        try:
+            head = beginning(path)
+        except OSError as error:
+            problem = f"cannot read what would be overwritten: {error.strerror or error}"
+            raise MtlError(f"{path}: {problem}; --force overwrites it") from None
+        if head and (found := kind_of(head)) is not kind:
+            hint = "is an argument missing? " if kind is Kind.MODEL else ""
+            raise MtlError(
+                f"{path}: expected a new file or one that holds {kind.value}, got one that holds {found.value}; "
+                f"{hint}--force overwrites it"
+            )
 
 
 def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (), force: bool) -> None:
@@ -93,21 +104,6 @@ def check_picture_output(path: Path | None, *, inputs: Iterable[Path | None] = (
 
         check_picture(path)
         check_outputs([(path, PICTURES[path.suffix.lower()])], inputs=inputs, force=force)
-
-
-def _check_kind(path: Path, kind: Kind) -> None:
-    try:
-        head = beginning(path)
-    except OSError as error:
-        raise MtlError(
-            f"{path}: cannot read what would be overwritten: {error.strerror or error}; --force overwrites it"
-        ) from None
-    if head and (found := kind_of(head)) is not kind:
-        hint = "is an argument missing? " if kind is Kind.MODEL else ""
-        raise MtlError(
-            f"{path}: expected a new file or one that holds {kind.value}, got one that holds {found.value}; "
-            f"{hint}--force overwrites it"
-        )
 
 
 def beginning(path: Path) -> bytes:

@@ -46,7 +46,7 @@ from mtlstruct.training.arc_labels import check_labels, train_labels
 from mtlstruct.training.methods import ONLINE, check_groups, method_spec
 from mtlstruct.training.options import Options
 from mtlstruct.training.run_log import LABEL_PASS, PASS, TIME_FORMAT, RunLog
-from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train, with_learned_labels
+from mtlstruct.training.train import DatasetSummary, EncodedDataset, Training, train
 
 
 class RunData(NamedTuple):
@@ -61,14 +61,6 @@ class RunData(NamedTuple):
     dataset: EncodedDataset | None = None
     labels: TemplateSet | None = None
     pool: RayPool | None = None
-
-    def labelled_for(self, options: Options) -> RunData:
-        """Return segmented text with the labels of the scheme of the options."""
-        if not options.segments:
-            return self
-        corpus, valid = (c and with_learned_labels(c, options) for c in (self.corpus, self.valid))
-        assert corpus is not None
-        return self._replace(corpus=corpus, valid=valid)
 
 
 @dataclass(frozen=True)
@@ -86,7 +78,6 @@ class TrainingRun:
     arguments: Sequence[str] = ()
     dialect: str = "mtlstruct"
     start: Path | None = None
-    label_templates: Path | None = None
     checkpoint: CheckpointDir | None = None
     engine: str = "local"
     address: str | None = None
@@ -115,20 +106,13 @@ class TrainingRun:
                 )
         elif self.address is not None:
             raise IncompatibleError("--address is for --engine ray")
-        if self.label_templates is not None and not self.options.labels:
-            raise IncompatibleError("--label-templates is for --labels")
         if self.templates is None and self.engine == "ray":
             raise IncompatibleError("--engine ray needs TEMPLATES")
-        inputs = [self.templates, self.data, self.valid, self.label_templates]
+        inputs = [self.templates, self.data, self.valid]
         if self.templates is None:
-            check_outputs([(self.made_templates, Kind.TEMPLATES)], inputs=inputs, force=self.force)
+            check_outputs([(Path(f"{self.model}.tpl"), Kind.TEMPLATES)], inputs=inputs, force=self.force)
         check_outputs([(self.model, Kind.MODEL)], inputs=inputs, force=self.force)
         check_outputs([(self.log, Kind.LOG)], inputs=[*inputs, self.model, self.start], force=self.force)
-
-    @property
-    def made_templates(self) -> Path:
-        """The file of the templates that are left, where none were given."""
-        return Path(f"{self.model}.tpl")
 
     def run(self, data: RunData | None = None) -> TrainingResult:
         """Read the data unless given, train, save. Until the model is saved, no file changes."""
@@ -142,31 +126,20 @@ class TrainingRun:
             try:
                 return self._run(self.read())
             except ResourceError as error:
-                if not self._encodes_on_disk:
+                options = self.options  # a pipe cannot be read twice
+                able = (self.data.is_dir() or self.data.is_file()) and self.templates is not None
+                if not able or self.dicts or self.cells.ragged or not options.labelled or options.context:
                     raise
                 reason = str(error)  # the error itself would keep what was encoded
             print_message(f"{reason}: encoding in files beside the model")
             stack.enter_context(arrays_on_disk(self.model.absolute().parent))
-            return self._run(self._read_on_disk())
-
-    @property
-    def _encodes_on_disk(self) -> bool:
-        """Whether data that do not fit into memory can be encoded in files."""
-        options = self.options
-        again = self.data.is_dir() or self.data.is_file()  # a pipe cannot be read twice
-        plain = again and self.templates is not None and not (self.dicts or self.cells.ragged)
-        return plain and options.labelled and not options.context
-
-    def _read_on_disk(self) -> RunData:
-        """Read templates and data, and encode the data in files."""
-        assert self.templates is not None
-        templates = read_templates(self.templates, self.dialect)
-        task, files = task_of(self.options.task), self._file_options()
-        read = partial(task.read_file, options=files)
-        readers = readers_of(self.data, read, templates, at_blank_lines=task.ends_at_blank_line)
-        corpus, dataset = encode_on_disk(readers, templates, self.options)
-        valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
-        return RunData(templates, corpus, valid, dataset)
+            assert self.templates is not None
+            found, task = read_templates(self.templates, self.dialect), task_of(self.options.task)
+            read = partial(task.read_file, options=self._file_options())
+            readers = readers_of(self.data, read, found, at_blank_lines=task.ends_at_blank_line)
+            corpus, dataset = encode_on_disk(readers, found, self.options)
+            valid = None if self.valid is None else self._corpus(self.valid, len(corpus.columns))
+            return self._run(RunData(found, corpus, valid, dataset))
 
     def read(self, pool: RayPool | None = None) -> RunData:
         """Read templates and data; with a pool, only the outline of the data that it has read."""
@@ -188,9 +161,7 @@ class TrainingRun:
             valid = aligned(valid, corpus.names)
         labels = None
         if self.options.labels:
-            given = self.label_templates
-            labels = preset("dependency-labels") if given is None else TemplateSet.read(given)
-            labels = check_labels(corpus, conll.relations(corpus), labels)
+            labels = check_labels(corpus, conll.relations(corpus), preset("dependency-labels"))
         return RunData(templates, corpus, valid, labels=labels, pool=pool)
 
     def _corpus(self, path: Path, width: int = 0) -> Corpus:
@@ -221,7 +192,6 @@ class TrainingRun:
 
     def _run(self, data: RunData) -> TrainingResult:
         files = {"templates": self.templates, "train": self.data, "valid": self.valid, "from": self.start}
-        files["label_templates"] = self.label_templates
         log = RunLog.start(self.options, data.corpus, data.templates, files, self.arguments)
         if data.pool is not None:
             data.pool.listeners.append(
@@ -237,7 +207,12 @@ class TrainingRun:
             except IncompatibleError as error:  # not a reason to lose the model
                 print_message(f"{self.valid}: {error}: the model is not calibrated")
         if data.labels is not None:
-            labels = self._train_labels(data.corpus, data.labels, log)
+            relations = conll.relations(data.corpus)
+            with self._stage("labels", LABEL_PASS, data.corpus, data.labels, log) as (shown, hooks):
+                arcs = f"{len(relations.strings)} labels of {data.corpus.tokens:,} arcs"
+                shown.say(f"training arc labels: {arcs}; {len(data.labels)} templates")
+                labels = train_labels(data.corpus, relations, data.labels, self.options, **hooks)
+                labels = replace(labels, seconds=shown.seconds)
             model = replace(model, relations=labels.model)
         default = {"encoding": "utf-8", **asdict(SPACES), "dicts": False}
         form = {"encoding": self.encoding, **asdict(self.cells), "dicts": self.dicts}
@@ -247,20 +222,13 @@ class TrainingRun:
         model.save(self.model)
         if self.templates is None:
             kept = [j for j in model.live if j < len(data.templates)]  # without those of --context
-            with replacing(self.made_templates) as out:
+            with replacing(f"{self.model}.tpl") as out:
                 out.write(selected_lines(data.templates, kept).encode())
-        return self._finished(data, replace(training, model=model), labels, log)
-
-    def _finished(
-        self, data: RunData, training: Training, labels: Training | None, log: RunLog
-    ) -> TrainingResult:
-        """Score the model and write the log."""
-        model, scores = training.model, None
-        task = task_of(model.task)
+        scores, task = None, task_of(model.task)
         if data.valid is not None:
             warn_unknown_characters(model, data.valid, str(self.valid))
             scores = task.score_model(model, data.valid, model.predict(data.valid))
-        result = TrainingResult(self, data.corpus, training, scores, labels)
+        result = TrainingResult(self, data.corpus, replace(training, model=model), scores, labels)
         if self.log is not None:
             if data.valid is not None:
                 log.add("assessment", task.assess(model, data.valid, str(self.valid)))
@@ -289,15 +257,6 @@ class TrainingRun:
                 )
             else:
                 training = train(corpus, templates, options, dataset=data.dataset, **hooks)
-            return replace(training, seconds=shown.seconds)
-
-    def _train_labels(self, corpus: Corpus, templates: TemplateSet, log: RunLog) -> Training:
-        """Train the second stage of parsing, the labels of arcs."""
-        relations = conll.relations(corpus)
-        with self._stage("labels", LABEL_PASS, corpus, templates, log) as (shown, hooks):
-            count = f"{len(relations.strings)} labels of {corpus.tokens:,} arcs; {len(templates)} templates"
-            shown.say(f"training arc labels: {count}")
-            training = train_labels(corpus, relations, templates, self.options, **hooks)
             return replace(training, seconds=shown.seconds)
 
     @contextmanager
@@ -378,7 +337,7 @@ class TrainingResult:
             temperature = f" · temperature {model.temperature:.3g}" if model.calibrated else ""
             lines.append(f"{run.valid}: {headline(self.valid)}{temperature}")
         log = f", log {run.log}" if run.log is not None else ""
-        log += f", templates {run.made_templates}" if run.templates is None else ""
+        log += f", templates {run.model}.tpl" if run.templates is None else ""
         return "\n".join([*lines, f"saved {run.model} ({gigabytes(run.model.stat().st_size)}){log}"])
 
     def warn(self) -> None:
@@ -400,7 +359,6 @@ class TrainingResult:
 
 
 def _figures(training: Training) -> dict[str, Any]:
-    """Return the figures of any training."""
     return {
         **training.fit.figures(),
         "seconds": training.seconds,

@@ -22,12 +22,14 @@ from mtlstruct.report.plots import plot_settings
 from mtlstruct.report.tables import print_settings
 from mtlstruct.tasks import task_of
 from mtlstruct.training.options import Options
+from mtlstruct.training.train import with_learned_labels
 from mtlstruct.tuning.runner import Runner
-from mtlstruct.tuning.search import Round, Search, other_schemes, study_of
+from mtlstruct.tuning.search import Round, Search, study_of
 from mtlstruct.tuning.study import Finding, Store, Trial, varied
 
 FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
 TIMES = ("seconds", "cpu_seconds")
+PICTURE = "tune.png"
 
 
 @dataclass
@@ -35,7 +37,6 @@ class TuningRun:
     """A search; `base` is the training of the chosen setting, with the shared options.
 
     rounds    of `--method auto`; none for a grid
-    out       folder of the results
     minutes   time limit of the search, without the last training
     refit     whether to train with the chosen setting on all data
     search    settings and results, after `run`
@@ -66,13 +67,8 @@ class TuningRun:
             raise MtlError(f"{self.out}: cannot write there: expected a folder, got a file")
         others = [self.base.templates, self.base.data, self.base.valid]
         others += [self.base.model, self.base.log] if self.refit else []
-        if self.picture.exists():
-            check_picture_output(self.picture, inputs=others, force=self.base.force)
-
-    @property
-    def picture(self) -> Path:
-        """The file of the picture."""
-        return self.out / "tune.png"
+        if (picture := self.out / PICTURE).exists():
+            check_picture_output(picture, inputs=others, force=self.base.force)
 
     def run(self) -> None:
         """Run the trials without a result, then train with the chosen setting if `refit`.
@@ -85,8 +81,7 @@ class TuningRun:
         study = study_of(
             data.corpus, data.templates, self.settings, task, data.valid, parts=self.folds, score=self.score
         )
-        schemes = other_schemes(data.corpus, study, self.rounds)
-        self.search = search = Search(study, Store(self.out), task, self.rounds, schemes)
+        self.search = search = Search(study, Store(self.out), task, self.rounds)
         progress = GridProgress(_name, partial(headline, task.name), quiet=base.quiet)
         progress.total, self.failed = search.total, progress.failed
         if self.minutes is not None:
@@ -102,8 +97,17 @@ class TuningRun:
             dataset = runner.material if runner is not None and study.corpus is data.corpus else None
             options = replace(search.chosen.options, context=base.options.context)
             chosen = replace(base, options=options, search=search.facts())
-            self.refitted = chosen.run(data._replace(dataset=dataset).labelled_for(options))
-        self._draw()
+            data = data._replace(dataset=dataset)
+            if options.segments:
+                corpus, valid = (c and with_learned_labels(c, options) for c in (data.corpus, data.valid))
+                data = data._replace(corpus=corpus or data.corpus, valid=valid)
+            self.refitted = chosen.run(data)
+        complete = [finding for finding in search.findings if finding.complete]
+        with suppress(MtlError):  # without matplotlib
+            if len(complete) > 1:
+                plot_settings(complete, search.score, self.out / PICTURE)
+                if not base.quiet:
+                    print(f"drew {self.out / PICTURE}", file=sys.stderr)
         self.encode_seconds = 0.0 if runner is None else runner.material.seconds
         self.seconds = time.perf_counter() - began
 
@@ -174,15 +178,6 @@ class TuningRun:
         if self.refitted is not None:
             self.refitted.warn()
             print(self.refitted.summary())
-
-    def _draw(self) -> None:
-        """Draw the scores, if two settings are complete and matplotlib is installed."""
-        complete = [finding for finding in self.search.findings if finding.complete]
-        with suppress(MtlError):
-            if len(complete) > 1:
-                plot_settings(complete, self.search.score, self.picture)
-                if not self.base.quiet:
-                    print(f"drew {self.picture}", file=sys.stderr)
 
 
 def _before(end: float) -> bool:

@@ -22,6 +22,9 @@ from mtlstruct.structures import Structure
 from mtlstruct.training.methods import loss_function, parameters, regularizer, solver_name
 from mtlstruct.training.options import Options
 
+STORED = ("task", "method", "seed", "min_count", "share_identical", "scaling", "label_support")
+"""Options that a model stores as they are."""
+
 CHUNK_ROWS = 16384
 """Rows of weights that a thread reads at a time."""
 
@@ -40,7 +43,9 @@ def build_model(
     for j, table in weights.items():
         norm[j] = math.sqrt(float(np.einsum("ay,ay->", table, table, dtype=np.float64)))
         features[j] = np.count_nonzero(table)
-    factors = _factors(index)
+    factors = {}
+    if index.factors is not None:
+        factors = {str(j): float(index.factors[j]) for j in np.flatnonzero(index.factors != 1)}
     for j in weights.keys() & {int(number) for number in factors}:  # values of new text are not scaled
         weights[j] *= np.float32(factors[str(j)])
     return Model(
@@ -89,29 +94,16 @@ def _seen(index: Index, encoded: Encoded, structure: Structure) -> list[int]:
     return found
 
 
-def _factors(index: Index) -> dict[str, float]:
-    """Return the factors of values in training, where not 1, by template number."""
-    if index.factors is None:
-        return {}
-    return {str(j): float(index.factors[j]) for j in np.flatnonzero(index.factors != 1)}
-
-
 def _facts(corpus: Corpus, fit: Fit, options: Options) -> dict[str, Any]:
     return {
-        "task": options.task,
+        **{name: getattr(options, name) for name in STORED},
         "tags": options.tags,
-        "method": options.method,
         "loss": options.loss_name,
         "solver": solver_name(options),
         "c": options.c_value,
         "p": None,
         **parameters(options),
-        "seed": options.seed,
-        "min_count": options.min_count,
         "loss_weights": dict(options.loss_weights),
-        "share_identical": options.share_identical,
-        "scaling": options.scaling,
-        "label_support": options.label_support,
         **({"transition_support": "seen"} if options.transition_support == "seen" else {}),
         **({"shards": options.shards} if options.shards > 1 else {}),
         "columns": len(corpus.columns),
@@ -185,14 +177,9 @@ def blocks_of(encoded: Encoded, fit: Fit, structure: Structure) -> list[Block]:
 
 
 def _nonzero_rows(table: NDArray[Any]) -> NDArray[np.bool_]:
-    found = np.empty(len(table), bool)
-
-    def work(first: int) -> None:
-        rows = slice(first, first + CHUNK_ROWS)
-        np.any(table[rows] != 0, axis=1, out=found[rows])
-
-    threads.in_order(work, range(0, len(table), CHUNK_ROWS))
-    return found
+    parts = [table[first : first + CHUNK_ROWS] for first in range(0, len(table), CHUNK_ROWS)]
+    found = threads.in_order(lambda rows: np.any(rows != 0, axis=1), parts)
+    return np.concatenate([np.zeros(0, bool), *found])
 
 
 def _with_support(index: Index, live: Sequence[Block], support: LabelSupport | None) -> Index:

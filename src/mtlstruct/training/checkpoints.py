@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct import __version__
 from mtlstruct._system import archive
@@ -58,18 +57,15 @@ class Checkpoint(Checkpointer):
         """Restore the state of the earlier run, if there is one; safe points follow."""
         run.state_dict()  # raises before the first pass if there is a value that cannot be stored
         if self._state is not None:
-            self._load(run, self._state)
+            try:
+                run.load_state_dict(self._state)
+            except _WRONG_VALUES as error:
+                raise ModelFileError(
+                    f"{self.path}: this checkpoint does not hold what it should, remove it to start anew: {error!r}"
+                ) from None
             self._state = None
         self.learning = True
         self._due = time.monotonic() + self.every
-
-    def _load(self, run: Stateful, state: State) -> None:
-        try:
-            run.load_state_dict(state)
-        except _WRONG_VALUES as error:
-            raise ModelFileError(
-                f"{self.path}: this checkpoint does not hold what it should, remove it to start anew: {error!r}"
-            ) from None
 
     def at_safe_point(self, run: Stateful) -> None:
         """Write a checkpoint if it is due or the run ends here."""
@@ -130,35 +126,31 @@ def facts_of(
 ) -> dict[str, Any]:
     """Return everything that a training depends on: digests (`data` is one) and options."""
     lists = {name: list(entries) for name, entries in templates.lists.items()}
-    lines = [template.title for template in templates]
+    lines, model = [template.title for template in templates], None
+    if start is not None:
+        seen = hashlib.sha256(digest([template.title for template in start.templates]).encode())
+        for array in (start.mu, *start.weights):
+            seen.update(array.tobytes())
+        model = seen.hexdigest()
     return {
         "mtlstruct": __version__,
         "data": data,
         "templates": digest([names, lines, lists]),
-        "start model": None if start is None else _model_digest(start),
+        "start model": model,
         "options": dict(options),
     }
 
 
-def _model_digest(model: Model) -> str:
-    seen = hashlib.sha256(digest([template.title for template in model.templates]).encode())
-    arrays: tuple[NDArray[Any], ...] = (model.mu, *model.weights)
-    for array in arrays:
-        seen.update(array.tobytes())
-    return seen.hexdigest()
-
-
 def _check_facts(path: Path, stored: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     stored, now = ({**facts, **facts["options"], "options": None} for facts in (stored, now))
-    pairs = [(name, stored.get(name), now.get(name)) for name in sorted(stored.keys() | now.keys())]
-    other = [_difference(*pair) for pair in pairs if pair[1] != pair[2]]
+    other = []
+    for name in sorted(stored.keys() | now.keys()):
+        was, has = stored.get(name), now.get(name)
+        digests = any(isinstance(value, str) and len(value) == 64 for value in (was, has))
+        if was != has:
+            other.append(f"other {name}" if digests else f"{name} was {was}, is {has}")
     if other:
         raise IncompatibleError(
             f"{path}: this is the checkpoint of another training: {'; '.join(other[:4])}; go on with the same data "
             "and options, or remove it to start anew"
         )
-
-
-def _difference(name: str, was: Any, now: Any) -> str:
-    digests = [value for value in (was, now) if isinstance(value, str) and len(value) == 64]
-    return f"other {name}" if digests else f"{name} was {was}, is {now}"

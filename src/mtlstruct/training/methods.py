@@ -49,18 +49,13 @@ class MethodSpec:
     cost: Callable[[], Cost] = Hamming
 
 
-def _p_block(p: float) -> Regularizer:
-    """Return the p-block norm, whose limit p = 1 is the regularizer of mtl."""
-    return BlockL1Squared() if p == 1 else PBlock(p)
-
-
 _HINGE = {"hinge": ("coordinate", "cutting-plane")}
 _SMOOTH = {"log": ("coordinate", "lbfgs"), "softmax-margin": ("coordinate",)}
 
 METHODS: dict[str, MethodSpec] = {
     "mtl": MethodSpec(BlockL1Squared, _SMOOTH | _HINGE),
     "svm": MethodSpec(L2, _HINGE | _SMOOTH),
-    "pmtl": MethodSpec(_p_block, _SMOOTH | _HINGE, {"p": 4 / 3}),
+    "pmtl": MethodSpec(lambda p: BlockL1Squared() if p == 1 else PBlock(p), _SMOOTH | _HINGE, {"p": 4 / 3}),
     "mixed": MethodSpec(Mixed, _SMOOTH | _HINGE, {"p": 2.0}),
     "group-lasso": MethodSpec(GroupLasso, _SMOOTH | _HINGE),
     "crf-l2": MethodSpec(L2, {"log": _SMOOTH["log"]}),

@@ -69,15 +69,14 @@ def _option(default: Any, help: str, **more: Any) -> Any:
     return field(default=default, metadata={"declaration": Declaration(help, **more)})
 
 
-def _for_tasks(*tasks: str) -> Callable[[Options], bool]:
-    return lambda options: options.task in tasks
-
-
-_trees, _labels, _sequences = _for_tasks("dependency"), _for_tasks(*LABELLED), _for_tasks("sequence")
-_segments = _for_tasks("segmentation")
-_TREES: dict[str, Any] = {"group": "Trees", "users": "--task dependency", "used": _trees}
+_TREES: dict[str, Any] = {
+    "group": "Trees",
+    "users": "--task dependency",
+    "used": lambda options: options.task == "dependency",
+}
 _PENALTY: dict[str, Any] = {"shown": "0.1", "users": "crf", "range": (0.0, 1e9)}
 _SOFTMAX_MARGIN: dict[str, Any] = {
+    "range": (1e-6, 1e6),
     "users": "--loss softmax-margin",
     "used": lambda options: options.loss == "softmax-margin",
 }
@@ -111,16 +110,10 @@ class Options:
         group="Common",
     )
     temperature: float = _option(
-        1.0,
-        "Temperature of the softmax-margin; towards 0 it becomes the hinge.",
-        range=(1e-6, 1e6),
-        **_SOFTMAX_MARGIN,
+        1.0, "Temperature of the softmax-margin; towards 0 it becomes the hinge.", **_SOFTMAX_MARGIN
     )
     cost_weight: float = _option(
-        1.0,
-        "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.",
-        range=(1e-6, 1e6),
-        **_SOFTMAX_MARGIN,
+        1.0, "Weight of the cost in the softmax-margin; towards 0 it becomes the log loss.", **_SOFTMAX_MARGIN
     )
     c: float | None = _option(
         None,
@@ -136,16 +129,8 @@ class Options:
         users="pmtl and mixed",
         range=(1.0, 1000.0),
     )
-    l1: float | None = _option(
-        None,
-        "Weight of the sum of absolute weights, CRFsuite's c1.",
-        **_PENALTY,
-    )
-    l2: float | None = _option(
-        None,
-        "Weight of the sum of squared weights, CRFsuite's c2.",
-        **_PENALTY,
-    )
+    l1: float | None = _option(None, "Weight of the sum of absolute weights, CRFsuite's c1.", **_PENALTY)
+    l2: float | None = _option(None, "Weight of the sum of squared weights, CRFsuite's c2.", **_PENALTY)
     solver: SolverName | None = _option(
         None,
         "Algorithm; for margin methods coordinate, or cutting-plane as in the paper.",
@@ -207,27 +192,27 @@ class Options:
         "all",
         "Features for all pairs of attribute and label, or only for pairs seen in training.",
         users=f"the tasks {', '.join(LABELLED)}, not for mira and online-mkl",
-        used=lambda options: _labels(options) and _table().method_spec(options.method).epochs is None,
+        used=lambda options: options.labelled and _table().method_spec(options.method).epochs is None,
     )
     transition_support: Literal["all", "seen"] = _option(
         "all",
         "Features for all pairs of labels, or only for pairs seen in training.",
         users="sequences with the log loss by lbfgs, owl-qn and reweighted",
-        used=lambda options: _for_tasks(*LABELLED[:2])(options) and options.loss_name == "log",
+        used=lambda options: options.task in LABELLED[:2] and options.loss_name == "log",
     )
     share_identical: bool = _option(
         False,
         "Template lines with the same expansion share weights, as in CRF++.",
         group="Data",
         users=f"the tasks {', '.join(LABELLED)}",
-        used=_labels,
+        used=lambda options: options.labelled,
     )
     context: bool = _option(
         False,
         "Train twice: the second model also sees the labels of the first around a token and nearby.",
         group="Data",
         users="--task sequence",
-        used=_sequences,
+        used=lambda options: options.task == "sequence",
     )
     scheme: Scheme = _option(
         "keep",
@@ -257,10 +242,14 @@ class Options:
             How messages call an option, given the name of its field; None for its flag on the
             command line.
         """
+        from mtlstruct.structures import STRUCTURES, TASK_STRUCTURES
+
         spell = spell or flag
         for row in fields(self):
             _check_value(spell(row.name), getattr(self, row.name), row)
-        self._check_task(spell("task"))
+        if not isinstance(self.task, str) or self.structure not in STRUCTURES:  # which has the user's own
+            known = ", ".join(dict.fromkeys([*STRUCTURES, *TASK_STRUCTURES]))
+            raise IncompatibleError(f"{spell('task')} must be one of {known}, got {self.task!r}")
         _table().regularizer(self)
         _table().solver_name(self)
         for row in fields(self):
@@ -270,23 +259,13 @@ class Options:
         values = {row.name: getattr(self, row.name) for row in fields(self)}
         return replace(self, **{n: v.item() for n, v in values.items() if hasattr(v, "item")})
 
-    def _check_task(self, name: str) -> None:
-        """Raise an error for an unknown task; a structure of the user's is a task, too."""
-        from mtlstruct.structures import STRUCTURES, TASK_STRUCTURES
-
-        if not isinstance(self.task, str) or self.structure not in STRUCTURES:
-            known = ", ".join(dict.fromkeys([*STRUCTURES, *TASK_STRUCTURES]))
-            raise IncompatibleError(f"{name} must be one of {known}, got {self.task!r}")
-
     def _check_use(self, name: str, row: Field[Any]) -> None:
         known, value = declaration(row), getattr(self, row.name)
         if known.used is None or value == row.default or known.used(self):
             return
-        users = (
-            known.users
-            if name.startswith("-")
-            else known.users.replace("--", "").replace("solver ", "solver=").replace("loss ", "loss=")
-        )
+        users = known.users
+        if not name.startswith("-"):  # in Python
+            users = users.replace("--", "").replace("solver ", "solver=").replace("loss ", "loss=")
         raise IncompatibleError(f"{name}{f' {value}' if isinstance(value, str) else ''} is for {users}")
 
     def _check_shards(self) -> None:
@@ -296,7 +275,7 @@ class Options:
             problem = f"is for batch methods: {self.method} updates its weights after each sentence"
         elif self.solver == "coordinate":
             problem = "is for batch solvers: expected --solver cutting-plane, got coordinate"
-        elif self.context or (self.scheme != "keep" and _sequences(self)):
+        elif self.context or (self.scheme != "keep" and self.task == "sequence"):
             problem = f"does not support {'--context' if self.context else '--scheme'}"
         if problem is not None:
             raise IncompatibleError(f"--shards {problem}")
@@ -310,7 +289,7 @@ class Options:
         """c as given, or the default, which depends on the method, the loss and the task."""
         if self.c is not None:
             return self.c
-        smooth = self.method == "mtl" and _labels(self) and self.loss_name != "hinge"
+        smooth = self.method == "mtl" and self.labelled and self.loss_name != "hinge"
         return LOG_C if smooth else 1.0
 
     @property
@@ -327,19 +306,19 @@ class Options:
     @property
     def labelled(self) -> bool:
         """Whether outputs are labels of tokens; those of trees are heads."""
-        return _labels(self)
+        return self.task in LABELLED
 
     @property
     def segments(self) -> bool:
         """Whether text is cut into words."""
-        return _segments(self)
+        return self.task == "segmentation"
 
     @property
     def structure(self) -> str:
         """The name of the structure in structures.STRUCTURES."""
         from mtlstruct.structures import structures_of
 
-        if _trees(self):
+        if self.task == "dependency":
             return "single-root-" * self.single_root + "projective-" * self.projective + "tree"
         return structures_of(self.task)[0]
 
@@ -374,11 +353,10 @@ def _check_value(name: str, value: Any, row: Field[Any]) -> None:
     if row.name in ("task", "loss_weights") or (value is None and type(None) in get_args(allowed)):
         return
     kind = allowed if get_origin(allowed) is Literal else (get_args(allowed) or (allowed,))[0]
-    if get_origin(kind) is not Literal:
-        check_number(name, value, kind, known.range)
-        return
     words = tuple(_table().METHODS) if row.name == "method" else get_args(kind)
-    if not isinstance(value, str) or value not in words:
+    if not words:
+        check_number(name, value, kind, known.range)
+    elif not isinstance(value, str) or value not in words:
         raise MtlError(f"{name} must be one of {', '.join(words)}, got {value!r}")
 
 

@@ -9,6 +9,7 @@ import json
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -71,8 +72,14 @@ class RunLog:
     @classmethod
     def read(cls, path: str | Path) -> Self:
         """Read a log; raise FormatError for a file that is none, or that has no end."""
-        lines = text.load(path).split("\n")
-        log = cls([_parsed(path, number, line) for number, line in enumerate(lines, 1)])
+        log = cls([])
+        for number, line in enumerate(text.load(path).split("\n"), 1):
+            event = None
+            with suppress(ValueError):
+                event = json.loads(line)
+            if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+                raise FormatError(path, number, f"expected a JSON object with an event, got {line[:40]!r}")
+            log.lines.append(event)
         if not log.last("summary"):
             raise FormatError(
                 path, None, "expected the log of a training, with a summary at its end, got none"
@@ -110,13 +117,3 @@ class RunLog:
         """Return whether this training made the model: the same bounds after the same passes."""
         summary = self.last("summary")
         return all(summary.get(name) == model.facts.get(name) for name in ("objective", "dual", "passes"))
-
-
-def _parsed(path: str | Path, number: int, line: str) -> Line:
-    try:
-        event = json.loads(line)
-    except ValueError:
-        event = None
-    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-        raise FormatError(path, number, f"expected a JSON object with an event, got {line[:40]!r}")
-    return event

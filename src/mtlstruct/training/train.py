@@ -257,7 +257,13 @@ def encode(corpus: Corpus, templates: TemplateSet, options: Options) -> EncodedD
     if corpus.outputs is None:
         raise IncompatibleError("training data must have labels")
     structure = structure_of(corpus, options)
-    ensure_memory(corpus, templates)
+    if all(template.kind == "A" for template in templates):
+        arcs = int(arc_starts(corpus.ptr)[-1])
+        memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
+    else:
+        opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
+        needed = encoding_bytes(corpus.tokens, templates) + 24 * opened
+        memory.ensure(needed, f"encoding {corpus.tokens:,} tokens")
     encoded, index = encode_training(
         corpus,
         templates,
@@ -293,24 +299,18 @@ def oracle_of(corpus: Corpus, structure: Structure, encoded: Encoded, options: O
         assert tokens is not None
         encoded = encoded.with_seen_pairs(tokens, corpus.outputs, structure.labels)
     cost, loss = cost_table(corpus, structure, options), loss_function(options)
-    if options.projective and loss.temperature > 0:
-        _check_projective(corpus)
+    if options.projective and loss.temperature > 0:  # other trees have no probability
+        for number, span in enumerate(corpus.sentences(), 1):
+            heads = corpus.outputs[span]
+            tokens = np.arange(1, len(heads) + 1)
+            left, right = np.minimum(heads, tokens), np.maximum(heads, tokens)
+            inside = (left[:, None] < left) & (left < right[:, None])
+            if (inside & (right > right[:, None])).any():
+                raise IncompatibleError(
+                    f"sentence {number} has crossing arcs: expected projective trees for --projective with the "
+                    "log loss; --loss hinge takes them"
+                )
     return Oracle(structure, encoded, corpus.outputs, cost, loss.temperature)
-
-
-def _check_projective(corpus: Corpus) -> None:
-    """Raise an error for a tree with crossing arcs, which has no probability among the others."""
-    assert corpus.outputs is not None
-    for number, span in enumerate(corpus.sentences(), 1):
-        heads = corpus.outputs[span]
-        tokens = np.arange(1, len(heads) + 1)
-        left, right = np.minimum(heads, tokens), np.maximum(heads, tokens)
-        inside = (left[:, None] < left) & (left < right[:, None])
-        if (inside & (right > right[:, None])).any():
-            raise IncompatibleError(
-                f"sentence {number} has crossing arcs: expected projective trees for --projective with the "
-                "log loss; --loss hinge takes them"
-            )
 
 
 def solver_for(structure: Structure, options: Options) -> Solver:
@@ -356,18 +356,6 @@ def structure_of(corpus: Corpus, options: Options) -> Structure:
     return structure(len(corpus.labels))
 
 
-def ensure_memory(corpus: Corpus, templates: TemplateSet) -> None:
-    """Raise ResourceError for data whose features do not fit into memory."""
-    if all(template.kind == "A" for template in templates):
-        arcs = int(arc_starts(corpus.ptr)[-1])
-        memory.ensure(16 * arcs + arc_bytes(arcs, templates), f"encoding {arcs:,} arcs")
-        return
-    opened = sum(len(column.ids) for column in corpus.columns if column.ptr is not None)
-    memory.ensure(
-        encoding_bytes(corpus.tokens, templates) + 24 * opened, f"encoding {corpus.tokens:,} tokens"
-    )
-
-
 def encoding_bytes(tokens: int, templates: TemplateSet) -> int:
     """Return about how many bytes it takes to encode tokens: A, the values of joins, and tables."""
     return tokens * (8 * sum(len(template.members) for template in templates) + 64)
@@ -375,15 +363,10 @@ def encoding_bytes(tokens: int, templates: TemplateSet) -> int:
 
 @dataclass
 class EarlyStop:
-    """Callback that stores the best weights and stops after `patience` passes without progress.
+    """Callback that stores the best weights by `score`, and stops `patience` passes after them.
 
     The certificate of the best model is valid: its objective is that of its weights, and the lower
-    bound of the last pass holds for all weights.
-
-    score     returns the score of the weights of a fit; larger is better
-    patience  None: never stop
-    C         c·n, for the epsilon of the best fit
-    callback  called after each pass, too
+    bound of the last pass holds for all weights. `C` is c·n.
     """
 
     score: Callable[[Fit], float]

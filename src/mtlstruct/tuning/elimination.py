@@ -20,17 +20,12 @@ from mtlstruct.corpus import Corpus
 from mtlstruct.model.lattice import Outputs
 from mtlstruct.model.model import Model
 from mtlstruct.templates import TemplateSet
+from mtlstruct.training.build_model import STORED
 from mtlstruct.training.options import Options
 from mtlstruct.training.train import train
 
 DROPPED_SHARE = 0.2
 """The share of the templates that a step drops."""
-
-KNOWN = (
-    *("task", "method", "loss", "solver", "c", "p", "l1", "l2", "seed", "min_count", "share_identical"),
-    *("scaling", "label_support", "transition_support"),
-)
-"""The options of a training that a model stores."""
 
 Score = Callable[[Model, Corpus, Outputs], float]
 """The score of the outputs of a model for labelled data; larger is better."""
@@ -47,8 +42,9 @@ class EliminationStep(NamedTuple):
 
 def options_of(model: Model) -> Options:
     """Return the options that a model was trained with, for a new training."""
+    known = (*STORED, "loss", "solver", "c", "p", "l1", "l2", "transition_support")
     facts = {name: value for name, value in model.facts.items() if value is not None}
-    values: dict[str, Any] = {name: facts[name] for name in KNOWN if name in facts}
+    values: dict[str, Any] = {name: facts[name] for name in known if name in facts}
     values["loss_weights"] = tuple(facts.get("loss_weights", {}).items())
     name = model.structure.name
     values["scheme"] = facts["tags"] if model.characters else facts.get("scheme", {}).get("learned", "keep")

@@ -80,10 +80,8 @@ class Runner:
 
     def oracle(self, options: Options) -> Oracle:
         """Return the oracle of all data, with the label scheme of a setting."""
-        return self._oracle(self.corpus(options), self.material.encoded, options)
-
-    def _oracle(self, corpus: Corpus, encoded: Encoded, options: Options) -> Oracle:
-        return oracle_of(corpus, structure_of(corpus, options), encoded, options)
+        corpus = self.corpus(options)
+        return oracle_of(corpus, structure_of(corpus, options), self.material.encoded, options)
 
     def corpus(self, options: Options) -> Corpus:
         """Return the data with the labels of the scheme of a setting."""
@@ -168,7 +166,7 @@ class Runner:
         began, cpu = time.perf_counter(), clock()
         study, options = self.study, trial.options
         corpus, encoded = self.part(trial.split, options)
-        oracle = self._oracle(corpus, encoded, options)
+        oracle = oracle_of(corpus, structure_of(corpus, options), encoded, options)
         if solver_name(options) == "coordinate":
             oracle = with_shared_singletons(oracle, overwrite=False)
         trace: list[list[float | None]] = []

@@ -94,10 +94,10 @@ def auto_settings(options: Options) -> list[Options]:
     return found
 
 
-def other_schemes(corpus: Corpus, study: Study, rounds: Sequence[Round]) -> list[str]:
+def _other_schemes(study: Study) -> list[str]:
     """Return the label schemes for the last round of `auto`; none if one is given."""
-    options = study.settings[0]
-    if not rounds or options.scheme != "keep":
+    options, corpus = study.settings[0], study.corpus
+    if options.scheme != "keep":
         return []
     if options.task != "sequence":
         return [scheme for scheme in TASK_SCHEMES.get(options.task, ()) if scheme not in ("keep", "bie")]
@@ -115,15 +115,9 @@ class Search:
     best setting is trained with each of `schemes`, too.
     """
 
-    def __init__(
-        self,
-        study: Study,
-        store: Store,
-        task: Any,
-        rounds: Sequence[Round] = (),
-        schemes: Sequence[str] = (),
-    ) -> None:
-        self.study, self.store, self.task, self.rounds, self.schemes = study, store, task, rounds, schemes
+    def __init__(self, study: Study, store: Store, task: Any, rounds: Sequence[Round] = ()) -> None:
+        self.study, self.store, self.task, self.rounds = study, store, task, rounds
+        self.schemes = _other_schemes(study) if rounds else []
         self.left: Sequence[Options] = study.settings
         self.added: list[Options] = []
         self.found: dict[Options, Finding] = {}
@@ -147,12 +141,10 @@ class Search:
         """Yield the trials of some settings, slow ones first; then take their results."""
         trials = {}
         for options in settings:
-            timed = options
+            stop, changed = options.stop(), {}
             if plan is not None:
-                stop = options.stop()
-                passes, gap = min(stop.max_passes, plan.passes), max(stop.gap, plan.gap)
-                timed = replace(options, max_iter=passes, gap=gap)
-            trials[options] = self.study.trials_of(timed)
+                changed = {"max_iter": min(stop.max_passes, plan.passes), "gap": max(stop.gap, plan.gap)}
+            trials[options] = self.study.trials_of(replace(options, **changed))  # type: ignore[arg-type]
         yield sorted((t for some in trials.values() for t in some), key=lambda t: -t.options.c_value)
         for options, some in trials.items():
             one = finding(options, some, self.store)
@@ -202,7 +194,8 @@ class Search:
         Those with the labels of the data come first, then smaller models.
         """
         able = [one for one in self.findings if one.options in self.left and one.complete]
-        found = [one for one in able if self.behind(one) <= TIE_ERRORS * self.error(one)]
+        best = self.best.mean(self.score)
+        found = [one for one in able if best - one.mean(self.score) <= TIE_ERRORS * self.error(one)]
 
         def key(one: Finding) -> list[Any]:
             return [one.options in self.added, *(one.mean(name) for name in SIZES), one.options.c_value]
@@ -213,10 +206,6 @@ class Search:
     def chosen(self) -> Finding:
         """The chosen setting: the smallest model of those nearly as good as the best."""
         return self.near[0]
-
-    def behind(self, one: Finding) -> float:
-        """Return how far the score of a setting is below the best."""
-        return self.best.mean(self.score) - one.mean(self.score)
 
     def error(self, one: Finding) -> float:
         """Return the standard error of the difference of a score to the best, by batch means."""
@@ -294,7 +283,7 @@ def searched(
     """Return the search of `auto` after its rounds, with all results in memory."""
     settings = auto_settings(replace(options, context=False))
     study = study_of(corpus, templates, settings, task, valid)
-    found = Search(study, Store(None), task, ROUNDS, other_schemes(corpus, study, ROUNDS))
+    found = Search(study, Store(None), task, ROUNDS)
     runner = Runner.encode(study, task)
     for trials in found:
         for outcome in runner.run(trials, found.store, jobs=runner.fitting(get_threads(), trials)):

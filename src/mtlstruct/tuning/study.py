@@ -41,9 +41,6 @@ Result = Mapping[str, Any]
 
 FILE = "results.jsonl"
 
-VARIED = ("method", "loss", "p", "c")
-"""The options that a search varies, beside the label scheme."""
-
 
 class Store:
     """Results of trainings in a JSON-lines file of a folder, or in memory if there is none.
@@ -55,8 +52,20 @@ class Store:
 
     def __init__(self, folder: Path | None) -> None:
         self.path = None if folder is None else folder / FILE
-        lines = () if self.path is None else _read(self.path)
-        self._lines = {line["key"]: line for line in lines}
+        self._lines: dict[str, dict[str, Any]] = {}
+        try:
+            lines = self.path.read_bytes().split(b"\n") if self.path and self.path.exists() else []
+        except OSError as error:
+            raise MtlError(f"{self.path}: cannot be read: {error.strerror or error}") from None
+        for text in lines:
+            with suppress(ValueError):
+                line = json.loads(text)
+                if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys():
+                    self._lines[line["key"]] = line
+        if not self._lines and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
+            raise MtlError(
+                f"{self.path}: expected a new file or results of earlier trainings, got something else"
+            )
 
     def load(self, key: str) -> Result | None:
         """Return the result of a key, or None."""
@@ -67,7 +76,16 @@ class Store:
         line = {"key": key_of(facts), "facts": facts, "result": result}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.path is not None:
-            _append(self.path, text)
+            try:
+                with open(self.path, "a+b") as file:
+                    if file.tell():  # a killed run may have left an incomplete line
+                        file.seek(-1, os.SEEK_END)
+                        text = text if file.read(1) == b"\n" else b"\n" + text
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise cannot_write(self.path, error) from None
         self._lines[line["key"]] = json.loads(text)
 
     def __iter__(self) -> Iterator[tuple[Facts, Result]]:
@@ -78,36 +96,6 @@ class Store:
 def key_of(facts: Facts) -> str:
     """Return the key of a result: a digest of its facts."""
     return digest(facts)[:20]
-
-
-def _append(path: Path, text: bytes) -> None:
-    try:
-        with open(path, "a+b") as file:
-            if file.tell():  # a killed run may have left an incomplete line
-                file.seek(-1, os.SEEK_END)
-                text = text if file.read(1) == b"\n" else b"\n" + text
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def _read(path: Path) -> list[dict[str, Any]]:
-    """Return the complete lines of a file; raise an error for a file of another kind."""
-    try:
-        lines = path.read_bytes().split(b"\n") if path.exists() else []
-    except OSError as error:
-        raise MtlError(f"{path}: cannot be read: {error.strerror or error}") from None
-    found = []
-    for text in lines:
-        with suppress(ValueError):
-            line = json.loads(text)
-            if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys():
-                found.append(line)
-    if not found and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
-        raise MtlError(f"{path}: expected a new file or results of earlier trainings, got something else")
-    return found
 
 
 @dataclass(frozen=True)
@@ -133,8 +121,9 @@ def folds(sentences: int, count: int, seed: int) -> list[Split]:
     """Return `count` splits of shuffled sentences, whose test parts are of nearly equal size."""
     if not 2 <= count <= sentences:
         raise MtlError(f"--folds must be between 2 and the number of sentences, {sentences}, got {count}")
-    parts = enumerate(np.array_split(_shuffled(sentences, seed), count), 1)
-    return [_split(sentences, part, {"fold": k, "folds": count, "seed": seed}) for k, part in parts]
+    parts = np.array_split(np.random.default_rng(seed).permutation(sentences), count)
+    facts = [{"fold": k, "folds": count, "seed": seed} for k in range(1, count + 1)]
+    return [_split(sentences, part, own) for part, own in zip(parts, facts, strict=True)]
 
 
 def held_out(sentences: int, share: float, seed: int) -> Split:
@@ -144,11 +133,8 @@ def held_out(sentences: int, share: float, seed: int) -> Split:
         raise MtlError(
             f"a held-out part must leave sentences on both sides: {share:g} of {sentences} sentences is {count}"
         )
-    return _split(sentences, _shuffled(sentences, seed)[:count], {"hold_out": share, "seed": seed})
-
-
-def _shuffled(sentences: int, seed: int) -> NDArray[np.int64]:
-    return np.random.Generator(np.random.PCG64(seed)).permutation(sentences)
+    test = np.random.default_rng(seed).permutation(sentences)[:count]
+    return _split(sentences, test, {"hold_out": share, "seed": seed})
 
 
 def _split(sentences: int, test: NDArray[np.int64], facts: Facts) -> Split:
@@ -161,16 +147,17 @@ def combinations(base: Options, axes: Mapping[str, Sequence[Any]]) -> list[Optio
     Each has its c and p. Most methods ignore p; pmtl with p = 1 is mtl. The last axis varies
     fastest.
     """
-    settings = (replace(base, **dict(zip(axes, row, strict=True))) for row in product(*axes.values()))
-    return list(dict.fromkeys(map(_canonical, settings)))
-
-
-def _canonical(options: Options) -> Options:
-    known = method_spec(options.method).parameters
-    values: dict[str, Any] = {n: getattr(options, n) if n in known else None for n in ("p", "l1", "l2")}
-    values |= parameters(replace(options, **values))
-    options = replace(options, c=options.c_value, **values)
-    return replace(options, method="mtl", p=None) if (options.method, options.p) == ("pmtl", 1) else options
+    found = []
+    for row in product(*axes.values()):
+        options = replace(base, **dict(zip(axes, row, strict=True)))
+        known = method_spec(options.method).parameters
+        values: dict[str, Any] = {n: getattr(options, n) if n in known else None for n in ("p", "l1", "l2")}
+        values |= parameters(replace(options, **values))
+        options = replace(options, c=options.c_value, **values)
+        if (options.method, options.p) == ("pmtl", 1):
+            options = replace(options, method="mtl", p=None)
+        found.append(options)
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,7 +223,10 @@ class Study:
 
     def trials_of(self, options: Options) -> list[Trial]:
         """Return the trials of a setting, one per split."""
-        facts = {**self._common, "options": _given(options)}
+        # The key of a result does not change when a later version adds an option.
+        default = Options().as_dict()
+        changed = {name: value for name, value in options.as_dict().items() if value != default[name]}
+        facts = {**self._common, "options": changed | varied(options)}
         return [Trial(options, split, facts | {"split": dict(split.facts)}) for split in self.splits]
 
     @cached_property
@@ -254,19 +244,8 @@ class Study:
 
 def varied(options: Options) -> dict[str, Any]:
     """Return the options that a search varies."""
-    values = (options.method, options.loss_name, options.p, options.c_value)
-    scheme = {} if options.scheme == "keep" else {"scheme": options.scheme}
-    return dict(zip(VARIED, values, strict=True)) | scheme
-
-
-def _given(options: Options) -> dict[str, Any]:
-    """Return the options that a search varies, and others that differ from their default.
-
-    An option that a later version adds does not change the keys of earlier results.
-    """
-    default = Options().as_dict()
-    changed = {name: value for name, value in options.as_dict().items() if value != default[name]}
-    return changed | varied(options)
+    values = {"method": options.method, "loss": options.loss_name, "p": options.p, "c": options.c_value}
+    return values if options.scheme == "keep" else values | {"scheme": options.scheme}
 
 
 @dataclass(frozen=True)

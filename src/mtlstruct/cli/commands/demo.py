@@ -49,7 +49,14 @@ def demo(
     Example: mtlstruct demo --out demo
     """
     began = time.perf_counter()
-    _prepare(out, force=force)
+    if not force and out.is_dir() and any(out.iterdir()) and not (out / next(iter(FILES))).is_file():
+        expected = "expected a new folder or that of an earlier demo, got one with files"
+        raise MtlError(f"{out}: {expected}; --force writes there")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MtlError(f"{out}: cannot make the folder: {error.strerror}") from None
+    check_outputs([(out / name, kind) for name, kind in FILES.items()], force=force)
     templates, train, test, model, _, plot, report = (str(out / name) for name in FILES)
     forced = ["--force"] if force else []
     parts = recipes.split(recipes.bundled())
@@ -82,18 +89,6 @@ def demo(
     _print("6. The report: all of this and more on one page, for a browser")
     _run("report", model, report, "--data", test, *forced)
     print(f"\nDone in {time.perf_counter() - began:.0f} s. Next: mtlstruct predict {model} {test} | head")
-
-
-def _prepare(folder: Path, *, force: bool) -> None:
-    """Make the folder; raise if it has other files than those of an earlier demo."""
-    if not force and folder.is_dir() and any(folder.iterdir()) and not (folder / next(iter(FILES))).is_file():
-        expected = "expected a new folder or that of an earlier demo, got one with files"
-        raise MtlError(f"{folder}: {expected}; --force writes there")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise MtlError(f"{folder}: cannot make the folder: {error.strerror}") from None
-    check_outputs([(folder / name, kind) for name, kind in FILES.items()], force=force)
 
 
 def _print(title: str, text: str = "") -> None:

@@ -67,7 +67,13 @@ def explain(
             elif json:
                 common.print_json(record)
             else:
-                print(f"{task.unit} {record['sentence']}\n" + "".join(map(_paragraph, record["tokens"])))
+                print(f"{task.unit} {record['sentence']}")
+                for token in record["tokens"]:
+                    cells = " ".join(filter(None, token["cells"]))
+                    print(f"{token['token']:>3} {cells}   {_contributions(token)}", end="")
+                    if "relation" in token:
+                        print(f"    as {_contributions(token['relation'])}", end="")
+                print()
     if not known:
         raise MtlError(f"{data}: --errors: expected labels or heads in the input, got none")
     if sentence is not None and not shown and not errors:
@@ -106,11 +112,6 @@ def _numbered(
             yield only, corpus, replace(found, span=slice(*corpus.ptr[place : place + 2].tolist()))
             return
         before += len(corpus)
-
-
-def _paragraph(token: dict[str, Any]) -> str:
-    text = f"{token['token']:>3} {' '.join(filter(None, token['cells']))}   {_contributions(token)}"
-    return text + (f"    as {_contributions(token['relation'])}" if "relation" in token else "")
 
 
 def _contributions(record: dict[str, Any]) -> str:

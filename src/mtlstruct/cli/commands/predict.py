@@ -81,22 +81,18 @@ def predict(
                 limits = given if pairs is None else given & pairs
             with located(source.name, batch):
                 text = task.format(loaded, batch, limits, output)
-            _write(sink, text, encoding)
+            try:
+                sink.write(text)
+                sink.flush()  # the reader of a pipe gets each batch at once
+            except UnicodeEncodeError as error:
+                letter = error.object[error.start : error.end]
+                raise MtlError(f"{encoding} has no {letter!r}, a character of the model's labels") from None
 
 
 def _note_spaces(name: str, line: int) -> None:
     print_message(
         f"note: {name}, line {line}: spaces of the input are dropped (--raw keeps them as word boundaries)"
     )
-
-
-def _write(sink: TextIO, text: str, encoding: str) -> None:
-    try:
-        sink.write(text)
-        sink.flush()  # the reader of a pipe gets each batch at once
-    except UnicodeEncodeError as error:
-        letter = error.object[error.start : error.end]
-        raise MtlError(f"{encoding} has no {letter!r}, a character of the model's labels") from None
 
 
 @contextmanager

@@ -69,17 +69,24 @@ def generate(
             raise IncompatibleError(
                 "--preset can be combined with --columns, not with other options that choose templates"
             )
-        whole = preset_templates(preset, _reach(reach))
+        known = reach is None or reach.isdecimal()  # else the longest arc of a file gives it
+        words = None if reach is None else int(reach) if known else reach_of(conll.read(reach))
+        whole = preset_templates(preset, words)
         write_text(
             whole.source if columns is None else of_columns(whole, _numbers("--columns", columns)), out
         )
         return
     if reach is not None:
         raise IncompatibleError("--reach is for --preset dependency")
+    first, _, last = (window or "-3:3").partition(":")
+    try:
+        edges = int(first), int(last)
+    except ValueError:
+        raise MtlError(f"--window: expected first:last such as -3:3, got {window!r}") from None
     orders = _numbers("--ngrams", ngrams or ("" if unigrams or bigrams else "1"))
     orders += [1] * (unigrams or bigrams) + [2] * bigrams
     found = generate_templates(
-        _window(window or "-3:3"),
+        edges,
         _numbers("--columns", columns or "0"),
         orders=list(dict.fromkeys(orders)),
         trigrams=_numbers("--trigrams", trigrams or ""),
@@ -89,21 +96,6 @@ def generate(
         gap=gap,
     )
     write_text(found.source, out)
-
-
-def _reach(text: str | None) -> int | None:
-    """Return the given number, or the number of words that the longest arc of a file spans."""
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
-    return reach_of(conll.read(text))
-
-
-def _window(text: str) -> tuple[int, int]:
-    first, _, last = text.partition(":")
-    try:
-        return int(first), int(last)
-    except ValueError:
-        raise MtlError(f"--window: expected first:last such as -3:3, got {text!r}") from None
 
 
 def _numbers(option: str, text: str) -> list[int]:
@@ -195,17 +187,13 @@ def _findings(path: Path, dialect: str, corpus: Corpus | None, task: str) -> lis
     sound = "\n".join("" if n in broken else line for n, line in enumerate(split_lines(text), 1))
     if lint.readable(sound, path, dialect=dialect)[0]:
         templates = TemplateSet.parse(sound, path, dialect=dialect, folder=path.parent)
-        found += lint.check_data(templates, _facts(templates, corpus, task))
+        sites = task_of(task).sites(corpus)
+        places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
+        sizes, repeated = (encode_training(corpus, templates, sites, min_count=n)[1].sizes for n in (1, 2))
+        longest = int(np.diff(corpus.ptr).max(initial=0))
+        facts = [
+            lint.Facts(places[template.kind], int(values), int(values - twice), longest)
+            for template, values, twice in zip(templates, sizes, repeated, strict=True)
+        ]
+        found += lint.check_data(templates, facts)
     return sorted(found, key=lambda finding: finding.line)
-
-
-def _facts(templates: TemplateSet, corpus: Corpus, task: str) -> list[lint.Facts]:
-    """Return what the encoder counts for each template."""
-    sites = task_of(task).sites(corpus)
-    places = {s.letter: corpus.tokens if s.tokens is None else len(s.tokens) for s in sites}
-    found, repeated = (encode_training(corpus, templates, sites, min_count=n)[1].sizes for n in (1, 2))
-    longest = int(np.diff(corpus.ptr).max(initial=0))
-    return [
-        lint.Facts(places[template.kind], int(values), int(values - twice), longest)
-        for template, values, twice in zip(templates, found, repeated, strict=True)
-    ]

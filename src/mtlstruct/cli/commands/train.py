@@ -36,9 +36,6 @@ def train(
     ),
     score: str | None = common.SCORE,
     minutes: float | None = common.MINUTES,
-    label_templates: Path | None = option(
-        None, "Templates for --labels.", shown="the preset dependency-labels", group="Trees"
-    ),
     engine: Literal["local", "ray"] = option(
         "local", "Train in this process or on a Ray cluster.", group="Cluster"
     ),
@@ -97,7 +94,6 @@ def train(
         arguments=call,
         dialect=dialect,
         start=start,
-        label_templates=label_templates,
         checkpoint=None if checkpoint is None else CheckpointDir(checkpoint, checkpoint_every, resume),
         engine=engine,
         address=address,

@@ -4,6 +4,7 @@ import csv as csv_module
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +63,10 @@ def weights(
         if data is not None or labels:
             raise IncompatibleError("--data and --labels: expected one model, got several")
         rows = _side_by_side(models, plot)
-        if json or csv:
-            _print_rows(rows[:top], as_csv=csv)
-        else:
-            _print_comparison(rows[:top])
+        table = plain_table(["text"], [*map(str, models)])
+        for row in rows[:top]:
+            table.add_row(Text(row["text"]), *(f"{row[str(path)]:.4g}" for path in models))
+        text = partial(show, table)
     else:
         whole, task = common.load_model(models[0])
         loaded = whole.relations if labels else whole
@@ -74,10 +75,16 @@ def weights(
         rows = _rows(loaded, {} if data is None else _on_data(whole, task, data, encoding, labels=labels))
         if plot is not None:
             plot_weights(loaded.template_weights(), plot, learned=bool(loaded.facts["sparse"]))
-        if json or csv:
-            _print_rows(rows[:top], as_csv=csv)
-        else:
-            _print_table(loaded, rows, top)
+        text = partial(_print_table, loaded, rows, top)
+    if json:
+        common.print_json(rows[:top])
+    elif csv:
+        keys = list(dict.fromkeys(key for row in rows for key in row))
+        writer = csv_module.DictWriter(sys.stdout, keys, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows[:top])
+    else:
+        text()
     if plot is not None:
         print(f"drew {plot}", file=sys.stderr)
 
@@ -108,16 +115,6 @@ def _on_data(
     return {key: [float(value) for value in values] for key, values in found.items()}
 
 
-def _print_rows(rows: list[Row], *, as_csv: bool) -> None:
-    if as_csv:
-        keys = list(dict.fromkeys(key for row in rows for key in row))
-        writer = csv_module.DictWriter(sys.stdout, keys, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-    else:
-        common.print_json(rows)
-
-
 def _print_table(model: Model, rows: list[Row], top: int | None) -> None:
     known = {key: form for key, form in EXTRAS.items() if any(row.get(key) is not None for row in rows)}
     extras = {
@@ -143,11 +140,3 @@ def _side_by_side(models: Sequence[Path], plot: Path | None) -> list[Row]:
     return [
         {"index": j, "text": texts[j]} | dict(zip(names, relative[:, j].tolist(), strict=True)) for j in order
     ]
-
-
-def _print_comparison(rows: list[Row]) -> None:
-    _, _, *names = rows[0]
-    table = plain_table(["text"], names)
-    for row in rows:
-        table.add_row(Text(row["text"]), *(f"{row[name]:.4g}" for name in names))
-    show(table)
