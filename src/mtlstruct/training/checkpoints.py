@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct import __version__
 from mtlstruct._system import archive
@@ -129,7 +130,8 @@ def facts_of(
     lines, model = [template.title for template in templates], None
     if start is not None:
         seen = hashlib.sha256(digest([template.title for template in start.templates]).encode())
-        for array in (start.mu, *start.weights):
+        arrays: tuple[NDArray[Any], ...] = (start.mu, *start.weights)
+        for array in arrays:
             seen.update(array.tobytes())
         model = seen.hexdigest()
     return {

@@ -59,7 +59,7 @@ class Store:
             raise MtlError(f"{self.path}: cannot be read: {error.strerror or error}") from None
         for text in lines:
             with suppress(ValueError):
-                line = json.loads(text)
+                line: Any = json.loads(text)
                 if isinstance(line, dict) and {"key", "facts", "result"} <= line.keys():
                     self._lines[line["key"]] = line
         if not self._lines and not all(b'{"key": "'.startswith(text[:9]) for text in lines):
@@ -73,7 +73,8 @@ class Store:
 
     def save(self, facts: Facts, result: Result) -> None:
         """Append a result to the file, if there is one, and wait until it is on disk."""
-        line = {"key": key_of(facts), "facts": facts, "result": result}
+        key = key_of(facts)
+        line = {"key": key, "facts": facts, "result": result}
         text = json.dumps(line, ensure_ascii=False, allow_nan=False).encode() + b"\n"
         if self.path is not None:
             try:
@@ -86,7 +87,7 @@ class Store:
                     os.fsync(file.fileno())
             except OSError as error:
                 raise cannot_write(self.path, error) from None
-        self._lines[line["key"]] = json.loads(text)
+        self._lines[key] = json.loads(text)
 
     def __iter__(self) -> Iterator[tuple[Facts, Result]]:
         """Yield facts and result of every training, in the order of the file."""
