@@ -17,7 +17,7 @@ TRAIN, HELD_OUT = (random_corpus(np.random.default_rng(n), sentences=30) for n i
 
 
 def accuracy(model, corpus, outputs):
-    return 100 * float((outputs == model.gold(corpus)).mean())
+    return "accuracy", 100 * float((outputs == model.gold(corpus)).mean())
 
 
 @pytest.mark.parametrize("options", [Options(gap=1e-3), Options(method="svm", gap=1e-3)])
@@ -34,7 +34,9 @@ def test_steps_are_nested_and_as_good_as_new_trainings(options):
             fit = train(corpus, TEMPLATES.select(step.kept), options).fit
             assert model.facts["dual"] <= fit.objective * (1 + 1e-6)
             assert fit.dual <= model.facts["objective"] * (1 + 1e-6)
-        scores = [accuracy(m, gold, m.predict(gold)) for m, (_, gold) in zip(step.models, parts, strict=True)]
+        scores = [
+            accuracy(m, gold, m.predict(gold))[1] for m, (_, gold) in zip(step.models, parts, strict=True)
+        ]
         assert step.score == pytest.approx(np.mean(scores))
 
 
@@ -49,7 +51,7 @@ def test_sizes_fall_by_a_fifth_and_the_smallest_set_within_the_tolerance_is_take
     assert 20 in sizes(134, 20)
     assert sizes(10, None, least=8) == [10, 8]
     steps = [
-        EliminationStep(tuple(range(n)), score, 1.0, ())
+        EliminationStep(tuple(range(n)), "f1", score, 1.0, ())
         for n, score in ((4, 80.0), (3, 80.1), (2, 79.9), (1, 70.0))
     ]
     assert [len(smallest(steps, within).kept) for within in (0, 0.3, 20)] == [3, 2, 1]

@@ -60,7 +60,14 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, NDAr
                 array = np.ascontiguousarray(arrays[name])
                 body = array.data.cast("B") if array.size else b""
                 _add(archive, out, f"{name}.npy", npy_header(array), body)
-        _write_digest(out)
+        left = out.seek(0, os.SEEK_END) - DIGEST_SIZE
+        out.seek(0)
+        seen = hashlib.sha256()
+        while left > 0 and (chunk := out.read(min(left, _CHUNK_BYTES))):
+            seen.update(chunk)
+            left -= len(chunk)
+        out.seek(-DIGEST_SIZE, os.SEEK_END)
+        out.write(seen.hexdigest().encode())
 
 
 def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -94,18 +101,6 @@ def read(source: str | Path | bytes) -> tuple[dict[str, Any], dict[str, NDArray[
 def name_of(source: str | Path | bytes) -> str:
     """Return what messages call a file or the content of one."""
     return "model in memory" if isinstance(source, bytes) else str(source)
-
-
-def _write_digest(out: IO[bytes]) -> None:
-    """Replace the last bytes of a complete file by the digest of all bytes before them."""
-    left = out.seek(0, os.SEEK_END) - DIGEST_SIZE
-    out.seek(0)
-    seen = hashlib.sha256()
-    while left > 0 and (chunk := out.read(min(left, _CHUNK_BYTES))):
-        seen.update(chunk)
-        left -= len(chunk)
-    out.seek(-DIGEST_SIZE, os.SEEK_END)
-    out.write(seen.hexdigest().encode())
 
 
 def _check_digest(path: str | Path, view: memoryview) -> None:

@@ -34,7 +34,9 @@ def _open_beside(target: Path, mode: str) -> Iterator[IO[bytes]]:
             yield out
             out.flush()
             os.fsync(out.fileno())
-        os.chmod(name, 0o666 & ~_umask())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
         os.replace(name, target)
     finally:
         with suppress(FileNotFoundError):
@@ -67,9 +69,3 @@ def check_writable(path: str | Path) -> None:
 def cannot_write(path: str | Path, error: OSError) -> MtlError:
     """Return the error for a write that failed; what was there before is unchanged."""
     return MtlError(f"{path}: cannot write: {error.strerror or error}; what was there before is unchanged")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -43,7 +43,15 @@ def arrays_on_disk(folder: Path) -> Iterator[None]:
     memory.trim()
     ended = threading.Event()
     limit = int(RELEASE_SHARE * (memory.available() + memory.resident()))
-    releaser = threading.Thread(target=_release_beyond, args=(limit, ended), daemon=True)
+
+    def release() -> None:
+        """Release mapped pages when the process uses more than `limit` bytes, until it has ended."""
+        while not ended.wait(CHECK_SECONDS):
+            if memory.resident(shared=True) > limit and hasattr(mmap, "MADV_DONTNEED"):
+                for mapped in list(_maps):
+                    mapped.madvise(mmap.MADV_DONTNEED)
+
+    releaser = threading.Thread(target=release, daemon=True)
     _folder = folder
     releaser.start()
     try:
@@ -76,11 +84,3 @@ def zeros(shape: int | tuple[int, ...], dtype: Any) -> NDArray[Any]:
         raise ResourceError(f"{_folder}: {problem}") from None
     _maps.add(mapped)
     return np.frombuffer(mapped, dtype).reshape(shape)
-
-
-def _release_beyond(limit: int, ended: threading.Event) -> None:
-    """Release mapped pages when the process uses more than `limit` bytes, until it has ended."""
-    while not ended.wait(CHECK_SECONDS):
-        if memory.resident(shared=True) > limit and hasattr(mmap, "MADV_DONTNEED"):
-            for mapped in list(_maps):
-                mapped.madvise(mmap.MADV_DONTNEED)

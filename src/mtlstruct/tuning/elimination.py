@@ -27,14 +27,15 @@ from mtlstruct.training.train import train
 DROPPED_SHARE = 0.2
 """The share of the templates that a step drops."""
 
-Score = Callable[[Model, Corpus, Outputs], float]
-"""The score of the outputs of a model for labelled data; larger is better."""
+Score = Callable[[Model, Corpus, Outputs], tuple[str, float]]
+"""The name and value of the score of the outputs of a model for labelled data; larger is better."""
 
 
 class EliminationStep(NamedTuple):
     """A set of templates, the mean of its scores, tokens labelled per second, a model per part."""
 
     kept: tuple[int, ...]
+    name: str
     score: float
     speed: float
     models: tuple[Model, ...]
@@ -95,7 +96,8 @@ def eliminate(
         speed = tokens / max(time.perf_counter() - began, 1e-9)
         found = zip(models, parts, outputs, strict=True)
         scores = [score(model, gold, labels) for model, (_, gold), labels in found]
-        yield EliminationStep(tuple(kept), float(np.mean(scores)), speed, tuple(models))
+        value = float(np.mean([score for _, score in scores]))
+        yield EliminationStep(tuple(kept), scores[0][0], value, speed, tuple(models))
 
 
 def smallest(steps: Sequence[EliminationStep], within: float) -> EliminationStep:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from mtlstruct.cli import common
 from mtlstruct.cli.command import option
@@ -88,26 +87,22 @@ def _walked(
     plot: Path | None,
     sets: dict[str, set[int]],
 ) -> list[int]:
-    """Walk the path, print a line per step, draw it, and return the indices of the chosen templates."""
-    task, name, steps = task_of(model.task), "f1", []
-
-    def score(made: Model, gold: Corpus, outputs: Any) -> float:
-        nonlocal name
-        name, value = task.main_score(made, gold, outputs)
-        return value
-
+    """Walk the path, print and draw its steps, and return the indices of the chosen templates."""
+    score, steps = task_of(model.task).main_score, []
     for step in eliminate(parts, model.templates, options_of(model), score, top=top, **sets):
         count = len(step.kept)
-        print_message(f"{count:4} templates: {name} {step.score:.2f}, {step.speed:,.0f} tokens per second")
+        print_message(
+            f"{count:4} templates: {step.name} {step.score:.2f}, {step.speed:,.0f} tokens per second"
+        )
         steps.append(step)
         if top is not None and count <= top:
             break
     chosen = smallest(steps, within) if top is None else steps[-1]
     best = max(step.score for step in steps)
-    print_message(f"chosen: {len(chosen.kept)} templates, {name} {chosen.score:.2f}; best {best:.2f}")
+    print_message(f"chosen: {len(chosen.kept)} templates, {chosen.name} {chosen.score:.2f}; best {best:.2f}")
     if plot is not None:
         figures = [(len(step.kept), step.score, step.speed) for step in steps]
-        plot_elimination(figures, len(chosen.kept), name, plot)
+        plot_elimination(figures, len(chosen.kept), chosen.name, plot)
     return list(chosen.kept)
 
 
