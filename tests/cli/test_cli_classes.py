@@ -48,6 +48,8 @@ def test_probabilities_stand_beside_the_classes(run, place):
 
 
 def test_given_classes_are_kept_and_temperatures_fitted(run, place):
+    Path("b.tpl").write_text("U0:%x[@1,0]\nU1:%x[@-1,0]\n")  # the item itself is the first and the last
+    assert run("train b.tpl items.txt n.mtl --task multiclass -q")[0] == 0
     assert run("predict k.mtl --partial", stdin=b"casa V\ncome _\n")[1] == "casa\tV\tV\ncome\t_\tV\n"
     assert run("calibrate k.mtl items.txt -o n.mtl")[0] == 0
     assert Model.load("n.mtl").temperature > 0
@@ -80,11 +82,6 @@ def test_explain_names_the_templates(run, place):
     voices = sum(voice["value"] for voice in token["templates"]) + token["others"]
     assert voices == pytest.approx(token["margin"], abs=1e-6)
     assert abs(token["elsewhere"]) < 1e-9
-
-
-def test_the_first_and_the_last_item_are_the_item_itself(run, place):
-    Path("b.tpl").write_text("U0:%x[@1,0]\nU1:%x[@-1,0]\n")
-    assert run("train b.tpl items.txt n.mtl --task multiclass -q")[0] == 0
 
 
 def test_models_are_byte_identical_on_any_number_of_threads(run, place):

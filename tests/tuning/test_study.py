@@ -84,19 +84,12 @@ def test_splits_with_an_empty_part_are_rejected():
             studies.held_out(10, share, 0)
 
 
-def test_combinations_over_any_fields():
-    found = combinations(Options(), {"method": ["mtl", "svm"], "c": [0.1, 1.0], "seed": [5]})
-    assert [(o.method, o.c, o.seed) for o in found] == [
-        ("mtl", 0.1, 5), ("mtl", 1.0, 5), ("svm", 0.1, 5), ("svm", 1.0, 5),
-    ]  # fmt: skip
-    assert [o.p for m in ("pmtl", "mixed") for o in combinations(Options(method=m), {})] == [4 / 3, 2.0]
-
-
-def test_equivalent_settings_are_merged():
-    axes = {"method": ["mtl", "svm", "pmtl"], "p": [1.0, 1.5], "c": [0.1, 1.0]}
+def test_combinations_over_any_fields_without_equivalent_settings():
+    axes = {"method": ["mtl", "svm", "pmtl"], "p": [1.0, 1.5], "c": [0.1, 1.0], "seed": [5]}
     found = combinations(Options(), axes)
     expected = [("mtl", None), ("svm", None), ("pmtl", 1.5)]
-    assert [(o.method, o.p, o.c) for o in found] == [(*some, c) for some in expected for c in (0.1, 1.0)]
+    assert [(o.method, o.p, o.c, o.seed) for o in found] == [(*m, c, 5) for m in expected for c in (0.1, 1.0)]
+    assert [o.p for m in ("pmtl", "mixed") for o in combinations(Options(method=m), {})] == [4 / 3, 2.0]
 
 
 def test_invalid_settings_are_rejected_before_any_work():
@@ -158,33 +151,23 @@ def test_one_run_at_a_time_in_a_folder(tmp_path):
         pass
 
 
-def found_scores(tmp_path, some, scores):
-    """Return the findings after storing scores by setting and split."""
-    store = Store(tmp_path)
+def test_the_best_mean_of_complete_settings_wins_and_the_first_of_equals(tmp_path):
+    some, store = (
+        study([Options(c=c) for c in (0.1, 1.0, 10.0)], studies.folds(40, 2, 0), None),
+        Store(tmp_path),
+    )
     trials = sorted(some.trials, key=lambda trial: trial.options.c)
-    for trial, found in zip(trials, scores, strict=True):
-        if found is not None:
-            store.save(trial.facts, {"scores": found, "gap": 0.01})
-    return studies.findings(some, store)
-
-
-def test_the_best_mean_wins_and_the_first_of_equals(tmp_path):
-    some = study([Options(c=c) for c in (0.1, 1.0, 10.0)], studies.folds(40, 2, 0), None)
-    scores = [{"f1": float(f), "accuracy": 90.0} for f in (50, 60, 40, 80, 70, 50)]
-    found = found_scores(tmp_path, some, scores)
-    assert [(f.mean("f1"), f.complete) for f in found] == [(55, True), (60, True), (60, True)]
+    for trial, f1 in zip(trials[:5], (50.0, 60.0, 40.0, 80.0, 99.0), strict=True):
+        store.save(trial.facts, {"scores": {"f1": f1, "accuracy": 90.0}, "gap": 0.01})
+    found = studies.findings(some, store)
+    assert [(f.mean("f1"), f.complete) for f in found] == [(55, True), (60, True), (99, False)]
     assert found[0].deviation("f1") == pytest.approx(50**0.5)
     assert found[0].mean("gap") == 0.01
     assert studies.best(found, "f1").options.c == 1.0
-
-
-def test_incomplete_settings_are_not_compared(tmp_path):
-    some = study([Options(c=c) for c in (0.1, 1.0)], studies.folds(40, 2, 0), None)
-    found = found_scores(tmp_path, some, [{"f1": 50.0}, {"f1": 50.0}, {"f1": 99.0}, None])
-    assert [f.complete for f in found] == [True, False]
-    assert studies.best(found, "f1").options.c == 0.1
     with pytest.raises(MtlError, match="no setting has all its trials"):
-        studies.best(found[1:], "f1")
+        studies.best(found[2:], "f1")
+    store.save(trials[5].facts, {"scores": {"f1": 21.0}, "gap": 0.01})  # a mean of 60, too
+    assert studies.best(studies.findings(some, store), "f1").options.c == 1.0
 
 
 def test_the_data_are_encoded_once(tmp_path, monkeypatch):

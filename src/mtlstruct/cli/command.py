@@ -199,19 +199,17 @@ class Command:
 
     def _values(self, given: list[tuple[Parameter, Any]], others: list[str]) -> dict[str, Any]:
         """Return the value of each parameter by name. Words are for required arguments first."""
-        waiting = deque(others)
-        spare = len(others) - sum(one.default is ... for one in self.arguments)
-        for one in self.arguments:
-            count = len(waiting) if one.many else int(one.default is ... or spare > 0)
-            spare -= one.default is not ...
-            given = given + [(one, one.value(waiting.popleft())) for _ in range(min(count, len(waiting)))]
+        optional = [one for one in self.arguments if one.default is not ...]
+        skipped = optional[: max(0, len(self.arguments) - len(others))]
+        wanted = [one for one in self.arguments if one not in skipped]
+        if wanted and wanted[-1].many:
+            wanted += wanted[-1:] * (len(others) - len(wanted))
+        if len(wanted) != len(others):
+            raise UsageError(f"expected the arguments {self.usage}")
+        given = given + [(one, one.value(word)) for one, word in zip(wanted, others, strict=True)]
         values = {one.name: one.default for one in self.parameters if one is not HELP}
         for one, value in given:
-            values[one.name] = value
-            if one.many:
-                values[one.name] = [found for same, found in given if same is one]
-        if waiting or any(values[one.name] is ... for one in self.arguments):
-            raise UsageError(f"expected the arguments {self.usage}")
+            values[one.name] = [value for same, value in given if same is one] if one.many else value
         for one in self.parameters:
             if values.get(one.name) is ...:
                 raise UsageError(f"expected {one.title}")

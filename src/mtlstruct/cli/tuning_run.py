@@ -27,8 +27,6 @@ from mtlstruct.tuning.runner import Runner
 from mtlstruct.tuning.search import Round, Search, study_of
 from mtlstruct.tuning.study import Finding, Store, Trial, varied
 
-FIGURES = ("objective", "dual", "gap", "epsilon", "passes", "converged", "active_templates")
-TIMES = ("seconds", "cpu_seconds")
 PICTURE = "tune.png"
 
 
@@ -54,8 +52,6 @@ class TuningRun:
     search: Search = field(init=False)
     failed: list[tuple[Trial, str]] = field(init=False)
     refitted: TrainingResult | None = None
-    encode_seconds: float = 0.0
-    seconds: float = 0.0
 
     def check(self) -> None:
         """Raise an error, before any work, for what could only fail after it."""
@@ -108,8 +104,6 @@ class TuningRun:
                 plot_settings(complete, search.score, self.out / PICTURE)
                 if not base.quiet:
                     print(f"drew {self.out / PICTURE}", file=sys.stderr)
-        self.encode_seconds = 0.0 if runner is None else runner.material.seconds
-        self.seconds = time.perf_counter() - began
 
     def _train(self, progress: GridProgress) -> Runner | None:
         """Run the rounds; return the encoded data, unless every result was stored already."""
@@ -146,21 +140,15 @@ class TuningRun:
     @property
     def numbers(self) -> dict[str, Any]:
         """The object that `tune --json` prints."""
-        study, store = self.search.study, self.search.store
-        trials = ((trial, store.load(trial.key)) for trial in study.trials)
         return {
             "score": self.search.score,
             "reason": self.search.reason,
             "best": _setting(self.search.chosen),
             "settings": [_setting(finding) for finding in self.search.findings],
-            "failed": [{**_trial(trial), "reason": reason} for trial, reason in self.failed],
-            "trials": [
-                {**_trial(trial), **{name: result[name] for name in ("scores", *FIGURES, *TIMES)}}
-                for trial, result in trials
-                if result is not None
+            "failed": [
+                {**varied(trial.options), "split": trial.split.name, "reason": reason}
+                for trial, reason in self.failed
             ],
-            "encode_seconds": self.encode_seconds,
-            "seconds": self.seconds,
             **({} if self.refitted is None else {"model": self.refitted.numbers}),
         }
 
@@ -186,7 +174,7 @@ def _before(end: float) -> bool:
 
 def _setting(finding: Finding) -> dict[str, Any]:
     names = [name for name, value in finding.results[0]["scores"].items() if isinstance(value, float)]
-    figures = ("objective", "gap", "passes", "active_templates", *TIMES)
+    figures = ("objective", "gap", "passes", "active_templates", "seconds", "cpu_seconds")
     return {
         **varied(finding.options),
         "scores": {name: finding.mean(name) for name in names},
@@ -217,7 +205,3 @@ def _name(trial: Trial) -> str:
     """Return what sets a trial apart from the others of its study."""
     fold = f", {trial.split.name}" if "fold" in trial.split.facts else ""
     return f"{describe(trial.options)}{fold}"
-
-
-def _trial(trial: Trial) -> dict[str, Any]:
-    return {**varied(trial.options), "split": trial.split.name, "key": trial.key}

@@ -9,7 +9,6 @@ from mtlstruct.cli.command import argument, option
 from mtlstruct.cli.errors import print_message
 from mtlstruct.cli.outputs import Kind, check_outputs
 from mtlstruct.errors import IncompatibleError
-from mtlstruct.model.model import Model
 from mtlstruct.report.html_report import make_report, report_figures
 from mtlstruct.report.model_card import model_card
 from mtlstruct.training.run_log import RunLog
@@ -40,7 +39,16 @@ def report(
     kind = Kind.PAGE if form == "html" else Kind.CARD
     check_outputs([(out, kind)], inputs=[model, data, log, common.log_beside(model)], force=force)
     loaded, task = common.load_model(model, threads)
-    trace = _trace(loaded, model, log)
+    trace, place = None, log or common.log_beside(model)
+    problem = f"there is no {place}"
+    if log is not None or place.is_file():
+        trace = RunLog.read(place)
+        if not trace.is_of(loaded):
+            trace, problem = None, f"{place} is not the log of the training of {model}"
+    if trace is None and log is not None:
+        raise IncompatibleError(problem)
+    if trace is None:
+        print_message(f"note: {problem}: the page will not show the training")
     assessment = None
     if data is not None:
         assessment = task.assess(loaded, task.read_for(loaded, data, encoding), str(data))
@@ -54,18 +62,3 @@ def report(
         with replacing(out) as file:
             file.write(model_card(report_figures(loaded, **given)).encode())
     print(f"wrote {out}")
-
-
-def _trace(model: Model, path: Path, log: Path | None) -> RunLog | None:
-    """Return the training log. Without --log it may be missing or belong to another training."""
-    place = log or common.log_beside(path)
-    problem = f"there is no {place}"
-    if log is not None or place.is_file():
-        trace = RunLog.read(place)
-        if trace.is_of(model):
-            return trace
-        problem = f"{place} is not the log of the training of {path}"
-    if log is not None:
-        raise IncompatibleError(problem)
-    print_message(f"note: {problem}: the page will not show the training")
-    return None
