@@ -89,7 +89,8 @@ class Parameter:
         if self.flags and self.type is not bool:
             words = f"<{'|'.join(self.choices)}>" if self.choices else METAVARS.get(self.type, "TEXT")
             names += f" {known.metavar or words}"
-        if default := known.shown or (self.default not in (None, False, ...) and str(self.default)):
+        hidden = self.default is None or self.default is False or self.default is ...
+        if default := known.shown or ("" if hidden else str(self.default)):
             notes.append(f"default: {default}")
         if known.range is not None and self.type in METAVARS:
             notes.append("{:.10g} to {:.10g}".format(*known.range))
