@@ -170,7 +170,7 @@ def test_warmup_prints_the_cache_folder(monkeypatch, capsys):
     assert run(["warmup"]) == 2
     assert "NUMBA_CACHE_DIR" in capsys.readouterr().err
     assert run(["warmup", "--task", "trees"]) == 2
-    assert "--task: expected one of sequence, " in capsys.readouterr().err
+    assert "--task must be one of sequence, " in capsys.readouterr().err
 
 
 CALLEE = """

@@ -45,7 +45,7 @@ def arrays_on_disk(folder: Path) -> Iterator[None]:
     limit = int(RELEASE_SHARE * (memory.available() + memory.resident()))
 
     def release() -> None:
-        """Release mapped pages when the process uses more than `limit` bytes, until it has ended."""
+        """Release mapped pages beyond `limit` bytes of memory, until `ended` is set."""
         while not ended.wait(CHECK_SECONDS):
             if memory.resident(shared=True) > limit and hasattr(mmap, "MADV_DONTNEED"):
                 for mapped in list(_maps):
