@@ -106,8 +106,13 @@ TARGETS = {
 }
 
 COMMANDS = {
-    "fly": HINT,
-    "--fly": HINT,
+    "fly": "No such command: fly (see mtlstruct --help)\n",
+    "--fly": "No such option: --fly (see mtlstruct --help)\n",
+    "trian a.tpl": "No such command: trian: did you mean train? (see mtlstruct --help)\n",
+    "--verson": "No such option: --verson: did you mean --version? (see mtlstruct --help)\n",
+    "templates chek a.tpl": "No such command: chek: did you mean check? (see mtlstruct templates --help)\n",
+    "train --los log": "No such option: --los: did you mean --loss? (see mtlstruct train --help)\n",
+    "warmup now": "expected no arguments (see mtlstruct warmup --help)\n",
     "train": HINT,
     "train --method x a b c": HINT,
     "score a b --task x": HINT,

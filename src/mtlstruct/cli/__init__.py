@@ -19,7 +19,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from mtlstruct.cli.command import HELP, OPTIONS, Command, help_page
-from mtlstruct.cli.errors import UsageError, exit_code, raise_on_sigterm
+from mtlstruct.cli.errors import UsageError, exit_code, raise_on_sigterm, unknown
 
 COMMANDS = {
     "train": ("train:train", "Train a model and learn a weight for each template."),
@@ -74,11 +74,10 @@ def run(arguments: Sequence[str], work: Callable[[Sequence[str]], None] | None =
 
 def invoke(arguments: Sequence[str]) -> None:
     """Run one command line; raise what it raises."""
-    words = [*arguments, "--help"][: max(1, len(arguments))]
-    if words[0] == "templates":
-        words = [" ".join(words[:2]) if words[1:] else "templates --help", *words[2:]]
-    name = words[0]
-    group, _, word = name.rpartition(" ")
+    words = list(arguments)
+    group = words.pop(0) if words[:1] == ["templates"] else ""
+    word, *rest = words or ["--help"]
+    path, name = f"mtlstruct {group}".rstrip(), f"{group} {word}".lstrip()
     if word in HELP.flags:
         print(overview(group))
     elif name == "--version":
@@ -86,10 +85,10 @@ def invoke(arguments: Sequence[str]) -> None:
 
         print(f"mtlstruct {__version__}")
     elif name in COMMANDS:
-        command(name)(words[1:])
+        command(name)(rest)
     else:
-        kind = "option" if word.startswith("-") else "command"
-        raise UsageError(f"No such {kind}: {name} (see mtlstruct {group} --help)".replace("  ", " "))
+        known = [*_members(group), *HELP.flags, *(() if group else ("templates", "--version", "--debug"))]
+        raise UsageError(f"{unknown(word, known)} (see {path} --help)")
 
 
 def command(name: str) -> Command:
@@ -101,13 +100,16 @@ def command(name: str) -> Command:
 
 def overview(group: str = "") -> str:
     """Return the help of all commands, or of those of a group."""
-    rows = [
-        (name.removeprefix(f"{group} "), said)
-        for name, (_, said) in COMMANDS.items()
-        if name.startswith(group)
-    ]
+    rows = list(_members(group).items())
     path = f"mtlstruct {group}".rstrip()
     sections = {"Commands": rows} if group else {OPTIONS: ABOVE, "Commands": rows}
     return help_page(
         f"{path} COMMAND [OPTIONS]", "" if group else f"{SUMMARY}\n\nTry: mtlstruct demo", sections
     )
+
+
+def _members(group: str) -> dict[str, str]:
+    """Return the commands of a group, or all, and the first lines of their help."""
+    return {
+        name.removeprefix(f"{group} "): said for name, (_, said) in COMMANDS.items() if name.startswith(group)
+    }

@@ -1,6 +1,8 @@
 """Commands: functions whose parameters are declared as arguments and options.
 
-A command is called with the words of a command line. Its help is its docstring.
+A command is called with the words of a command line. Its help is its docstring. typer is not used
+because importing it took a third of the start-up of `predict`; argparse is not, because it rejects
+values that begin with `-` and takes the MODEL of `predict --scores MODEL` for a value of `--scores`.
 """
 
 import inspect
@@ -11,10 +13,11 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mtlstruct.cli.errors import UsageError, print_message
+from mtlstruct.cli.errors import UsageError, print_message, unknown
 from mtlstruct.training.options import TYPES, Declaration, Options, check_number, declaration, flag
 
 ARGUMENTS, OPTIONS = "Arguments", "Options"
@@ -182,7 +185,7 @@ class Command:
                 continue
             name, equals, text = word.partition("=") if word[:2] == "--" else (word[:2], word[2:], word[2:])
             if (found := flags.get(name)) is None:
-                raise UsageError(f"No such option: {name}", name)
+                raise UsageError(unknown(name, flags))
             if found.type is bool:
                 if equals and word[:2] == "--":
                     raise UsageError(f"{name} takes no value, got {text!r}")
@@ -206,7 +209,7 @@ class Command:
         if wanted and wanted[-1].many:
             wanted += wanted[-1:] * (len(others) - len(wanted))
         if len(wanted) != len(others):
-            raise UsageError(f"expected the arguments {self.usage}")
+            raise UsageError(f"expected {f'the arguments {self.usage}' if self.usage else 'no arguments'}")
         given = given + [(one, one.value(word)) for one, word in zip(wanted, others, strict=True)]
         values = {one.name: one.default for one in self.parameters if one is not HELP}
         for one, value in given:
@@ -220,17 +223,18 @@ class Command:
 def help_page(usage: str, text: str, sections: dict[str, list[tuple[str, str]]]) -> str:
     """Return the help of a command or of a group of commands."""
     width = min(80, shutil.get_terminal_size().columns)
+    fill = partial(textwrap.fill, break_on_hyphens=False)
     blocks = [f"Usage: {usage}"]
     for paragraph in filter(None, text.split("\n\n")):
-        form: dict[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  ", "break_on_hyphens": False}
-        blocks.append(textwrap.fill(" ".join(paragraph.split()), width, **form))
+        said = " ".join(paragraph.split())
+        blocks.append(fill(said, width, initial_indent="  ", subsequent_indent="  "))
     for title, rows in sections.items():
         first = 4 + min(MAX_COLUMN, max(len(names) for names, _ in rows))
         lines = [f"{title}:"]
         for names, said in rows:
             head = f"  {names}" if len(names) + 4 <= first else ""
             lines += [] if head else [f"  {names}"]
-            form = {"initial_indent": head.ljust(first), "subsequent_indent": " " * first}
-            lines.append(textwrap.fill(said, max(width, first + 20), break_on_hyphens=False, **form))
+            start, indent = head.ljust(first), " " * first
+            lines.append(fill(said, max(width, first + 20), initial_indent=start, subsequent_indent=indent))
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)

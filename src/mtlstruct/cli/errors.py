@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from types import FrameType
 
@@ -29,10 +29,16 @@ HABITS = {
 
 
 class UsageError(MtlError):
-    """A command line that cannot be parsed. `flag` is an unknown option."""
+    """A command line that cannot be parsed."""
 
-    def __init__(self, problem: str, flag: str = "") -> None:
-        super().__init__(problem + (f": {HABITS[flag]}" if flag in HABITS else ""))
+
+def unknown(word: str, known: Collection[str]) -> str:
+    """Return the message for an unknown option or command, with what to write instead."""
+    from difflib import get_close_matches  # here: only errors need it
+
+    message = f"No such {'option' if word.startswith('-') else 'command'}: {word}"
+    nearest = [f"did you mean {one}?" for one in get_close_matches(word, known, 1)]
+    return ": ".join([message, *([HABITS[word]] if word in HABITS else nearest)])
 
 
 class Terminated(KeyboardInterrupt):
