@@ -178,7 +178,7 @@ def test_a_run_that_was_stopped_goes_on(place, how):
     text = "".join(f"w{i % 97} x{i % 7} {'AB'[i * i % 7 % 2]}\n" + "\n" * (i % 9 == 0) for i in range(2000))
     Path("big.txt").write_text(text)
     line = [sys.executable, "-m", "mtlstruct", "tune", "a.tpl", "big.txt", "--out", "t", "--jobs", "2"]
-    Path("valid.txt").write_text(text[:2000])
+    Path("valid.txt").write_text(text[: text.index("\n\n", 2000)])
     line += ["--valid", "valid.txt"]
     first = [*line, "-c", "1,2,3,4", "--gap", "1e-13", "--max-iter", "25"]
     with subprocess.Popen(first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
