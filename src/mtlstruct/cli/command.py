@@ -1,8 +1,10 @@
 """Commands: functions whose parameters are declared as arguments and options.
 
-A command is called with the words of a command line. Its help is its docstring. typer is not used
-because importing it took a third of the start-up of `predict`; argparse is not, because it rejects
-values that begin with `-` and takes the MODEL of `predict --scores MODEL` for a value of `--scores`.
+A command is called with the words of a command line. Its help is its docstring.
+
+typer is not used because importing it took about a quarter of the start-up of `predict`; argparse
+is not, because it rejects values that begin with `-` (`--forbid -X`) and takes MODEL of
+`predict --scores MODEL` for the value of --scores.
 """
 
 import inspect
