@@ -44,7 +44,7 @@ def _gold(model: Model, corpus: Corpus, found: Explanation) -> list[Any] | None:
     if model.trees:
         given = given_trees(corpus, found.span) if corpus.extra is not None else None
         return None if given is None else given[0]
-    if corpus.outputs is None or found.gold is None:
+    if corpus.outputs is None:
         return None
     return [model.learned_labels[y] if y >= 0 else None for y in found.gold.tolist()]
 
