@@ -300,3 +300,26 @@ def _value(term, arc, between, cells, lists):
     if not 0 < place <= arc.length:
         return boundary(place if place < 0 else place - arc.length)
     return bound(term.function, term.arguments, lists)(cells(place, term.column))
+
+
+def best_labels(found, data, texts):
+    """Return the best labeling by the rules of CRF++ and Wapiti: a feature is its text.
+
+    texts: the kind of each template, and the function from a token to its feature
+    """
+    L, out = len(found.labels), []
+    for span in data.sentences():
+
+        def total(path, span=span):
+            score = 0.0
+            for kind, text in texts:
+                for k, t in enumerate(range(span.start, span.stop)):
+                    weights = found.weights.get((kind, text(t)))
+                    if weights is not None and kind == "U":
+                        score += weights[path[k]]
+                    elif weights is not None and k:
+                        score += weights[path[k - 1] * L + path[k]]
+            return score
+
+        out += max(all_labelings(span.stop - span.start, L), key=total)
+    return out

@@ -181,7 +181,7 @@ def _runners_up(model: Model, lattice: Lattice, sites: list[Ints], chosen: Ints,
         scores[excluded] = before
         if model.trees and value < IMPOSSIBLE:
             paths[t, t] = -1
-    return paths
+    return paths.astype(np.int64)
 
 
 def _rows(encoded: Encoded, kind: int, sites: Ints) -> Ints:

@@ -34,12 +34,12 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load
 from mtlstruct.interop.feature_text import (
+    Observations,
+    Weights,
     checked_index,
-    divided,
     has_blank,
-    imported_facts,
-    model_of,
-    renamed,
+    imported,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
@@ -54,43 +54,27 @@ MAX_FEATURE_BYTES = 8000
 MAX_WEIGHTS = 2**31 - 1
 
 
-@dataclass(frozen=True)
-class TextModel:
-    """The contents of the file; `features` maps the text of a feature to its first weight."""
-
-    labels: tuple[str, ...]
-    xsize: int
-    templates: tuple[str, ...]
-    features: dict[str, int]
-    alpha: NDArray[np.float64]
-
-
 # ---------------------------------------------------------------- writing
 
 
-def write(model: Model, path: str | Path, *, rename: bool = False, encoding: str = "utf-8") -> TextModel:
+def write(model: Model, path: str | Path, *, rename: bool = False, encoding: str = "utf-8") -> Observations:
     """Write a model as the text of CRF++, atomically."""
-    text = text_model(model, rename=rename)
+    found = observations(model, rename=rename)
     with replacing(path) as out:
-        for block in _blocks(text):
+        for block in _blocks(found):
             out.write(encode(block, path, encoding))
-    return text
+    return found
 
 
-def text_model(model: Model, *, rename: bool = False) -> TextModel:
+def observations(model: Model, *, rename: bool = False) -> Observations:
     """Return the model as CRF++ stores it."""
-    index = _checked(model)
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
-    weights = {text: row for (_, text), row in weights_by_text("CRF++", model, lines).items()}
-    _check_sizes(weights)
-    names = sorted(weights, key=str.encode)
-    sizes = [len(weights[name]) for name in names]
-    ids = np.cumsum([0, *sizes[:-1]]).tolist()
+    lines = program_lines(_checked(model).templates, rename=rename)
+    found = weights_by_text("CRF++", model, lines)
+    _check_sizes(found)
     ordered = sorted(lines, key=lambda t: t.kind != "U")
     # Equal templates are written once; equal lines of one template fire twice in both programs.
-    written = [member.text for line in dict.fromkeys(ordered) for member in line.members]
-    alpha = np.concatenate([weights[name] for name in names])
-    return TextModel(model.labels, model.columns, tuple(written), dict(zip(names, ids, strict=True)), alpha)
+    written = tuple(member.text for line in dict.fromkeys(ordered) for member in line.members)
+    return Observations(model.labels, model.columns, written, found)
 
 
 def check_template(templates: TemplateSet, template: Template) -> None:
@@ -124,10 +108,10 @@ def _checked(model: Model) -> FeatureIndex:
     return index
 
 
-def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
+def _check_sizes(weights: Weights) -> None:
     if (total := sum(map(len, weights.values()))) > MAX_WEIGHTS:
         raise IncompatibleError(f"CRF++ holds up to {MAX_WEIGHTS:,} weights, the model has {total:,}")
-    for feature in weights:
+    for _, feature in weights:
         if len(feature) > MAX_FEATURE_BYTES // 4 and len(feature.encode()) > MAX_FEATURE_BYTES:
             raise IncompatibleError(
                 f"CRF++ reads features of up to {MAX_FEATURE_BYTES} bytes, got {feature[:60]!r}…"
@@ -136,18 +120,21 @@ def _check_sizes(weights: dict[str, NDArray[np.float64]]) -> None:
             raise IncompatibleError(f"CRF++ cannot read a feature with a blank in it, got {feature!r}")
 
 
-def _blocks(text: TextModel) -> Iterator[str]:
-    head = ("version: 100", "cost-factor: 1", f"maxid: {len(text.alpha)}", f"xsize: {text.xsize}")
-    features = [f"{id_} {name}" for name, id_ in text.features.items()]
-    for block in (head, text.labels, text.templates, features):
+def _blocks(found: Observations) -> Iterator[str]:
+    weights = {text: row for (_, text), row in found.weights.items()}
+    names = sorted(weights, key=str.encode)
+    ends = np.cumsum([0, *(len(weights[name]) for name in names)]).tolist()
+    head = ("version: 100", "cost-factor: 1", f"maxid: {ends[-1]}", f"xsize: {found.columns}")
+    features = [f"{id_} {name}" for name, id_ in zip(names, ends, strict=False)]
+    for block in (head, found.labels, found.patterns, features):
         yield "".join(f"{line}\n" for line in block) + "\n"
-    yield "".join(f"{weight:.16f}\n" for weight in text.alpha.tolist())
+    yield "".join(f"{weight:.16f}\n" for name in names for weight in weights[name].tolist())
 
 
 # ---------------------------------------------------------------- reading
 
 
-def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
+def read(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a text model and check that it is consistent."""
     lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
     head = _head(lines)
@@ -156,29 +143,24 @@ def read(path: str | Path, encoding: str = "utf-8") -> TextModel:
     if len(set(labels)) < len(labels):
         raise FormatError(path, None, "expected distinct labels, some are repeated")
     features = _features(lines, len(labels), head["maxid"])
-    return TextModel(labels, head["xsize"], templates, features, _weights(lines, head["maxid"]))
+    alpha = _weights(lines, head["maxid"])
+    found = {(name[0], name): alpha[at : at + _width(name, len(labels))] for name, at in features.items()}
+    return Observations(labels, head["xsize"], templates, found)
 
 
-def to_model(text: TextModel, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
+def to_model(found: Observations, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
     """Return a model that predicts as CRF++ does with this text model."""
     if "sequence" not in structures_of(task):
         raise IncompatibleError(f"CRF++ has label sequences only: the task is {task}")
-    templates = TemplateSet.parse("".join(line + "\n" for line in text.templates), path)
+    templates = TemplateSet.parse("".join(line + "\n" for line in found.patterns), path)
     for template in templates:
         check_template(templates, template)
-    templates.check_columns(text.xsize)
-    found, blocks = divided(text.features, templates, path), []
-    for ways, template in zip(found, templates, strict=True):
-        first = np.array([text.features[feature] for _, feature in ways], np.int64)
-        at = first[:, None] + np.arange(_width(template.kind, len(text.labels)))
-        blocks.append(text.alpha[at].astype(np.float32))
-    cells = [[cells for cells, _ in ways] for ways in found]
-    facts = imported_facts("CRF++", task, tags, text.xsize)
-    return model_of(templates, text.labels, cells, blocks, facts)
+    templates.check_columns(found.columns)
+    return imported("CRF++", found, templates, tuple(templates), path, task, tags)
 
 
-def _width(kind: str, labels: int) -> int:
-    return labels if kind == "U" else labels * labels
+def _width(feature: str, labels: int) -> int:
+    return labels if feature[0] == "U" else labels * labels
 
 
 @dataclass
@@ -231,11 +213,11 @@ def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
         first = _number(lines, number, id_, "the id of a feature")
         if not feature or feature[0] not in "UB":
             raise lines.error(number, f"expected a feature that begins with U or B, got {feature[:60]!r}")
-        if first + _width(feature[0], labels) > most:
+        if first + _width(feature, labels) > most:
             raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
         found[feature] = first
     for before, feature in pairwise(sorted(found, key=found.__getitem__)):  # CRF++ shares no weights
-        if found[feature] < found[before] + _width(before[0], labels):
+        if found[feature] < found[before] + _width(before, labels):
             both = f"{before[:60]!r} and {feature[:60]!r}"
             problem = f"expected weights of its own for each feature, got the same for {both}"
             raise FormatError(lines.path, None, problem)

@@ -38,7 +38,7 @@ from mtlstruct.interop.feature_text import (
     ensure_weights,
     imported_facts,
     model_of,
-    renamed,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
@@ -76,7 +76,7 @@ def contents(model: Model, *, rename: bool = False) -> Contents:
             raise model.templates.error(template, "CRFsuite has no features of two labels and a cell")
         if model.takes_dicts and template.kind == "U" and not template.terms:
             raise model.templates.error(template, "CRFsuite has no feature that every token has by itself")
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(index.templates)]
+    lines = program_lines(index.templates, rename=rename)
     found = weights_by_text("CRFsuite", model, lines, plain=model.takes_dicts)
     states = {text: row for (kind, text), row in found.items() if kind == "U"}
     transitions = sum((row for (kind, _), row in found.items() if kind == "B"), np.zeros(L * L))
@@ -87,7 +87,7 @@ def contents(model: Model, *, rename: bool = False) -> Contents:
 def attributes(model: Model, rows: Sequence[Sequence[str]], *, rename: bool = False) -> list[list[str]]:
     """Return the attributes of each token of a sentence of rows, as `export` names them."""
 
-    lines = [renamed(t, n, len(model.live)) if rename else t for n, t in enumerate(model.index.templates)]
+    lines = program_lines(model.index.templates, rename=rename)
 
     def cell(at: int, row: int, column: int, absolute: bool = False) -> str:
         where = (row - 1 if row > 0 else len(rows) + row) if absolute else at + row

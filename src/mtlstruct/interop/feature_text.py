@@ -8,13 +8,16 @@ In a model an attribute is a number at the end of a chain of joins. `cells_of` f
 backwards; `index_of` and `model_of` build them from the cells.
 """
 
+from __future__ import annotations
+
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +45,28 @@ MEAN_DIVISION_CELLS = 50
 """The largest mean number of cells in all divisions of a feature, over a file."""
 
 _BLANK = re.compile(r"[ \t\n\r\v\f]")
+_CELL = r"[^ \t\n\r\v\f]"
 _MAY_BE_EMPTY = ("m", "M", "match", "root")
 """Functions whose value may be empty."""
+
+
+Weights = dict[tuple[str, str], NDArray[np.float64]]
+"""Weights of features by kind (U: one per label, B: one per pair of labels) and text."""
+
+
+class Observations(NamedTuple):
+    """A model of CRF++ or Wapiti, where a feature is its text.
+
+    columns    the number of columns that templates may look at; 0 if the file does not say
+    patterns   lines of the template language of the program
+    skipped    the number of features that are not text: Wapiti splits characters
+    """
+
+    labels: tuple[str, ...]
+    columns: int
+    patterns: tuple[str, ...]
+    weights: Weights
+    skipped: int = 0
 
 
 def spell(template: Template, cells: Cells) -> str:
@@ -70,6 +93,11 @@ def renamed(template: Template, number: int, count: int) -> Template:
         pieces=pieces,
         others=tuple(renamed(other, number, count) for other in template.others),
     )
+
+
+def program_lines(templates: TemplateSet, *, rename: bool) -> list[Template]:
+    """Return the templates as a program writes them, renamed or not."""
+    return [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
 
 
 def checked_sequence(program: str, model: Model) -> FeatureIndex:
@@ -121,7 +149,7 @@ def weights_by_text(
     convert: Callable[[Cells], Cells] = lambda c: c,
     *,
     plain: bool = False,
-) -> dict[tuple[str, str], NDArray[np.float64]]:
+) -> Weights:
     """Return the weights of each feature by kind and text, summed over equal lines.
 
     lines     the live templates as the program writes them
@@ -134,7 +162,7 @@ def weights_by_text(
     spelled = [[spell(t, convert(cells)) for cells in cells_of(index, n)] for n, t in enumerate(written)]
     if not plain:
         _check_apart(program, lines, spelled)
-    weights: dict[tuple[str, str], NDArray[np.float64]] = {}
+    weights: Weights = {}
     blocks = map(model.block, range(len(model.live)))
     for template, features, block in zip(lines, spelled, blocks, strict=True):
         for feature, row in zip(features, block.astype(np.float64), strict=True):
@@ -177,73 +205,58 @@ def divided(
     lengths = sorted({len(prefix) for prefix in by_prefix})
     left = MAX_DIVISION_CELLS + MEAN_DIVISION_CELLS * len(features)
     for feature in features:
-        for length in lengths:
-            for j in by_prefix.get(feature[:length], ()) if length <= len(feature) else ():
-                ways = divisions(templates[j], feature)
-                size = max(1, len(templates[j].terms))
-                left -= len(ways) * size
-                if len(ways) > MAX_DIVISION_CELLS // size or left < 0:
-                    line = templates[j].text[:60]
-                    problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
-                    raise FormatError(path, None, problem)
-                out[j] += [(cells, feature) for cells in ways]
+        found = False
+        prefixes = (feature[:length] for length in lengths if length <= len(feature))
+        for j in (j for prefix in prefixes for j in by_prefix.get(prefix, ())):
+            ways = divisions(templates[j], feature)
+            size = max(1, len(templates[j].terms))
+            left -= len(ways) * size
+            if len(ways) > MAX_DIVISION_CELLS // size or left < 0:
+                line = templates[j].text[:60]
+                problem = f"{feature[:60]!r} can be cut into the cells of {line!r} in too many ways"
+                raise FormatError(path, None, problem)
+            out[j] += [(cells, feature) for cells in ways]
+            found |= bool(ways)
+        if not found:
+            raise FormatError(path, None, f"no pattern makes the observation {feature[:60]!r}")
     return out
 
 
 def divisions(template: Template, feature: str) -> list[Cells]:
     """Return all cells with which the template expands to a feature, or the first of too many."""
-    cuts = _cell_starts(template, feature)
-    if cuts is None:
-        return []
-    pieces = template.pieces[1:]
-    ways: list[Cells] = []
-    open_: list[tuple[int, int, Cells]] = [(len(pieces), len(feature), ())]  # from the end of the text on
-    while open_ and len(ways) <= MAX_DIVISION_CELLS // max(1, len(pieces)):
-        k, end, cells = open_.pop()
-        if k == 0:
-            ways.append(cells)
-            continue
-        end -= len(pieces[k - 1])
-        last = end - _least(template.terms[k - 1])
-        open_ += [(k - 1, start, (feature[start:end], *cells)) for start in cuts[k - 1] if start <= last]
-    same = [template.terms.index(term) for term in template.terms]  # a repeated term has one cell
-    ways = [cells for cells in ways if all(cells[k] == cell for k, cell in zip(same, cells, strict=True))]
-    return sorted(ways, key=lambda cells: [len(cell) for cell in cells])
+    first, *pieces = template.pieces
+    rests, terms = _rests(template), template.terms
+    ways: list[tuple[int, Cells]] = [(len(first), ())] if can_give(template, feature) else []
+    for k, (piece, rest) in enumerate(zip(pieces, rests[1:], strict=True)):
+        longer = (
+            (end, (*cells, feature[at : end - len(piece)]))
+            for at, cells in ways
+            for end in range(at + len(piece) + _least(terms[k]), len(feature) + 1)
+            if feature.endswith(piece, at, end) and rest.fullmatch(feature, end)
+        )
+        ways = list(islice(longer, MAX_DIVISION_CELLS // len(pieces) + 1))
+    same = [terms.index(term) for term in terms]  # a repeated term has one cell
+    return [cells for _, cells in ways if all(cells[same[k]] == cell for k, cell in enumerate(cells))]
 
 
 def can_give(template: Template, text: str) -> bool:
     """Return whether a template can expand to this text, with cells without blanks."""
-    return _cell_starts(template, text, [match.end() for match in _BLANK.finditer(text)]) is not None
+    first = template.pieces[0]
+    return text.startswith(first) and _rests(template)[0].fullmatch(text, len(first)) is not None
 
 
-def _cell_starts(template: Template, text: str, blanks: Sequence[int] = ()) -> list[list[int]] | None:
-    """Return for each cell where it may begin; None if the template cannot expand to the text.
+@lru_cache(maxsize=10_000)
+def _rests(template: Template) -> list[re.Pattern[str]]:
+    """Return for each cell, and the end, the pattern of what follows the piece before it.
 
-    `blanks` are places in the text that no cell may cross. Dynamic programming: one pass over the
-    text per piece of the template, whatever the number of divisions.
+    A cell ends where its piece is first found, for good (an atomic group), since the cells after it
+    have the most room then; so a match takes linear time.
     """
-    first, *pieces = template.pieces
-    if not text.startswith(first):
-        return None
-    starts = [[len(first)]]
-    for piece, term in zip(pieces, template.terms, strict=True):
-        ends = []
-        for end in _ends(text, piece):
-            begin = end - len(piece)
-            before = bisect_right(blanks, begin) - 1  # the last blank that a cell up to here could hold
-            earliest = bisect_left(starts[-1], blanks[before] if before >= 0 else 0)
-            if earliest < len(starts[-1]) and starts[-1][earliest] + _least(term) <= begin:
-                ends.append(end)
-        starts.append(ends)
-    return starts if starts[-1] and starts[-1][-1] == len(text) else None
-
-
-def _ends(text: str, piece: str) -> Iterator[int]:
-    """Yield the end of each occurrence of a piece in the text."""
-    at = text.find(piece)
-    while at >= 0:
-        yield at + len(piece)
-        at = text.find(piece, at + 1) if at < len(text) else -1
+    cells = [f"{_CELL}{'+' if _least(term) else '*'}" for term in template.terms]
+    ends = [re.escape(piece) for piece in template.pieces[1:]]
+    parts = [f"(?>{cell}?{end})" for cell, end in zip(cells[:-1], ends[:-1], strict=True)]
+    parts += [f"{cell}{end}" for cell, end in zip(cells[-1:], ends[-1:], strict=True)]
+    return [re.compile("".join(parts[k:])) for k in range(len(parts) + 1)]
 
 
 def _least(term: Term) -> int:
@@ -316,6 +329,34 @@ def model_of(
         features=np.array([np.count_nonzero(block) for block in kept], np.int64),
         facts=facts,
     )
+
+
+def imported(
+    program: str,
+    found: Observations,
+    templates: TemplateSet,
+    lines: Sequence[Template],
+    path: str | Path,
+    task: str,
+    tags: str,
+    ours: Callable[[Template, Cells], Iterable[Cells]] = lambda line, cells: [cells],
+) -> Model:
+    """Return a model that predicts as the program does with these observations.
+
+    lines   the templates with the letters of the program
+    ours    yields the cells in mtlstruct that correspond to cells of the program
+    """
+    cells: list[list[Cells]] = [[] for _ in lines]
+    blocks = [np.zeros((0, 0), np.float32)] * len(lines)
+    for kind, width in (("U", len(found.labels)), ("B", len(found.labels) ** 2)):
+        own = [j for j, line in enumerate(lines) if line.kind == kind]
+        weights = {text: row for (letter, text), row in found.weights.items() if letter == kind}
+        for j, ways in zip(own, divided(weights, [lines[j] for j in own], path), strict=True):
+            pairs = [(chosen, text) for cells_, text in ways for chosen in ours(lines[j], cells_)]
+            cells[j] = [chosen for chosen, _ in pairs]
+            blocks[j] = np.array([weights[text] for _, text in pairs], np.float32).reshape(-1, width)
+    facts = imported_facts(program, task, tags, found.columns)
+    return model_of(templates, found.labels, cells, blocks, facts)
 
 
 def ensure_weights(count: int) -> None:

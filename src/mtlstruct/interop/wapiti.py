@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -40,13 +40,12 @@ from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.feature_text import (
     Cells,
+    Observations,
     checked_index,
-    divided,
     ensure_weights,
     has_blank,
-    imported_facts,
-    model_of,
-    renamed,
+    imported,
+    program_lines,
     weights_by_text,
 )
 from mtlstruct.model.model import Model
@@ -64,29 +63,6 @@ CRF, _MEMM = 2, 1
 """Kinds of model."""
 
 _MARK = re.compile(r"_x[+-][1-4#]")
-
-Weights = dict[str, NDArray[np.float64]]
-"""Observations and their weights."""
-
-
-@dataclass(frozen=True)
-class Observations:
-    """The contents of a model of Wapiti.
-
-    patterns   lines of its pattern language, () where the file has none
-    unigrams   float64[L] for each observation
-    bigrams    float64[L·L] (previous, current) for each
-    skipped    the number of observations that are not text: Wapiti splits characters
-    """
-
-    labels: tuple[str, ...]
-    patterns: tuple[str, ...]
-    unigrams: Weights
-    bigrams: Weights
-    skipped: int = 0
-
-    def __len__(self) -> int:
-        return len(self.unigrams.keys() | self.bigrams.keys())
 
 
 def differences(templates: TemplateSet) -> list[str]:
@@ -109,17 +85,12 @@ def _macro(term: Term) -> str:
 
 def observations(model: Model, *, rename: bool = False) -> Observations:
     """Return the model as Wapiti stores it."""
-    templates = _checked(model).templates
-    lines = [renamed(t, n, len(templates)) if rename else t for n, t in enumerate(templates)]
+    lines = program_lines(_checked(model).templates, rename=rename)
     patterns = [tuple(line_in(line, "wapiti", model.templates) for line in t.members) for t in lines]
     small = [_lettered(TemplateSet.parse(first, dialect="wapiti")[0], first[0]) for first, *_ in patterns]
     found = weights_by_text("Wapiti", model, small, _marked)
-    return Observations(
-        model.labels,
-        tuple(pattern for some in dict.fromkeys(patterns) for pattern in some),
-        {text: weights for (kind, text), weights in found.items() if kind == "U"},
-        {text: weights for (kind, text), weights in found.items() if kind == "B"},
-    )
+    written = tuple(pattern for some in dict.fromkeys(patterns) for pattern in some)
+    return Observations(model.labels, 1 + max(model.index.templates.columns(), default=0), written, found)
 
 
 def _checked(model: Model) -> FeatureIndex:
@@ -174,26 +145,9 @@ def to_model(
 ) -> Model:
     """Return a model that predicts as Wapiti does with these observations and patterns."""
     lines = [_lettered(t, templates.lines[t.line - 1][0].lower()) for t in templates]
-    assigned: list[list[tuple[Cells, str]]] = [[] for _ in lines]
-    for kind, weights in (("U", found.unigrams), ("B", found.bigrams)):
-        own = [j for j, line in enumerate(lines) if line.kind == kind]
-        ways = divided(weights, [lines[j] for j in own], path)
-        known = {text for ways_of in ways for _, text in ways_of}
-        for strange in (text for text in weights if text not in known):
-            raise FormatError(path, None, f"no pattern makes the observation {strange[:60]!r}")
-        for j, ways_of in zip(own, ways, strict=True):
-            assigned[j] = [
-                (ours, text) for cells, text in ways_of for ours in _our_cells(lines[j], cells, path)
-            ]
-    tables = {"U": found.unigrams, "B": found.bigrams}
-    width = {"U": len(found.labels), "B": len(found.labels) ** 2}
-    blocks = [
-        np.array([tables[line.kind][text] for _, text in ways_of], np.float32).reshape(-1, width[line.kind])
-        for line, ways_of in zip(lines, assigned, strict=True)
-    ]
-    facts = imported_facts("Wapiti", task, tags, 1 + max(templates.columns(), default=0))
-    cells = [[cells for cells, _ in ways_of] for ways_of in assigned]
-    return model_of(templates, found.labels, cells, blocks, facts)
+    found = found._replace(columns=1 + max(templates.columns(), default=0))
+    given = "Wapiti", found, templates, lines, path, task, tags
+    return imported(*given, lambda line, cells: _our_cells(line, cells, path))
 
 
 def _our_cells(template: Template, cells: Cells, path: str | Path) -> Iterator[Cells]:
@@ -232,13 +186,13 @@ def _their_mark(k: int) -> str:
 # ---------------------------------------------------------------- writing files
 
 
-def write_model(found: Observations, path: str | Path, last: int, encoding: str = "utf-8") -> None:
-    """Write a model that `wapiti label -m` loads, atomically; `last`: the last column used."""
-    texts = {**found.unigrams, **found.bigrams}
-    theta = np.concatenate(list(texts.values()))
+def write_model(found: Observations, path: str | Path, encoding: str = "utf-8") -> None:
+    """Write a model that `wapiti label -m` loads, atomically."""
+    texts = [text for _, text in found.weights]
+    theta = np.concatenate(list(found.weights.values()))
     kept = np.flatnonzero(theta).tolist()
     with replacing(path) as out:
-        out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{last}/0\n".encode())
+        out.write(f"#mdl#{CRF}#{len(kept)}\n#rdr#{len(found.patterns)}/{found.columns - 1}/0\n".encode())
         out.writelines(_netstring(encode(text, path, encoding)) for text in found.patterns)
         for strings in (found.labels, texts):
             out.write(f"#qrk#{len(strings)}\n".encode())
@@ -265,17 +219,15 @@ def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     )
     if not labels or len(set(labels)) < len(labels):
         raise file.error("expected distinct labels")
-    tables = _weights_of(file, active, raw, len(labels))
+    raw_weights = _weights_of(file, active, raw, len(labels))
     for name in (*labels, *patterns):
         if _text(name, encoding) is None:
             raise FormatError(path, None, f"expected {encoding} text, got {name[:60]!r}")
-    known = {text: _text(text, encoding) for text in {**tables[0], **tables[1]}}
-    unigrams, bigrams = (
-        {text: w for raw, w in table.items() if (text := known[raw]) is not None} for table in tables
-    )
-    skipped = sum(text is None for text in known.values())
+    known = {key: _text(key[1], encoding) for key in raw_weights}
+    found = {(kind, text): raw_weights[kind, raw] for (kind, raw), text in known.items() if text is not None}
+    skipped = len({raw for (_, raw), text in known.items() if text is None})
     names, lines = (tuple(raw.decode(encoding) for raw in some) for some in (labels, patterns))
-    return Observations(names, lines, unigrams, bigrams, skipped)
+    return Observations(names, 0, lines, found, skipped)
 
 
 def _header(file: _File) -> int:
@@ -296,10 +248,9 @@ def _patterns(file: _File) -> int:
 
 def _weights_of(
     file: _File, active: int, texts: list[bytes], L: int
-) -> tuple[dict[bytes, NDArray[np.float64]], dict[bytes, NDArray[np.float64]]]:
-    """Return the weights of observations that have any, of labels and of pairs."""
-    unigrams: dict[bytes, NDArray[np.float64]] = {}
-    bigrams: dict[bytes, NDArray[np.float64]] = {}
+) -> dict[tuple[str, bytes], NDArray[np.float64]]:
+    """Return the weights of observations that have any, of labels (U) and of pairs (B)."""
+    out: dict[tuple[str, bytes], NDArray[np.float64]] = {}
     kinds = {b"u": L, b"b": L * L, b"*": L + L * L}
     odd = next((text for text in texts if text[:1] not in kinds), None)
     if odd is not None:
@@ -317,9 +268,10 @@ def _weights_of(
         part = number - int(ends[owner]) + kinds[text[:1]]
         if text[:1] == b"b":
             part += L
-        table, part, size = (unigrams, part, L) if part < L else (bigrams, part - L, L * L)
-        table.setdefault(text, np.zeros(size))[part] = _weight(found[2].decode("latin-1"), file.path)
-    return unigrams, bigrams
+        kind, part, size = ("U", part, L) if part < L else ("B", part - L, L * L)
+        weights = out.setdefault((kind, text), np.zeros(size))
+        weights[part] = _weight(found[2].decode("latin-1"), file.path)
+    return out
 
 
 class _File:
