@@ -155,17 +155,17 @@ def test_templates_that_crfpp_lacks_are_rejected(line, problem):
     ("old", "new", "problem"),
     [
         ("maxid: 14", "maxid: 15", "expected 15 weights as maxid says, got 14"),
-        ("maxid: 14", "maxid: many", "line 3: expected maxid as a number"),
+        ("maxid: 14", "maxid: many", "line 3: expected a header line"),
         ("xsize: 2\n", "", "no xsize"),
         ("xsize: 2", "xsize 2", "line 4: expected a header line"),
         ("\nN\nV\n", "\nN\nN\n", "distinct labels"),
         ("8 U0:dogs", "13 U0:dogs", "beyond maxid"),
-        ("8 U0:dogs", "8 X0:dogs", "begins with U or B"),
-        ("8 U0:dogs", "x U0:dogs", "the id of a feature as a number"),
+        ("8 U0:dogs", "8 X0:dogs", "line 16: .*begins with U or B"),
+        ("8 U0:dogs", "x U0:dogs", "line 16: expected an id and a feature"),
         ("0.7500000000000000", "three", "a number on each line"),
         ("0.7500000000000000", "1e60", "finite"),
-        (TEXT[100:], "", "blank line after"),
-        (TEXT, "\n", "expected header"),
+        (TEXT[100:], "", "line 14: expected an id and a feature"),
+        (TEXT, "\n", "expected a header"),
     ],
 )
 def test_a_damaged_file_is_rejected_in_a_sentence(handmade, old, new, problem):

@@ -21,22 +21,20 @@ cells, that expands to its text.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._system.atomic_write import replacing
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load
 from mtlstruct.interop.feature_text import (
+    ByteReader,
     Observations,
     Weights,
-    checked_index,
+    checked_cells,
     has_blank,
     imported,
     program_lines,
@@ -97,7 +95,7 @@ def check_template(templates: TemplateSet, template: Template) -> None:
 
 def _checked(model: Model) -> FeatureIndex:
     """Return the index of a model that CRF++ can store."""
-    index = checked_index("CRF++", model)
+    index = checked_cells("CRF++", model)
     if model.columns > MAX_COLUMNS:
         raise IncompatibleError(f"CRF++ reads up to {MAX_COLUMNS} columns, the model has {model.columns}")
     if list(model.labels) != sorted(model.labels, key=str.encode):
@@ -136,16 +134,56 @@ def _blocks(found: Observations) -> Iterator[str]:
 
 def read(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a text model and check that it is consistent."""
-    lines = _Lines(path, [line.rstrip("\r") for line in load(path, encoding).split("\n")])
-    head = _head(lines)
-    labels = tuple(line for _, line in lines.block("labels"))
-    templates = tuple(line for _, line in lines.block("templates"))
+    file = ByteReader(path, load(path, encoding).encode())
+    number = rb"(?:(maxid|xsize): *([0-9]{1,10})|(?!maxid:|xsize:)[^:]+:.*)"
+    head = {line[1]: line[2] for line in _block(file, number, "a header line such as 'maxid: 100'")}
+    for key in (key for key in (b"maxid", b"xsize") if key not in head):
+        raise FormatError(path, 1, f"not a CRF++ text model: its header has no {key.decode()}")
+    count, xsize = int(head[b"maxid"]), int(head[b"xsize"])
+    if not 1 <= xsize <= MAX_COLUMNS:
+        raise FormatError(path, 1, f"expected xsize from 1 to {MAX_COLUMNS}, got {xsize}")
+    labels, templates = (
+        tuple(line[0].decode() for line in _block(file, rb".+", what)) for what in ("a label", "a template")
+    )
     if len(set(labels)) < len(labels):
         raise FormatError(path, None, "expected distinct labels, some are repeated")
-    features = _features(lines, len(labels), head["maxid"])
-    alpha = _weights(lines, head["maxid"])
-    found = {(name[0], name): alpha[at : at + _width(name, len(labels))] for name, at in features.items()}
-    return Observations(labels, head["xsize"], templates, found)
+    spans = _spans(file, len(labels), count)
+    rest = file.data[file.at :].decode().split()
+    if len(rest) != count:
+        raise file.error(f"expected {count} weights as maxid says, got {len(rest)}")
+    try:
+        alpha = np.array(rest, np.float64)
+    except ValueError:
+        raise FormatError(path, None, "expected a number on each line of the weights") from None
+    if not (np.abs(alpha) < np.finfo(np.float32).max).all():
+        raise FormatError(path, None, "expected weights that are finite")
+    weights = {(text[0], text): alpha[start:stop] for text, (start, stop) in spans.items()}
+    return Observations(labels, xsize, templates, weights)
+
+
+def _block(file: ByteReader, pattern: bytes, what: str) -> Iterator[re.Match[bytes]]:
+    """Yield the lines up to the next blank one; there must be one before it."""
+    line = file.line(pattern, what)
+    while line[0]:
+        yield line
+        line = file.line(pattern + b"|", what)
+
+
+def _spans(file: ByteReader, labels: int, count: int) -> dict[str, tuple[int, int]]:
+    """Return the first weight of each feature, and one past the last."""
+    spans = {}
+    for line in _block(file, rb"([0-9]{1,10}) ([UB].*)", "an id and a feature that begins with U or B"):
+        start, text = int(line[1]), line[2].decode()
+        spans[text] = start, start + (labels if text[0] == "U" else labels * labels)
+        if spans[text][1] > count:
+            raise file.error(f"the weights of {text[:60]!r} would lie beyond maxid, {count}")
+    ordered = sorted(spans, key=spans.__getitem__)
+    for before, text in pairwise(ordered):  # CRF++ shares no weights
+        if spans[text][0] < spans[before][1]:
+            both = f"{before[:60]!r} and {text[:60]!r}"
+            problem = f"expected weights of its own for each feature, got the same for {both}"
+            raise FormatError(file.path, None, problem)
+    return spans
 
 
 def to_model(found: Observations, path: str | Path, *, task: str = "sequence", tags: str = "bie") -> Model:
@@ -157,83 +195,3 @@ def to_model(found: Observations, path: str | Path, *, task: str = "sequence", t
         check_template(templates, template)
     templates.check_columns(found.columns)
     return imported("CRF++", found, templates, tuple(templates), path, task, tags)
-
-
-def _width(feature: str, labels: int) -> int:
-    return labels if feature[0] == "U" else labels * labels
-
-
-@dataclass
-class _Lines:
-    """A reader of blocks of lines."""
-
-    path: str | Path
-    lines: list[str]
-    next: int = 0
-
-    def block(self, what: str) -> list[tuple[int, str]]:
-        """Return the lines up to the next blank one, with their numbers, and skip the blank one."""
-        start = self.next
-        if "" not in self.lines[start:]:
-            raise self.error(len(self.lines), f"expected a blank line after the {what}")
-        self.next = self.lines.index("", start) + 1
-        if self.next == start + 1:
-            raise self.error(start + 1, f"expected {what}, got a blank line")
-        return list(enumerate(self.lines[start : self.next - 1], start + 1))
-
-    def error(self, line: int, problem: str) -> FormatError:
-        return FormatError(self.path, line, problem)
-
-
-def _head(lines: _Lines) -> dict[str, int]:
-    found: dict[str, Any] = {}
-    for number, line in lines.block("header of a CRF++ text model"):
-        key, colon, value = line.partition(":")
-        if not colon:
-            raise lines.error(number, f"expected a header line such as 'maxid: 100', got {line[:60]!r}")
-        if key in ("maxid", "xsize"):
-            found[key] = _number(lines, number, value, key)
-    for key in {"maxid", "xsize"} - found.keys():
-        raise lines.error(1, f"not a CRF++ text model: its header has no {key}")
-    if not 1 <= found["xsize"] <= MAX_COLUMNS:
-        raise lines.error(1, f"expected xsize from 1 to {MAX_COLUMNS}, got {found['xsize']}")
-    return found
-
-
-def _number(lines: _Lines, number: int, text: str, what: str) -> int:
-    if not re.fullmatch(r"[ \t]*[0-9]{1,10}", text):
-        raise lines.error(number, f"expected {what} as a number, got {text[:60].strip()!r}")
-    return int(text)
-
-
-def _features(lines: _Lines, labels: int, most: int) -> dict[str, int]:
-    found = {}
-    for number, line in lines.block("features"):
-        id_, _, feature = line.partition(" ")
-        first = _number(lines, number, id_, "the id of a feature")
-        if not feature or feature[0] not in "UB":
-            raise lines.error(number, f"expected a feature that begins with U or B, got {feature[:60]!r}")
-        if first + _width(feature, labels) > most:
-            raise lines.error(number, f"the weights of {feature[:60]!r} would lie beyond maxid, {most}")
-        found[feature] = first
-    for before, feature in pairwise(sorted(found, key=found.__getitem__)):  # CRF++ shares no weights
-        if found[feature] < found[before] + _width(before, labels):
-            both = f"{before[:60]!r} and {feature[:60]!r}"
-            problem = f"expected weights of its own for each feature, got the same for {both}"
-            raise FormatError(lines.path, None, problem)
-    return found
-
-
-def _weights(lines: _Lines, count: int) -> NDArray[np.float64]:
-    rest = lines.lines[lines.next :]
-    while rest and not rest[-1]:
-        rest.pop()
-    if len(rest) != count:
-        raise lines.error(len(lines.lines), f"expected {count} weights as maxid says, got {len(rest)}")
-    try:
-        alpha = np.array(rest, np.float64)
-    except ValueError:
-        raise FormatError(lines.path, None, "expected a number on each line of the weights") from None
-    if not (np.abs(alpha) < np.finfo(np.float32).max).all():
-        raise FormatError(lines.path, None, "expected weights that are finite")
-    return alpha

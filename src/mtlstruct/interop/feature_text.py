@@ -5,7 +5,7 @@ There, two lines that expand to the same text are one feature. In mtlstruct they
 `spell`: a text goes to every template, and every division into cells, that expands to it.
 
 In a model an attribute is a number at the end of a chain of joins. `cells_of` follows the chains
-backwards; `index_of` and `model_of` build them from the cells.
+backwards; `model_of` builds them from the cells.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def checked_attributes(program: str, model: Model) -> FeatureIndex:
     return index
 
 
-def checked_index(program: str, model: Model) -> FeatureIndex:
+def checked_cells(program: str, model: Model) -> FeatureIndex:
     """Return the index of a model of cells; raise for what the program cannot store."""
     if model.takes_dicts:
         raise IncompatibleError(f"{program} has columns of cells: the model was trained on feature dicts")
@@ -228,10 +228,11 @@ def divisions(template: Template, feature: str) -> list[Cells]:
     rests, terms = _rests(template), template.terms
     ways: list[tuple[int, Cells]] = [(len(first), ())] if can_give(template, feature) else []
     for k, (piece, rest) in enumerate(zip(pieces, rests[1:], strict=True)):
+        stop, least = len(feature), len(piece) + _least(terms[k])
         longer = (
             (end, (*cells, feature[at : end - len(piece)]))
             for at, cells in ways
-            for end in range(at + len(piece) + _least(terms[k]), len(feature) + 1)
+            for end in range(at + least if rest.pattern else stop, stop + 1)
             if feature.endswith(piece, at, end) and rest.fullmatch(feature, end)
         )
         ways = list(islice(longer, MAX_DIVISION_CELLS // len(pieces) + 1))
@@ -275,11 +276,36 @@ def cells_of(index: FeatureIndex, j: int) -> list[Cells]:
     return [cells[a] for a in range(len(cells))]
 
 
-def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Sequence[Cells]]) -> FeatureIndex:
-    """Return an index in which attribute a of template j has the cells cells[j][a], all distinct.
+def model_of(
+    program: str,
+    templates: TemplateSet,
+    labels: tuple[str, ...],
+    cells: Sequence[Sequence[Cells]],
+    weights: Sequence[NDArray[np.float32]],
+    columns: int,
+    **facts: Any,
+) -> Model:
+    """Return a sequence model: attribute a of template j has cells[j][a] and weights[j][a].
 
-    Each template must have one line.
+    The cells of a template are distinct, and each template has one line. mu is 1 for all templates,
+    which are ranked by their norms; facts are added to those of a CRF of the program.
     """
+    structure = STRUCTURES["sequence"](len(labels))
+    if columns > MOST_COLUMNS:
+        raise IncompatibleError(f"data have at most {MOST_COLUMNS:,} columns, the model looks at {columns:,}")
+    facts = {
+        "task": "sequence",
+        "tags": "bie",
+        "method": f"imported from {program}",
+        "columns": columns,
+        "sparse": False,
+        "temperature": 1.0,  # a CRF is calibrated by its training
+    } | facts
+    ensure_weights(sum(structure.widths()) + sum(block.size for block in weights))
+    sites = structure.sites(np.array([0, 1], np.int64))
+    kind_of = {site.letter: site.kind for site in sites}
+    kinds = [kind_of[template.kind] for template in templates]
+    used = [np.any(block != 0, axis=1) for block in weights]
     plan = make_plan(templates)
     nodes = GrowingTables(plan)
     values = [nodes.learn(j, template, cells[j]) for j, template in enumerate(templates)]
@@ -287,31 +313,8 @@ def index_of(templates: TemplateSet, kinds: Sequence[str], cells: Sequence[Seque
     for j, found in enumerate(values):
         maps.append(np.full(size_of(plan, j, known) + 1, ABSENT, np.int32))
         maps[j][found] = np.arange(len(found), dtype=np.int32)
-    sizes = np.array([len(found) for found in cells], np.int64)
-    return FeatureIndex(templates, tuple(kinds), "none", *known, tuple(maps), sizes)
-
-
-def model_of(
-    templates: TemplateSet,
-    labels: tuple[str, ...],
-    cells: Sequence[Sequence[Cells]],
-    weights: Sequence[NDArray[np.float32]],
-    facts: dict[str, Any],
-) -> Model:
-    """Return a sequence model: attribute a of template j has cells[j][a] and weights[j][a].
-
-    mu is 1 for all templates, which are ranked by their norms.
-    """
-    structure = STRUCTURES["sequence"](len(labels))
-    if facts["columns"] > MOST_COLUMNS:
-        problem = f"data have at most {MOST_COLUMNS:,} columns, the model looks at {facts['columns']:,}"
-        raise IncompatibleError(problem)
-    ensure_weights(sum(structure.widths()) + sum(block.size for block in weights))
-    sites = structure.sites(np.array([0, 1], np.int64))
-    kind_of = {site.letter: site.kind for site in sites}
-    kinds = [kind_of[template.kind] for template in templates]
-    used = [np.any(block != 0, axis=1) for block in weights]
-    index, live = prune(index_of(templates, kinds, cells), used)
+    sizes = np.array(list(map(len, cells)), np.int64)
+    index, live = prune(FeatureIndex(templates, tuple(kinds), "none", *known, tuple(maps), sizes), used)
     kept = [block[mask] for block, mask in zip(weights, used, strict=True)]
     stacked = tuple(
         np.concatenate([*(kept[j] for j in live if kinds[j] == site.kind), np.zeros((1, width), np.float32)])
@@ -355,8 +358,7 @@ def imported(
             pairs = [(chosen, text) for cells_, text in ways for chosen in ours(lines[j], cells_)]
             cells[j] = [chosen for chosen, _ in pairs]
             blocks[j] = np.array([weights[text] for _, text in pairs], np.float32).reshape(-1, width)
-    facts = imported_facts(program, task, tags, found.columns)
-    return model_of(templates, found.labels, cells, blocks, facts)
+    return model_of(program, templates, found.labels, cells, blocks, found.columns, task=task, tags=tags)
 
 
 def ensure_weights(count: int) -> None:
@@ -364,13 +366,36 @@ def ensure_weights(count: int) -> None:
     ensure(16 * count, "a model with a weight for every label and every pair of labels")
 
 
-def imported_facts(program: str, task: str, tags: str, columns: int) -> dict[str, Any]:
-    """Return the facts of a model whose weights come from a CRF of another program."""
-    return {
-        "task": task,
-        "tags": tags,
-        "method": f"imported from {program}",
-        "columns": columns,
-        "sparse": False,
-        "temperature": 1.0,  # a CRF is calibrated by its training
-    }
+class ByteReader:
+    """A reader of the lines and netstrings of a file."""
+
+    def __init__(self, path: str | Path, data: bytes) -> None:
+        self.path, self.data, self.start, self.at = path, data, 0, 0
+
+    def line(self, pattern: bytes, what: str) -> re.Match[bytes]:
+        """Return the match of the next line; the line after the last is blank."""
+        self.start = self.at
+        end = self.data.find(b"\n", self.at)
+        end = len(self.data) if end < 0 else end
+        found = re.fullmatch(pattern, self.data[self.at : end].rstrip(b"\r"))
+        if found is None:
+            got = self.data[self.at : end][:60].decode("utf-8", "replace")
+            raise self.error(f"expected {what}, got {got!r}")
+        self.at = end + 1
+        return found
+
+    def string(self) -> bytes:
+        """Return the next netstring, which ends its line."""
+        self.start = self.at
+        colon = self.data.find(b":", self.at, self.at + 12)
+        length = self.data[self.at : max(colon, self.at)]
+        end = colon + 1 + int(length) if length.isdigit() else -1
+        if not 0 <= end < len(self.data) or self.data[end : end + 1] != b",":
+            raise self.error("expected a string with its length before it and a comma behind")
+        text = self.data[colon + 1 : end]
+        self.at = end + 2
+        return text
+
+    def error(self, problem: str) -> FormatError:
+        """Return an error that names the last line."""
+        return FormatError(self.path, self.data.count(b"\n", 0, self.start) + 1, problem)

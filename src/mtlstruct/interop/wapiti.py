@@ -39,9 +39,10 @@ from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.features.index import FeatureIndex
 from mtlstruct.formats.text import encode, load_bytes
 from mtlstruct.interop.feature_text import (
+    ByteReader,
     Cells,
     Observations,
-    checked_index,
+    checked_cells,
     ensure_weights,
     has_blank,
     imported,
@@ -95,7 +96,7 @@ def observations(model: Model, *, rename: bool = False) -> Observations:
 
 def _checked(model: Model) -> FeatureIndex:
     """Return the index of a model that Wapiti can store."""
-    index = checked_index("Wapiti", model)
+    index = checked_cells("Wapiti", model)
     for label in model.labels:
         if label == "#" or has_blank(label):
             raise IncompatibleError(f"Wapiti's files cannot hold the label {label!r}")
@@ -104,19 +105,15 @@ def _checked(model: Model) -> FeatureIndex:
         if "\t" in template.text:
             raise model.templates.error(template, "a dump has tabs between its cells, and none inside")
         for term in template.terms:
-            _check_term(model.templates, template, term)
+            marks, problem = list(_marks(term)), ""
+            if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):
+                most = f"more than {NUMBERED_MARKS} beyond the edge"
+                problem = f"Wapiti has one mark for all that lies {most}: rows reach too far"
+            if marks and term.function not in ("", "lower"):
+                problem = f"Wapiti applies {_macro(term)} to what lies outside the sentence, we do not"
+            if problem:
+                raise model.templates.error(template, problem)
     return index
-
-
-def _check_term(templates: TemplateSet, template: Template, term: Term) -> None:
-    marks = list(_marks(term))
-    if marks and term.function not in ("", "lower"):
-        problem = f"Wapiti applies {_macro(term)} to what lies outside the sentence, we do not"
-        raise templates.error(template, problem)
-    if any(abs(k) > NUMBERED_MARKS + 1 for k in marks):
-        most = f"more than {NUMBERED_MARKS} beyond the edge"
-        problem = f"Wapiti has one mark for all that lies {most}: rows reach too far"
-        raise templates.error(template, problem)
 
 
 def _marked(cells: Cells) -> Cells:
@@ -210,16 +207,22 @@ def _netstring(raw: bytes) -> bytes:
 
 def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     """Read a model file and check that it is consistent."""
-    file = _File(path, load_bytes(path))
-    active = _header(file)
-    patterns = [file.string() for _ in range(_patterns(file))]
+    file = ByteReader(path, load_bytes(path))
+    head = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
+    if head[1] is not None and int(head[1]) == _MEMM:
+        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
+        raise file.error(problem)
+    count = int(file.line(rb"#rdr#(\d{1,9})/\d{1,9}(?:/(\d))?", "the number of patterns")[1])
+    if count == 0:
+        raise file.error("expected patterns, got a model that reads its features from the data")
+    patterns = [file.string() for _ in range(count)]
     labels, raw = (
         [file.string() for _ in range(int(file.line(rb"#qrk#(\d+)", f"the number of {what}")[1][:18]))]
         for what in ("labels", "observations")
     )
     if not labels or len(set(labels)) < len(labels):
         raise file.error("expected distinct labels")
-    raw_weights = _weights_of(file, active, raw, len(labels))
+    raw_weights = _weights_of(file, int(head[2]), raw, len(labels))
     for name in (*labels, *patterns):
         if _text(name, encoding) is None:
             raise FormatError(path, None, f"expected {encoding} text, got {name[:60]!r}")
@@ -230,24 +233,8 @@ def read_model(path: str | Path, encoding: str = "utf-8") -> Observations:
     return Observations(names, 0, lines, found, skipped)
 
 
-def _header(file: _File) -> int:
-    """Return the number of weights."""
-    found = file.line(rb"#mdl#(?:(\d{1,3})#)?(\d{1,18})", "a model of Wapiti")
-    if found[1] is not None and int(found[1]) == _MEMM:
-        problem = "expected a model without normalisation at each token, got a maximum entropy Markov model"
-        raise file.error(problem)
-    return int(found[2])
-
-
-def _patterns(file: _File) -> int:
-    found = file.line(rb"#rdr#(\d{1,9})/\d{1,9}(?:/(\d))?", "the number of patterns")
-    if int(found[1]) == 0:
-        raise file.error("expected patterns, got a model that reads its features from the data")
-    return int(found[1])
-
-
 def _weights_of(
-    file: _File, active: int, texts: list[bytes], L: int
+    file: ByteReader, active: int, texts: list[bytes], L: int
 ) -> dict[tuple[str, bytes], NDArray[np.float64]]:
     """Return the weights of observations that have any, of labels (U) and of pairs (B)."""
     out: dict[tuple[str, bytes], NDArray[np.float64]] = {}
@@ -272,36 +259,6 @@ def _weights_of(
         weights = out.setdefault((kind, text), np.zeros(size))
         weights[part] = _weight(found[2].decode("latin-1"), file.path)
     return out
-
-
-class _File:
-    """A reader of lines and netstrings."""
-
-    def __init__(self, path: str | Path, data: bytes) -> None:
-        self.path, self.data, self.at = path, data, 0
-
-    def line(self, pattern: bytes, what: str) -> re.Match[bytes]:
-        end = self.data.find(b"\n", self.at)
-        end = len(self.data) if end < 0 else end
-        found = re.fullmatch(pattern, self.data[self.at : end].rstrip(b"\r"))
-        if found is None:
-            got = self.data[self.at : end][:60].decode("utf-8", "replace")
-            raise self.error(f"expected {what}, got {got!r}")
-        self.at = end + 1
-        return found
-
-    def string(self) -> bytes:
-        colon = self.data.find(b":", self.at, self.at + 12)
-        length = self.data[self.at : max(colon, self.at)]
-        end = colon + 1 + int(length) if length.isdigit() else -1
-        if not 0 <= end < len(self.data) or self.data[end : end + 1] != b",":
-            raise self.error("expected a string with its length before it and a comma behind")
-        text = self.data[colon + 1 : end]
-        self.at = end + 2
-        return text
-
-    def error(self, problem: str) -> FormatError:
-        return FormatError(self.path, self.data.count(b"\n", 0, self.at) + 1, problem)
 
 
 def _text(raw: bytes, encoding: str) -> str | None:

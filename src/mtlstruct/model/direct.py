@@ -85,8 +85,10 @@ class DirectScorer:
 
         WeightRows are made after as many tokens as repay it.
         """
-        encoder = self._encoder
+        encoder, columns = self._encoder, corpus.columns
         if not isinstance(encoder, RowEncoder) or not encoder.simple or self._support[0] is not None:
+            return None
+        if not len(corpus) or not all(c.ptr is None and c.ids.min(initial=0) >= 0 for c in columns):
             return None
         size = self._structure.labels * sum(len(map_) - 1 for map_ in encoder.node_maps)
         self._tokens += corpus.tokens
