@@ -70,14 +70,10 @@ def test_constructors_store_parameters_and_nothing_else(make):
     assert is_classifier(make()) == (make is StructuredClassifier)
     with pytest.raises(NotFittedError):
         make().predict(X)
-
-
-@pytest.mark.parametrize("make", ESTIMATORS)
-def test_defaults_are_those_of_options(make):
-    known = {row.name: row.default for row in fields(Options)}
-    for name, value in make().get_params().items():
-        if name in known and name != "loss_weights":
-            assert value == known[name], name
+    known = {row.name: row.default for row in fields(Options) if row.name != "loss_weights"}
+    assert {
+        name: value for name, value in make().get_params().items() if name in known
+    }.items() <= known.items()
 
 
 def test_fit_sets_attributes_and_predictions_are_lists(tagger):
@@ -183,18 +179,15 @@ def test_probabilities(tagger):
             assert row[label] > 0
 
 
-def test_n_best_and_probabilities_of_sequences(tagger):
+def test_n_best(tagger):
     some = X[:5]
     ranked = tagger.predict_nbest([*some, []], 3)
     assert ranked.pop() == [([], 1.0)]
     assert [best[0][0] for best in ranked] == tagger.predict(some)
-    for x, found in zip(some, ranked, strict=True):
+    for found in ranked:
         assert len({tuple(labels) for labels, _ in found}) == 3
-        chances = tagger.sequence_probability([x] * 3, [labels for labels, _ in found])
-        assert chances == pytest.approx([p for _, p in found])
+        chances = [p for _, p in found]
         assert chances == sorted(chances, reverse=True)
-    assert tagger.sequence_probability(some) == pytest.approx([found[0][1] for found in ranked])
-    assert tagger.sequence_probability([some[0][:1], []], [["no label"], []]) == [0.0, 1.0]
     one = SequenceLabeler(c=5.0).fit(X, Y).predict_nbest([some[0][:1]], 99)[0]
     assert sum(p for _, p in one) == pytest.approx(1)  # all labels of one token
 
@@ -451,7 +444,9 @@ def test_classes_of_any_kind():
     classes = [int(w.isdigit()) + 2 * w.isalpha() for words in WORDS for w in words]
     model = StructuredClassifier(c=1.0).fit(items, classes)
     assert model.predict(items).dtype.kind == "i"
-    assert model.score(items, classes) == np.mean(model.predict(items) == classes) > 0.95
+    right = np.mean(model.predict(items) == classes)
+    assert model.score(items, classes) == pytest.approx(right)
+    assert right > 0.95
     proba = model.predict_proba(items[:5])
     assert proba.shape == (5, len(model.classes_))
     np.testing.assert_allclose(proba.sum(axis=1), 1, atol=1e-5)

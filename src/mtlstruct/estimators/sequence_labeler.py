@@ -3,20 +3,15 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from mtlstruct.corpus import Corpus
-from mtlstruct.estimators.base import LabelEstimator, Templates
+from mtlstruct.estimators.base import StructuredEstimator, Templates
 from mtlstruct.estimators.parameters import documented
-from mtlstruct.evaluation.scores import sequence_scores, without_chunks
 from mtlstruct.formats.sentences import Grouping, data_for
 from mtlstruct.model.model import nbest_labels
 from mtlstruct.training.options import Options
 
 
 @documented
-class SequenceLabeler(LabelEstimator):
+class SequenceLabeler(StructuredEstimator):
     """Label the tokens of sentences from feature dicts or templates, with a weight per template.
 
     X is an iterable of sentences, or `Sentences` to share one encoding among many fits. Without
@@ -124,40 +119,3 @@ class SequenceLabeler(LabelEstimator):
             [([names[label] for label in labels], p) for labels, p in next(ranked)] if full else [([], 1.0)]
             for full in data.nonempty.tolist()
         ]
-
-    def sequence_probability(self, X: Any, y: Any = None) -> list[float]:
-        """Return the probability of a whole labelling of each sentence.
-
-        Parameters
-        ----------
-        X : iterable of sentences, Sentences, path or Corpus
-            The sentences.
-        y : iterable of iterables or None, default None
-            A label for each token. None: the best labels, those that `predict` returns.
-
-        Returns
-        -------
-        list of float
-            One probability per sentence; 0 if a label is unknown to the model.
-        """
-        model = self._model()
-        model.warn_uncalibrated()
-        data = data_for(model, X)
-        lattice = model.lattice(data.corpus)
-        outputs = lattice.best()
-        if y is not None:
-            given = self._labelled(data, y)[0].relabelled(model.labels).outputs
-            assert given is not None
-            outputs = given
-        known = np.minimum.reduceat(outputs, data.corpus.ptr[:-1]) >= 0 if len(data.corpus) else np.zeros(0)
-        values = lattice.evaluate(np.maximum(outputs, 0))
-        found = np.ones(len(data.nonempty))
-        found[data.nonempty] = lattice.marginals(model.temperature).sequence(values) * known
-        return [float(p) for p in found]
-
-    def _score(self, gold: Corpus, found: NDArray[np.int32], labels: Sequence[str]) -> float:
-        assert gold.outputs is not None
-        right = [[gold.labels[i] for i in gold.outputs[span].tolist()] for span in gold.sentences()]
-        ours = [[labels[i] for i in found[span].tolist()] for span in gold.sentences()]
-        scores = sequence_scores(right, ours, (*labels, *gold.labels))
-        return float(scores.as_dict()["accuracy" if without_chunks(scores) else "f1"]) / 100
