@@ -47,7 +47,7 @@ def serve(
         raise MtlError('serving needs Starlette and uvicorn: pip install "mtlstruct[serve]"')
     from mtlstruct.serve.app import make_app
     from mtlstruct.serve.requests import Limits
-    from mtlstruct.serve.server import address, bound, checked_token, is_loopback, run
+    from mtlstruct.serve.server import address, bound, checked_token, is_loopback, make_server
 
     token = checked_token(_token(token_file), host)
     loaded, task = load_model(model, threads)
@@ -60,7 +60,7 @@ def serve(
         print(f"serving {model} on {where} (Ctrl-C stops)", file=sys.stderr, flush=True)
         if hasattr(loaded.structure, "marginals"):
             warn_uncalibrated(loaded, model)
-        run(app, listening)
+        make_server(app).run(sockets=[listening])
     print("stopped", file=sys.stderr)
 
 
