@@ -16,7 +16,7 @@ from mtlstruct.evaluation.counts import Counts
 from mtlstruct.evaluation.error_analysis import analysis, group_counts
 from mtlstruct.formats import columns
 from mtlstruct.model.calibration import CalibrationReport, Reliability
-from mtlstruct.report.html_report import make_report
+from mtlstruct.report.html_report import report_figures, report_page
 
 # Names that would be markup if a page put them in as it found them.
 SEQUENCES = (
@@ -283,7 +283,7 @@ def test_scores_have_the_digits_that_evaluate_prints(browser, trained, tmp_path)
         1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1))
     )
     assessment = analysis("x", found, [group_counts("by chunk type", types)], [], calibration)
-    page = make_report(load(trained("sequence") / "m.mtl"), assessment=assessment)
+    page = report_page(report_figures(load(trained("sequence") / "m.mtl"), assessment=assessment))
     page.save(tmp_path / "r.html")
     show(browser, tmp_path / "r.html")
     _, total, *printed = found.table().splitlines()
