@@ -17,7 +17,7 @@ from support.duals import (
 )
 from support.naive import block_squares, random_corpus, random_items, smooth_loss
 
-from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import LBFGS, Coordinate, Stop
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state, with_shared_singletons
@@ -133,7 +133,7 @@ def test_mtl_with_one_template_and_pmtl_with_p_2_are_crf_l2(templates, norm):
 
 def test_costs_of_labels_enter_the_softmax_margin():
     data = random_corpus(np.random.default_rng(12), sentences=10, longest=4, words=5)
-    oracle = make_oracle(data, PLAIN, loss=WeightedHamming((("L0", 4.0), ("L1", 0.5))))
+    oracle = make_oracle(data, PLAIN, loss=Hamming((("L0", 4.0), ("L1", 0.5))))
     oracle = smooth(oracle, 1.0, 1.0)
     fit = Coordinate(Stop(gap=1e-3)).fit(oracle, L2(), 1.0)
     norms = np.sqrt(block_squares(oracle, fit.weights, fit.scale))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.duals import check_certificate, make_oracle, silent
 from support.naive import all_labelings, all_trees, is_projective, is_tree, random_items
 
-from mtlstruct.objective.losses import WeightedHamming
+from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2
 from mtlstruct.solvers import Coordinate, Stop
 from mtlstruct.structures import STRUCTURES, MulticlassStructure, SequenceStructure, Structure, TreeStructure
@@ -58,7 +58,7 @@ class Problem:
             outputs = [list(all_labelings(n, labels)) for n in lengths]
         gold = np.array([y for some in outputs for y in some[int(rng.integers(len(some)))]], np.int32)
         choices = structure.choices("abcdefgh"[:labels])
-        cost = WeightedHamming(((choices[0], 2.5), (choices[1], 0.0))).table(choices)
+        cost = Hamming(((choices[0], 2.5), (choices[1], 0.0))).table(choices)
         return cls(structure, batch, gold, cost, outputs)
 
     def parts(self, i, output):
