@@ -20,15 +20,15 @@ def oracle(request):
 
 def test_the_violated_output_of_one_sentence_is_that_of_the_corpus(oracle):
     run = Mira().start(oracle, L2(), 1.0, None)
-    for u, width in zip(run.w, oracle.structure.widths(), strict=True):
+    for u, width in zip(run.u, oracle.structure.widths(), strict=True):
         u[:-1, :width] = np.random.default_rng(2).normal(size=(len(u) - 1, width))
     ptr, ones = oracle.encoded.ptr, np.ones(oracle.templates)
-    parts = oracle.score(run.w, ones)
+    parts = oracle.score(run.u, ones)
     outputs, batch = oracle.hinge(parts).outputs, Batch(parts, oracle.encoded.rows, ptr)
     losses = oracle.structure.losses(outputs, oracle.gold, oracle.cost, ptr)
     scores = [oracle.structure.evaluate(batch, y) for y in (oracle.gold, outputs)]
     for i in range(oracle.sentences):
-        found = oracle.violated(i, run.w)
+        found = oracle.violated(i, run.u)
         assert found.loss == losses[i]
         assert found.margin == pytest.approx(scores[0][i] - scores[1][i], abs=1e-4)
         alone = oracle.gold.copy()
@@ -44,23 +44,23 @@ def test_the_violated_output_of_one_sentence_is_that_of_the_corpus(oracle):
 def test_a_step_puts_gold_ahead_by_the_loss(oracle):
     run = Mira().start(oracle, L2(), np.inf, None)
     for i in range(oracle.sentences):
-        before = oracle.violated(i, run.w)
+        before = oracle.violated(i, run.u)
         run.update(i)
         if before.loss - before.margin > 0 and run.squared_distance(before) > 0:
             along = sum(
                 float((score(d, u.astype(float), np.ones(oracle.templates))[t.row, t.part] * t.count).sum())
-                for d, u, t in zip(oracle.encoded.designs, run.w, before.difference, strict=True)
+                for d, u, t in zip(oracle.encoded.designs, run.u, before.difference, strict=True)
             )
             assert -along == pytest.approx(before.loss, abs=1e-3)
 
 
 def test_the_result_is_the_mean_over_all_updates(oracle):
     run = Mira().start(oracle, L2(), 1.0, None)
-    total = [np.zeros(u.shape) for u in run.w]
+    total = [np.zeros(u.shape) for u in run.u]
     for _ in range(3):
         for i in range(oracle.sentences):
             run.update(i)
-            for mean, u in zip(total, run.w, strict=True):
+            for mean, u in zip(total, run.u, strict=True):
                 mean += u
     updates = run.updates
     for mean, u in zip(total, run.average(), strict=True):
