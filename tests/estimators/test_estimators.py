@@ -179,15 +179,18 @@ def test_probabilities(tagger):
             assert row[label] > 0
 
 
-def test_n_best(tagger):
+def test_n_best_and_probabilities_of_sequences(tagger):
     some = X[:5]
     ranked = tagger.predict_nbest([*some, []], 3)
     assert ranked.pop() == [([], 1.0)]
     assert [best[0][0] for best in ranked] == tagger.predict(some)
-    for found in ranked:
+    for x, found in zip(some, ranked, strict=True):
         assert len({tuple(labels) for labels, _ in found}) == 3
-        chances = [p for _, p in found]
+        chances = tagger.sequence_probability([x] * 3, [labels for labels, _ in found])
+        assert chances == pytest.approx([p for _, p in found])
         assert chances == sorted(chances, reverse=True)
+    assert tagger.sequence_probability(some) == pytest.approx([found[0][1] for found in ranked])
+    assert tagger.sequence_probability([some[0][:1], []], [["no label"], []]) == [0.0, 1.0]
     one = SequenceLabeler(c=5.0).fit(X, Y).predict_nbest([some[0][:1]], 99)[0]
     assert sum(p for _, p in one) == pytest.approx(1)  # all labels of one token
 

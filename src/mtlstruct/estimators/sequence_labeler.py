@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from mtlstruct.estimators.base import StructuredEstimator, Templates
 from mtlstruct.estimators.parameters import documented
 from mtlstruct.formats.sentences import Grouping, data_for
@@ -119,3 +121,33 @@ class SequenceLabeler(StructuredEstimator):
             [([names[label] for label in labels], p) for labels, p in next(ranked)] if full else [([], 1.0)]
             for full in data.nonempty.tolist()
         ]
+
+    def sequence_probability(self, X: Any, y: Any = None) -> list[float]:
+        """Return the probability of a whole labelling of each sentence.
+
+        Parameters
+        ----------
+        X : iterable of sentences, Sentences, path or Corpus
+            The sentences.
+        y : iterable of iterables or None, default None
+            A label for each token. None: the best labels, those that `predict` returns.
+
+        Returns
+        -------
+        list of float
+            One probability per sentence; 0 if a label is unknown to the model.
+        """
+        model = self._model()
+        model.warn_uncalibrated()
+        data = data_for(model, X)
+        lattice = model.lattice(data.corpus)
+        outputs = lattice.best()
+        if y is not None:
+            given = self._labelled(data, y)[0].relabelled(model.labels).outputs
+            assert given is not None
+            outputs = given
+        known = np.minimum.reduceat(outputs, data.corpus.ptr[:-1]) >= 0 if len(data.corpus) else np.zeros(0)
+        values = lattice.evaluate(np.maximum(outputs, 0))
+        found = np.ones(len(data.nonempty))
+        found[data.nonempty] = lattice.marginals(model.temperature).sequence(values) * known
+        return [float(p) for p in found]
