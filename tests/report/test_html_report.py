@@ -278,7 +278,7 @@ def test_scores_have_the_digits_that_evaluate_prints(browser, trained, tmp_path)
     correct = [(101, 101, 50), (101, 101, 51), (103, 103, 63), (117, 117, 50)]
     tricky = [*correct, (32, 32, 1), (32, 32, 3), (32, 96, 7)]
     types = {f"T{n}": Counts(*counts) for n, counts in enumerate(tricky)}
-    found = ChunkScores(types, Counts(3200, 3200, 100), 1, 800, 401, 0)
+    found = ChunkScores(types, 800, 401, 1, 0, Counts(3200, 3200, 100))
     calibration = CalibrationReport(
         1 / 128, 1 / 64, 2.5, Reliability(np.array([1]), np.array([1 / 32]), np.zeros(1))
     )
