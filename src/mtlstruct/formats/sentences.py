@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from mtlstruct.corpus import ABSENT, Column, Corpus, label_outputs
 from mtlstruct.errors import FormatError, IncompatibleError
 from mtlstruct.formats import columns as column_files
-from mtlstruct.formats import conll, segmented
+from mtlstruct.formats import conll, segmented, text
 from mtlstruct.formats import jsonl as dicts
 from mtlstruct.formats.feature_dicts import (
     ALL_KEYS,
@@ -107,17 +108,11 @@ class Sentences(Sequence[Sentence]):
     def __len__(self) -> int:
         return len(self.data.nonempty)
 
-    @overload
-    def __getitem__(self, index: int) -> Sentence: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Sentence]: ...
-    def __getitem__(self, index: int | slice) -> Sentence | list[Sentence]:
+    def __getitem__(self, index: Any) -> Any:
+        numbers = range(len(self))[index]
         if isinstance(index, slice):
-            return [Sentence(self, number) for number in range(len(self))[index]]
-        return Sentence(self, range(len(self))[index])
-
-    def __iter__(self) -> Iterator[Sentence]:
-        return (Sentence(self, number) for number in range(len(self)))
+            return [Sentence(self, number) for number in numbers]
+        return Sentence(self, numbers)
 
     def __repr__(self) -> str:
         return f"<{len(self)} sentences, {self.corpus.tokens:,} tokens, {len(self.corpus.columns)} columns>"
@@ -133,12 +128,9 @@ def grouped(group_by: Grouping) -> Group | None:
         except re.error as error:
             problem = f"group_by: expected a regular expression, got {group_by!r}: {error}"
             raise IncompatibleError(problem) from None
-
-        def match(key: str) -> str | None:
-            found = pattern.search(key)
-            return key if found is None else found[min(1, pattern.groups)] or key
-
-        return match
+        return lambda key: (
+            key if (found := pattern.search(key)) is None else found[min(1, pattern.groups)] or key
+        )
     if not callable(group_by):
         raise IncompatibleError(f"group_by: expected a regular expression or a function, got {group_by!r}")
     return lambda key: group if (group := group_by(key)) is not None else key
@@ -359,25 +351,23 @@ def _collected(X: Iterable[Iterable[Any]], tokens: Features | _Table) -> InputDa
 
 def label_column(y: Iterable[Iterable[str]], lengths: NDArray[np.int64]) -> Column:
     """Return the labels of sentences of these lengths as one column."""
-    numbers: dict[str, int] = {}
-    ids, sentences = array("i"), iter(y)
-    for sentence, length in enumerate(lengths.tolist(), 1):
-        given = next(sentences, None)
+    cells: list[str] = []
+    for sentence, (length, given) in enumerate(zip_longest(lengths.tolist(), y), 1):
         if given is None:
             problem = f"expected labels for every sentence, got none for sentence {sentence}"
             raise FormatError("y", None, problem)
-        before = len(ids)
-        for label in given:
-            if label not in numbers and not isinstance(label, str):
+        if length is None:
+            raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
+        labels = list(given)
+        for label in labels:
+            if not isinstance(label, str):
                 problem = f"sentence {sentence}: expected labels that are strings, got {label!r}"
                 raise FormatError("y", None, f"{problem} ({type(label).__name__})")
-            ids.append(numbers.setdefault(label, len(numbers)))
-        if len(ids) - before != length:
-            got = f"sentence {sentence}: expected {length} labels, one per token, got {len(ids) - before}"
+        if len(labels) != length:
+            got = f"sentence {sentence}: expected {length} labels, one per token, got {len(labels)}"
             raise FormatError("y", None, got)
-    if next(sentences, None) is not None:
-        raise FormatError("y", None, f"expected labels for {len(lengths)} sentences, got more")
-    return Column(np.array(ids, np.int32), list(numbers))
+        cells += labels
+    return text.column(cells)
 
 
 class _Table:
@@ -386,7 +376,7 @@ class _Table:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.width = len(names)
-        self.columns: list[_Cells | Features] = []
+        self.columns: list[list[str] | Features] = []
 
     def add(self, row: Any) -> None:
         """Add one token."""
@@ -399,9 +389,12 @@ class _Table:
             raise FeatureError(f"expected {self.width or 'some'} cells in a row, got {len(row)}")
         if not self.columns:
             vectors = [isinstance(cell, np.ndarray) and cell.ndim == 1 for cell in row]
-            self.columns = [Features() if vector else _Cells() for vector in vectors]
+            self.columns = [Features() if vector else [] for vector in vectors]
         for number, (column, cell) in enumerate(zip(self.columns, row, strict=True)):
-            column.add({str(number): cell} if isinstance(column, Features) else cell)
+            if isinstance(column, Features):
+                column.add({str(number): cell})
+            else:
+                column.append(str(cell))
 
     def _cells_by_name(self, row: dict[str, Any]) -> list[Any]:
         if not self.names and not self.columns:
@@ -415,19 +408,5 @@ class _Table:
 
     def finish(self) -> tuple[tuple[Column, ...], tuple[str, ...]]:
         """Return the columns and their names."""
-        columns = (c.finish()[0][0] if isinstance(c, Features) else c.finish() for c in self.columns)
+        columns = (text.column(c) if isinstance(c, list) else c.finish()[0][0] for c in self.columns)
         return tuple(columns), self.names
-
-
-class _Cells:
-    """A column of cells, numbered by first appearance."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-        self.ids = array("i")
-
-    def add(self, cell: Any) -> None:
-        self.ids.append(self.numbers.setdefault(str(cell), len(self.numbers)))
-
-    def finish(self) -> Column:
-        return Column(np.array(self.ids, np.int32), list(self.numbers))

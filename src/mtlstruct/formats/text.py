@@ -70,10 +70,6 @@ class Part:
             file.seek(self.start)
             return file.read(self.stop - self.start)
 
-    def lines_before(self) -> int:
-        """Return the number of lines of the file before this part."""
-        return Part(self.path, 0, self.start).read_bytes().count(b"\n") if self.start else 0
-
 
 def load(path: str | Path | Part, encoding: str = "utf-8") -> str:
     """Return the text of a file, or of a part of one, without the LF after the last line."""

@@ -106,11 +106,9 @@ class Task:
 
     def read(self, path: Path, options: FileOptions = FileOptions()) -> Corpus:
         """Read a labelled file, or the files of a folder as one corpus."""
-        if not path.is_dir():
-            return self.read_file(path, options)
-        if not self.divisible:
+        if path.is_dir() and not self.divisible:
             raise IncompatibleError(f"{path}: expected a file: trees are not read from folders")
-        return partition.read_folder(path, lambda file: self.read_file(file, options))
+        return partition.read(partition.files_of(path), lambda file: self.read_file(file, options))
 
     def read_file(self, path: Path | text.Part, options: FileOptions) -> Corpus:
         """Read a labelled file."""
