@@ -36,13 +36,8 @@ MISSING_CELL = "_"
 class CellFormat:
     """The division of rows into cells.
 
-    Attributes
-    ----------
-    separator : str
-        The character between cells; "" for runs of spaces and tabs.
-    ragged : bool
-        Whether rows may lack cells after the first. Those of a labelled row are missing before the
-        label.
+    separator   the character between cells; "" for runs of spaces and tabs
+    ragged      rows may lack cells after the first, those of a labelled row before the label
     """
 
     separator: str = ""
@@ -101,13 +96,13 @@ def read(
         given = cells.padded(given, width, labelled)
     widths = _widths(str(path), least, least if names else None)
     try:
-        rows = _TidyRows(given, cells.between, widths, 1)
+        found = _corpus(given, cells.between, widths, 1, -1 if labelled else None, names, alone=alone)
     except FormatError as error:
         hint = _other_format(given.split("\n"), least)
         raise FormatError(str(path), error.line, error.problem + hint) from None
-    if not widths.width:
+    if found is None:
         raise FormatError(str(path), None, "no sentences: expected rows of columns, got none")
-    return rows.corpus(widths.width - labelled, tuple(names), alone=alone)
+    return found
 
 
 def stream(
@@ -131,15 +126,15 @@ def stream(
     blocks = text.blocks if alone else text.sentence_blocks
     for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
         given = cells.padded(cells.tidy(block, source, first), least, known is not None)
-        few = None if known is not None or alone else _few(given, cells.between, columns, widths, first)
-        if few is not None:
-            yield few
-            continue
-        rows = _TidyRows(given, cells.between, widths, first)
+        found = None
+        if known is None and not alone:
+            found = _few(given, cells.between, columns, widths, first)
+        if found is None:
+            found = _corpus(given, cells.between, widths, first, columns, alone=alone)
         if known is not None:
             _check_labels(given.split("\n"), first, source, known, cells.between)
-        if rows.filled.any():
-            yield rows.corpus(columns, alone=alone)
+        if found is not None:
+            yield found
 
 
 def _few(given: str, between: str, columns: int, widths: text.WidthCheck, first: int) -> Corpus | None:
@@ -188,34 +183,37 @@ def rows(corpus: Corpus) -> list[str]:
     return [row for row in str(corpus.extra).split("\n") if row]
 
 
-class _TidyRows:
-    """Cells of tidy text, checked for their number in each row; `first` is its first line."""
-
-    def __init__(self, given: str, between: str, widths: text.WidthCheck, first: int) -> None:
-        self._echo, self._first = given.replace(between, "\t"), first
-        self._blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
-        stops = np.flatnonzero((self._blob == ord(between)) | (self._blob == NEWLINE))
-        starts = np.append(0, stops[:-1] + 1)
-        last = np.flatnonzero(self._blob[stops] == NEWLINE)  # the last cell of each line
-        width = np.diff(last, prepend=-1)
-        self.filled = (width > 1) | (starts[last] < stops[last])
-        for _ in range(2):  # the first row, and the first of another width
-            for line in np.flatnonzero(self.filled & (width != widths.width))[:1].tolist():
-                widths.check(int(width[line]), first + line)
-        cells = np.repeat(self.filled, width)
-        shape = -1, max(1, widths.width)
-        self._starts, self._stops = starts[cells].reshape(shape), stops[cells].reshape(shape)
-
-    def corpus(self, observed: int, names: tuple[str, ...] = (), *, alone: bool) -> Corpus:
-        """Return a corpus; a cell after the `observed` ones is the label."""
-        ranges = zip(self._starts.T, self._stops.T, strict=True)
-        columns = [interning.column(self._blob, starts, stops) for starts, stops in ranges]
-        filled = self.filled
-        first = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
-        ptr = np.append((np.cumsum(filled) - filled)[first], filled.sum()).astype(np.int64)
-        outputs, labels = (None, ()) if len(columns) == observed else label_outputs(columns[observed])
-        observations = tuple(columns[:observed])
-        return Corpus(observations, ptr, outputs, labels, names, first + self._first, self._echo)
+def _corpus(
+    given: str,
+    between: str,
+    widths: text.WidthCheck,
+    first: int,
+    observed: int | None,
+    names: Sequence[str] = (),
+    *,
+    alone: bool,
+) -> Corpus | None:
+    """Return the rows of tidy text, columns[observed:] the label, or None; `first`: its first line."""
+    blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
+    stops = np.flatnonzero((blob == ord(between)) | (blob == NEWLINE))
+    starts = np.append(0, stops[:-1] + 1)
+    last = np.flatnonzero(blob[stops] == NEWLINE)  # the last cell of each line
+    width = np.diff(last, prepend=-1)
+    filled = (width > 1) | (starts[last] < stops[last])
+    for _ in range(2):  # the first row, and the first of another width
+        for line in np.flatnonzero(filled & (width != widths.width))[:1].tolist():
+            widths.check(int(width[line]), first + line)
+    if not filled.any():
+        return None
+    cells = np.repeat(filled, width)
+    ends = (some[cells].reshape(-1, widths.width).T for some in (starts, stops))
+    columns = [interning.column(blob, *pair) for pair in zip(*ends, strict=True)]
+    begins = np.flatnonzero(filled if alone else filled & ~np.append(False, filled[:-1]))
+    ptr = np.append((np.cumsum(filled) - filled)[begins], filled.sum()).astype(np.int64)
+    label = [] if observed is None else columns[observed:]
+    outputs, labels = label_outputs(label[0]) if label else (None, ())
+    echo = given.replace(between, "\t")
+    return Corpus(tuple(columns[:observed]), ptr, outputs, labels, tuple(names), begins + first, echo)
 
 
 def _check_labels(
