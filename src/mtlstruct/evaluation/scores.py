@@ -96,16 +96,9 @@ def sequence_scores(
 ) -> ChunkScores | ClassScores:
     """Score labels of sentences: as chunks of a scheme, or as classes.
 
-    Parameters
-    ----------
-    gold, predicted : sequence of sequences of str
-        The labels of each sentence.
-    labels : iterable of str
-        More labels by which the scheme is recognised, such as all labels of a model.
-    source : str, default "prediction"
-        The name of the prediction in messages.
-    scheme : str or None, default None
-        A key of `structures.schemes.SCHEMES`, "conlleval" or "classes"; None: recognise it.
+    labels   more labels by which the scheme is recognised, such as all labels of a model
+    source   the name of the prediction in messages
+    scheme   a key of `structures.schemes.SCHEMES`, "conlleval" or "classes"; None: recognise it
     """
     every = {*labels, *(label for sentence in (*gold, *predicted) for label in sentence)}
     if scheme is None:

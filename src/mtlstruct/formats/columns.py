@@ -1,12 +1,8 @@
 """Column files of CRF++ and CoNLL: one token per line, a blank line after each sentence.
 
-Cells are separated by runs of spaces or tabs only: any other character, also a no-break space or a
-form feed, belongs to its cell. With a separator (`CellFormat`), cells may be empty or have spaces.
-The last column is the label. Rejected: rows of different widths, unless they may be ragged, or of
-more than MOST_COLUMNS, a labelled file of one column, a file without sentences, and labels that a
-partly labelled file cannot have.
-
-With `alone` (--task multiclass), each row is a sentence of one token, and blank lines are ignored.
+Cells are separated by runs of spaces or tabs only, or by a separator (`CellFormat`); the last one
+is the label. All rows have the same width, unless they may be ragged. With `alone` (--task
+multiclass), each row is a sentence of one token, and blank lines are ignored.
 """
 
 from collections import Counter

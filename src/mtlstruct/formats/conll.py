@@ -1,13 +1,8 @@
 """Dependency trees in CoNLL-X and CoNLL-U: one token per line, ten columns separated by tabs.
 
-A token has a number (1, 2, ... in its sentence), five observations, the number of its head (0: the
-root) and the name of that relation. Comment lines, multiword ranges (`3-4`) and empty nodes (`5.1`)
-are no tokens: they are stored for writing only. The last columns may be missing, from the ninth on
-in trees and from the seventh on in text to be parsed.
-
-Rejected: lines of another width than the first, cells without text, token numbers out of order,
-heads outside of the sentence, a token under itself, cycles; with `single_root` also several tokens
-under the root, which CoNLL-X allows.
+Comment lines, multiword ranges (`3-4`) and empty nodes (`5.1`) are no tokens: they are stored for
+writing only. The last columns may be missing, from the ninth on in trees and from the seventh on in
+text to be parsed. CoNLL-X allows several tokens under the root.
 """
 
 import re

@@ -13,10 +13,6 @@ A token is a dict of features, or a list or set of strings:
 A *key* ("word", "next:word"; of a plain string the part before its first "=") makes a column, and
 so a template, unless keys are grouped. More than MAX_KEYS keys make one column, ALL_KEYS, beside
 those of vectors; only methods whose result does not depend on groups can be trained on it.
-
-Rejected: other types, keys that are no strings or longer than MAX_KEY_LENGTH, dicts nested deeper
-than MAX_DEPTH, numbers that are not finite (values are float32), more than MAX_KEYS groups of a
-user, vectors of different lengths or together with other features in one column.
 """
 
 from __future__ import annotations

@@ -3,10 +3,7 @@
     [{"word": "Ann", "title": true}, {"word": "sleeps"}]
     {"tokens": [{"word": "Ann", "title": true}, {"word": "sleeps"}], "labels": ["B-PER", "O"]}
 
-The second form has labels. With `alone`, each token is an item, and a line may be one token. A list
-of numbers is a vector. Blank lines are ignored. Rejected: lines that are no JSON, or JSON of
-another shape, nested too deep, or with half of a surrogate pair; lines without labels if labels are
-needed; empty labels and labels with blanks, which cannot be written as a column.
+With `alone`, each token is an item, and a line may be one token. A list of numbers is a vector.
 """
 
 import json

@@ -1,10 +1,8 @@
 """Segmented text of SIGHAN: one sentence per line, words separated by blanks.
 
-Blanks are space, tab and U+3000, in runs of any length; a character is a Unicode code point. Labels
-are B I E (a word of one character is B), B M E S, or B B2 B3 M E S, which number the first three
-characters of a word (Zhao, Huang, Li and Lu, PACLIC 2006). Written text has two blanks between
-words, and one line for each line read, also for empty ones. Rejected: a file without words, and
-column files.
+Labels are B I E (a word of one character is B), B M E S, or B B2 B3 M E S, which number the first
+three characters of a word (Zhao, Huang, Li and Lu, PACLIC 2006). Written text has two blanks
+between words, and one line for each line read, also for empty ones.
 """
 
 from __future__ import annotations

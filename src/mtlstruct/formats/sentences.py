@@ -1,15 +1,8 @@
 """Turn the X that a user gives to `fit` or `predict` into a corpus, and outputs back into lists.
 
-Estimators and `Model.predict` share this module, so it imports nothing of training.
-
-`Sentences` reads X once for many trainings:
-
-    X = Sentences(X)                                            # lists, generators, a file
-    GridSearchCV(SequenceLabeler(), {"c": [0.1, 1, 10]}).fit(X, y)
-
-It behaves like a list of `Sentence`s, each with its index, so that the lists that scikit-learn
-makes of them are recognised as parts. estimators/base.py encodes the whole once and takes the
-encoding of each part from it.
+`Sentences` reads X once for many trainings. It behaves like a list of `Sentence`s, each with its
+index, so that the lists that scikit-learn makes of them are recognised as parts. estimators/base.py
+encodes the whole once and takes the encoding of each part from it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Bytes to lines for all text formats: decoding, with the line of what cannot be decoded.
+"""Bytes to lines for all text formats: decompressed, decoded, with the line of what is invalid.
 
-A line ends at LF or CRLF only; a byte order mark at the start is dropped. Rejected, with the line:
-bytes that are not text in the encoding, and NUL. Rejected at once: encodings in which a line end is
-not the single byte LF (UTF-16, UTF-32, EBCDIC), because streams are split there before they are
-decoded, and encodings that write characters as runs of ASCII (UTF-7, unicode_escape, idna).
-
-A file or stream that begins as a gzip file is decompressed. Input may have no end: a line beyond
-MAX_LINE bytes, or text that does not fit into memory, is rejected while it is read.
+A line ends at LF or CRLF only. Streams are split before they are decoded, so encodings are rejected
+in which a line end is not the single byte LF (UTF-16, EBCDIC), and those that write characters as
+runs of ASCII (UTF-7, idna). Input may have no end: a line beyond MAX_LINE bytes, or text that does
+not fit into memory, is rejected while it is read.
 """
 
 import codecs

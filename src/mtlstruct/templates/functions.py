@@ -93,8 +93,8 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
 
 
 def signature(name: str) -> str:
-    """Return how a function is written, such as %prefix[row,column,n]."""
-    return f"%{name}[{','.join(('row', 'column', *FUNCTIONS[name].arguments))}]"
+    """Return how a function is written, such as %prefix[row,column,n]; "": the cell itself."""
+    return f"%{name or 'x'}[{','.join(('row', 'column', *(FUNCTIONS[name].arguments if name else ())))}]"
 
 
 # ---------------------------------------------------------------- characters
