@@ -176,7 +176,7 @@ def format_text(
 
 def rows(corpus: Corpus) -> list[str]:
     """Return each row as it was read, with its label, cells joined by tabs."""
-    return [row for row in str(corpus.extra).split("\n") if row]
+    return list(filter(None, str(corpus.extra).split("\n")))
 
 
 def _corpus(

@@ -86,7 +86,7 @@ def format_trees(
     sheet: Sheet = corpus.extra
     lines = list(sheet.lines)
     for number, (at, head) in enumerate(zip(sheet.tokens.tolist(), heads.tolist(), strict=True)):
-        cells = lines[at].split("\t")
+        cells = lines[at].split("\t", DEPREL + 1)
         cells += "_" * (DEPREL + 1 - len(cells))
         cells[HEAD] = str(head)
         if relations is not None:
@@ -97,7 +97,7 @@ def format_trees(
     if comments:
         starts = [_first_line(lines, at) for at in sheet.tokens[corpus.ptr[:-1]].tolist()]
         lines = list(_commented(lines, dict(zip(starts, comments, strict=True))))
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join([*lines, ""]) if lines else ""
 
 
 def _first_line(lines: list[str], at: int) -> int:
@@ -144,23 +144,24 @@ def _parsed(
     rows: list[list[str]] = []
     at, ends = [], [0]
     for index, line in enumerate([*lines, ""]):
-        if text.is_blank(line):
-            ends += [len(rows)] * (len(rows) > ends[-1])
-            continue
-        if line.startswith("#"):
-            continue
-        cells, problem = line.split("\t"), None
-        widths.check(len(cells), first + index)
-        expected = len(rows) - ends[-1] + 1
-        if not all(cells):
-            problem = f"expected a value or _ in {FIELDS[cells.index('')]}, got nothing"
-        elif cells[0] == str(expected):
-            rows.append(cells)
-            at.append(index)
-        elif not _NO_TOKEN.fullmatch(cells[0]):
-            problem = f"expected token {expected}, a range or an empty node, got {cells[0]!r}"
-        if problem is not None:
-            raise FormatError(source, first + index, problem)
+        cells, expected = line.split("\t"), str(len(rows) - ends[-1] + 1)
+        if cells[0] != expected or len(cells) != widths.width or "" in cells:
+            if text.is_blank(line):
+                ends += [len(rows)] * (len(rows) > ends[-1])
+                continue
+            if line.startswith("#"):
+                continue
+            widths.check(len(cells), first + index)
+            if "" in cells:
+                problem = f"expected a value or _ in {FIELDS[cells.index('')]}, got nothing"
+                raise FormatError(source, first + index, problem)
+            if _NO_TOKEN.fullmatch(cells[0]):
+                continue
+            if cells[0] != expected:
+                problem = f"expected token {expected}, a range or an empty node, got {cells[0]!r}"
+                raise FormatError(source, first + index, problem)
+        rows.append(cells)
+        at.append(index)
     columns = tuple(text.column([row[field] for row in rows]) for field in range(1, HEAD))
     sheet, ptr = Sheet(lines, np.array(at, np.int64)), np.array(ends, np.int64)
     return Corpus(columns, ptr, names=OBSERVED, extra=sheet), rows

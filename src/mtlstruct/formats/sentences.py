@@ -140,7 +140,7 @@ def data_of(
     """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
     part = _part_of(X)
     if part is not None:
-        return _part(*part)
+        return part
     if isinstance(X, str | Path):
         X = conll.read(X) if task == "dependency" else column_files.read(X, alone=alone)
     if isinstance(X, Corpus):
@@ -159,7 +159,7 @@ def data_for(model: Any, X: Any, *, alone: bool = False) -> InputData:
     """
     part = _part_of(X)
     if part is not None:
-        data = replace(_part(*part), alone=alone)
+        data = replace(part, alone=alone)
         return replace(data, corpus=aligned(data.corpus, model.names)) if data.dicts else data
     if isinstance(X, str) and model.characters and not Path(X).exists():
         raise FormatError("X", None, f"expected a list of lines or the path of a file, got {shown(X)}")
@@ -194,20 +194,17 @@ def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
     return replace(corpus, columns=tuple(known.get(name, nothing) for name in names), names=tuple(names))
 
 
-def _part_of(X: Any) -> tuple[Sentences, NDArray[np.int64]] | None:
-    """Return the Sentences that X is a part of, and which of them; None for other X."""
-    if isinstance(X, Sentences):
-        return X, np.arange(len(X))
+def _part_of(X: Any) -> InputData | None:
+    """Return the data of X if it is Sentences or a list of some of its entries; None for other X."""
     first = X[0] if isinstance(X, list | tuple) and X else None
-    if not isinstance(first, Sentence):
+    if isinstance(X, Sentences):
+        whole, numbers = X, np.arange(len(X))
+    elif not isinstance(first, Sentence):
         return None
-    if not all(isinstance(one, Sentence) and one.whole is first.whole for one in X):
+    elif all(isinstance(one, Sentence) and one.whole is first.whole for one in X):
+        whole, numbers = first.whole, np.array([one.number for one in X], np.int64)
+    else:
         raise IncompatibleError("X: expected sentences of one Sentences, got others among them")
-    return first.whole, np.array([one.number for one in X], np.int64)
-
-
-def _part(whole: Sentences, numbers: NDArray[np.int64]) -> InputData:
-    """Return some of the sentences."""
     data = whole.data
     nonempty = data.nonempty[numbers]
     chosen = (np.cumsum(data.nonempty) - 1)[numbers[nonempty]]
