@@ -551,7 +551,6 @@ def test_trees_from_files_and_the_preset(tmp_path):
     assert parser.score(path) == 1.0
     rows = [[(form, "_", pos, pos, "_") for form, pos in words] for words, _ in SENTENCES]
     assert DependencyParser(projective=True).fit(rows, HEADS).predict(rows) == parser.predict(rows) == HEADS
-    assert Sentences(path, task="dependency").y == HEADS
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,11 @@ class CellFormat:
             return given
         out = []
         for line in given.split("\n"):
-            missing = [MISSING_CELL] * (width - 1 - line.count(self.between))
-            if missing and line.count(self.between) >= labelled and line:
-                cells = line.split(self.between)
-                cells[len(cells) - labelled : len(cells) - labelled] = missing
-                line = self.between.join(cells)
-            out.append(line)
+            row = line.split(self.between)
+            if line and len(row) > labelled:
+                place = len(row) - labelled
+                row[place:place] = [MISSING_CELL] * (width - len(row))
+            out.append(self.between.join(row))
         return "\n".join(out)
 
 
@@ -225,9 +224,9 @@ def _check_labels(
 def _widths(source: str, least: int, most: int | None) -> text.WidthCheck:
     """Return a check of rows with `least` to `most` cells, without limit if that is None."""
     if most is None:
-        return text.WidthCheck(source, least, None, f"at least {_columns(least)}")
+        return text.WidthCheck(source, least, None, f"at least {text.counted(least)}")
     with_label = f" (or {most} with a label)" if most > least else ""
-    return text.WidthCheck(source, least, most, _columns(least) + with_label)
+    return text.WidthCheck(source, least, most, text.counted(least) + with_label)
 
 
 def _other_format(lines: list[str], least: int) -> str:
@@ -238,7 +237,3 @@ def _other_format(lines: list[str], least: int) -> str:
     if widths.total() >= 5 and max(widths.values()) * 2 < widths.total():
         return "; segmented text, one sentence per line, is for --task segmentation"
     return "; is the label column missing?" if max(widths) + 2 == least else ""
-
-
-def _columns(count: int) -> str:
-    return "1 column" if count == 1 else f"{count} columns"

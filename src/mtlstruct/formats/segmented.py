@@ -212,7 +212,8 @@ def cut(characters: str, labels: Sequence[str]) -> list[str]:
 
 def _starts(labels: Sequence[str], outputs: Any, firsts: Any) -> NDArray[np.bool_]:
     """Return whether a word starts at each character, given labels[outputs]; it does at `firsts`."""
-    starts, ends = (np.array([label in some for label in labels], bool)[outputs] for some in (STARTS, ENDS))
+    starts: NDArray[np.bool_] = np.array([label in STARTS for label in labels], bool)[outputs]
+    ends = np.array([label in ENDS for label in labels], bool)[outputs]
     starts[1:] |= ends[:-1]
     starts[firsts] = True
     return starts

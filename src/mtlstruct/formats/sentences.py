@@ -59,8 +59,7 @@ class Sentences(Sequence[Sentence]):
     ----------
     X : iterable of sentences, str, Path or Corpus
         Sentences are lists of feature dicts, or of rows if `columns` is given; a generator is
-        consumed once. A path is that of a labelled column file, or of a CoNLL-X or CoNLL-U file if
-        `task` is "dependency".
+        consumed once. A path is that of a labelled column file.
     columns : sequence of str or bool, optional
         True: tokens are rows, one cell per column. Names: tokens are rows whose columns have these
         names, which templates may use, or dicts from name to cell. Default: dicts of features.
@@ -70,13 +69,6 @@ class Sentences(Sequence[Sentence]):
         function returns None, is its own group.
     alone : bool, default False
         Whether each entry of X is an item, that is, a single token.
-    task : str, default "sequence"
-        The task of the file, if X is a path.
-
-    Attributes
-    ----------
-    y : list of lists
-        The labels or heads of a file; None for other sentences.
     """
 
     def __init__(
@@ -86,17 +78,10 @@ class Sentences(Sequence[Sentence]):
         columns: Sequence[str] | bool | None = None,
         group_by: Grouping = None,
         alone: bool = False,
-        task: str = "sequence",
     ) -> None:
-        self.data = data_of(X, columns=columns, group_by=group_by, alone=alone, task=task)
+        self.data = data_of(X, columns=columns, group_by=group_by, alone=alone)
         self.corpus = self.data.corpus
         self.encoded: tuple[Any, Any] | None = None  # the key of the last encoding, and the encoding
-
-    @property
-    def y(self) -> list[list[Any]] | None:
-        """The labels or heads of a file."""
-        outputs, labels = self.corpus.outputs, self.corpus.labels
-        return None if outputs is None else replace(self.data, alone=False).named(outputs, labels)
 
     def __len__(self) -> int:
         return len(self.data.nonempty)
@@ -137,7 +122,7 @@ def data_of(
     alone: bool = False,
     task: str = "sequence",
 ) -> InputData:
-    """Turn any X that `fit` takes into data; the parameters are those of Sentences."""
+    """Turn any X that `fit` takes into data; task: that of a file. The others are as in Sentences."""
     part = _part_of(X)
     if part is not None:
         return part

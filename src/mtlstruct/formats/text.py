@@ -260,6 +260,11 @@ def tidy_text(text: str, blanks: str = "\t") -> str:
 PLAIN_TEXT = "is this plain text? expected one token per line (predict --raw cuts plain text)"
 
 
+def counted(columns: int) -> str:
+    """Return a number of columns for messages."""
+    return "1 column" if columns == 1 else f"{columns} columns"
+
+
 class WidthCheck:
     """A check that all rows of one input are as wide as the first, which has least..most cells."""
 
@@ -272,8 +277,8 @@ class WidthCheck:
         if self.width == width:
             return
         if self.width:
-            same = "1 column" if self.width == 1 else f"{self.width} columns"
-            raise FormatError(self.source, line, f"expected {same} as on line {self.line}, got {width}")
+            problem = f"expected {counted(self.width)} as on line {self.line}, got {width}"
+            raise FormatError(self.source, line, problem)
         if width < self.least or width > (self.most or width):
             hint = f"; {PLAIN_TEXT}" if width > 2 * self.least + 1 else ""
             raise FormatError(self.source, line, f"expected {self.expected}, got {width}{hint}")
