@@ -118,8 +118,8 @@ def stream(
     """
     least = columns + (known is not None)
     widths = _widths(source, least, least if cells.ragged else columns + 1)
-    blocks = text.blocks if alone else text.sentence_blocks
-    for first, block in blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
+    size = batch_tokens * BYTES_PER_ROW
+    for first, block in text.blocks(lines, source, encoding, size, sentences=not alone):
         given = cells.padded(cells.tidy(block, source, first), least, known is not None)
         found = None
         if known is None and not alone:

@@ -66,7 +66,8 @@ def stream(
     written.
     """
     widths = _widths(source, HEAD)
-    for first, block in text.sentence_blocks(lines, source, encoding, batch_tokens * BYTES_PER_ROW):
+    size = batch_tokens * BYTES_PER_ROW
+    for first, block in text.blocks(lines, source, encoding, size, sentences=True):
         yield _parsed(block.split("\n"), first, source, widths)[0]
 
 
