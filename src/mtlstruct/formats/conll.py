@@ -96,25 +96,18 @@ def format_trees(
     if lines and not text.is_blank(lines[-1]):
         lines.append("")
     if comments:
-        starts = [_first_line(lines, at) for at in sheet.tokens[corpus.ptr[:-1]].tolist()]
-        lines = list(_commented(lines, dict(zip(starts, comments, strict=True))))
+        names = {name for values in comments for name in values}
+        kept = ["" if _comment_name(line) in names else f"{line}\n" for line in lines]
+        for at, values in zip(sheet.tokens[corpus.ptr[:-1]].tolist(), comments, strict=True):
+            while at and not text.is_blank(lines[at - 1]) and not lines[at - 1].startswith("#"):
+                at -= 1  # to the first line of the sentence
+            kept[at] = "".join(f"# {name} = {value}\n" for name, value in values.items()) + kept[at]
+        return "".join(kept)
     return "\n".join([*lines, ""]) if lines else ""
 
 
-def _first_line(lines: list[str], at: int) -> int:
-    """Return the first line of the sentence whose first token is at line `at`."""
-    while at and not text.is_blank(lines[at - 1]) and not lines[at - 1].startswith("#"):
-        at -= 1
-    return at
-
-
-def _commented(lines: list[str], given: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
-    """Yield the lines with comments before some of them, without those that they replace."""
-    names = {name for some in given.values() for name in some}
-    for number, line in enumerate(lines):
-        yield from (f"# {name} = {value}" for name, value in given.get(number, {}).items())
-        if not (line.startswith("#") and line[1:].partition("=")[0].strip() in names):
-            yield line
+def _comment_name(line: str) -> str | None:
+    return line[1:].partition("=")[0].strip() if line.startswith("#") else None
 
 
 def relations(corpus: Corpus) -> Column:
