@@ -134,7 +134,7 @@ def _ends(before: _Tag, tag: _Tag) -> bool:
 
 
 def _chunk_counters(gold: list[_Tag], predicted: list[_Tag]) -> tuple[Counter[str], ...]:
-    """Count gold, predicted and right chunks by type, given all tags, with _OUTSIDE after a sentence.
+    """Count gold, predicted and right chunks by type; after each sentence there is _OUTSIDE.
 
     A chunk is right if it starts and ends at the same tokens in both, with the same type
     throughout; `agree` is whether this holds so far for the open chunk, also at the very end.

@@ -188,7 +188,7 @@ def _corpus(
     *,
     alone: bool,
 ) -> Corpus | None:
-    """Return the rows of tidy text, columns[observed:] the label, or None; `first`: its first line."""
+    """Return the rows of tidy text from line `first` on, columns[observed:] the label; or None."""
     blob = np.frombuffer(f"{given}\n".encode(), np.uint8)
     stops = np.flatnonzero((blob == ord(between)) | (blob == NEWLINE))
     starts = np.append(0, stops[:-1] + 1)

@@ -134,7 +134,7 @@ def _widths(source: str, least: int) -> text.WidthCheck:
 def _parsed(
     lines: list[str], first: int, source: str, widths: text.WidthCheck
 ) -> tuple[Corpus, list[list[str]]]:
-    """Return whole sentences, without heads, and the cells of each token; `first`: the first line."""
+    """Return whole sentences without heads, and the cells of each token; first: the first line."""
     rows: list[list[str]] = []
     at, ends = [], [0]
     for index, line in enumerate([*lines, ""]):

@@ -211,7 +211,7 @@ def cut(characters: str, labels: Sequence[str]) -> list[str]:
 
 
 def _starts(labels: Sequence[str], outputs: Any, firsts: Any) -> NDArray[np.bool_]:
-    """Return whether a word starts at each character, given labels[outputs]; it does at `firsts`."""
+    """Return whether labels[outputs] start a word at each character; one starts at `firsts`."""
     starts: NDArray[np.bool_] = np.array([label in STARTS for label in labels], bool)[outputs]
     ends = np.array([label in ENDS for label in labels], bool)[outputs]
     starts[1:] |= ends[:-1]

@@ -122,7 +122,7 @@ def data_of(
     alone: bool = False,
     task: str = "sequence",
 ) -> InputData:
-    """Turn any X that `fit` takes into data; task: that of a file. The others are as in Sentences."""
+    """Turn any X that `fit` takes into data; task: of a file. The others are as in Sentences."""
     part = _part_of(X)
     if part is not None:
         return part
@@ -180,7 +180,7 @@ def aligned(corpus: Corpus, names: Sequence[str]) -> Corpus:
 
 
 def _part_of(X: Any) -> InputData | None:
-    """Return the data of X if it is Sentences or a list of some of its entries; None for other X."""
+    """Return the data of X if it is Sentences or some of their entries; None for other X."""
     first = X[0] if isinstance(X, list | tuple) and X else None
     if isinstance(X, Sentences):
         whole, numbers = X, np.arange(len(X))

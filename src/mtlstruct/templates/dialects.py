@@ -163,7 +163,7 @@ def _our_macro(line: Line, at: int) -> tuple[Term, int]:
     function = ALIASES.get(name, name)
     macro = (_ARC if on_arcs else _OURS).match(line.text, at)
     if macro is None or (not function and macro[7]) or (on_arcs and not arcs.sound(*macro.group(2, 3, 4, 5))):
-        raise line.bad_macro(at, f"{signature(function)} {arcs.CELL if on_arcs else _CELL}")
+        raise line.bad_macro(at, f"{signature(function, name)} {arcs.CELL if on_arcs else _CELL}")
     term = Term(
         row=_number(macro[5], macro[4]),
         column=_number(macro[6]) if macro[6].isdigit() else NO_COLUMN,

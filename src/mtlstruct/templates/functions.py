@@ -92,9 +92,9 @@ def check(name: str, arguments: tuple[str, ...]) -> None:
                 raise ArgumentError(f"expected {error}, in the regular expression {given[:200]!r}") from None
 
 
-def signature(name: str) -> str:
+def signature(name: str, alias: str = "") -> str:
     """Return how a function is written, such as %prefix[row,column,n]; "": the cell itself."""
-    return f"%{name or 'x'}[{','.join(('row', 'column', *(FUNCTIONS[name].arguments if name else ())))}]"
+    return f"%{alias or name or 'x'}[{','.join(('row', 'column', *(FUNCTIONS[name].arguments if name else ())))}]"
 
 
 # ---------------------------------------------------------------- characters
