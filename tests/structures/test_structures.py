@@ -16,7 +16,7 @@ from mtlstruct.solvers import Coordinate, Stop
 from mtlstruct.structures import STRUCTURES, MulticlassStructure, SequenceStructure, Structure, TreeStructure
 from mtlstruct.structures.base import FORBIDDEN, Batch
 from mtlstruct.structures.sequence import MIN_LABELS_TO_PRUNE
-from mtlstruct.structures.tree import arc_rows, arc_starts
+from mtlstruct.structures.tree import arc_starts
 
 pytestmark = pytest.mark.jitless
 
@@ -274,12 +274,6 @@ def test_marginals_of_longer_sentences_are_derivatives_of_log_z(name):
             moved[row] += step
             structure.marginals(Batch((moved,), (None,), ptr), (0, 1), ends[k])
         assert (ends[1, 0] - ends[0, 0]) / 2e-4 == pytest.approx(found.count[row, 0], abs=1e-5)
-
-
-def test_arc_rows():
-    ptr = np.array([0, 2, 3], np.int64)
-    assert arc_starts(ptr).tolist() == [0, 6, 8]
-    assert arc_rows(ptr).tolist() == [0, 3, 6]
 
 
 def test_an_item_without_features_trains():
