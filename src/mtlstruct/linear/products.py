@@ -60,7 +60,8 @@ def count(design: Design, z: NDArray[np.float32], out: Floats) -> None:
 
     def work(span: tuple[int, int, int, int]) -> None:
         if layout.support is None:
-            _count(*span, *rows, z, out)
+            first, last, lowest, highest = span
+            _count(first, last, lowest or None, highest, *rows, z, out)  # None: one comparison less
         else:
             _count_supported(*span, *rows, *support_arrays(layout.support), z, out)
 
@@ -187,7 +188,6 @@ def sum_rows(rows, ids, ptr, w, out):
 def _count(first, last, lowest, highest, ids, ptr, values, z, out):
     width = min(z.shape[1], out.shape[1])
     real = len(values) > 0
-    size = np.uint64(highest - lowest)
     for row in range(len(ptr) - 1):
         some = False
         for y in range(width):
@@ -200,8 +200,11 @@ def _count(first, last, lowest, highest, ids, ptr, values, z, out):
         entry = ids[low : high + PREFETCH_DISTANCE]
         for k in range(high - low):
             prefetch(out, np.int64(entry[k + PREFETCH_DISTANCE]))
-            if np.uint64(entry[k] - lowest) >= size:  # below `lowest`, too: the number wraps
+            if entry[k] >= highest:
                 continue
+            if lowest is not None:  # noqa: SIM102 (numba drops this branch if lowest is None)
+                if entry[k] < lowest:
+                    continue
             u = out[np.uint64(entry[k])]
             x = values[low + k] if real else np.float32(1)
             for y in range(width):
