@@ -148,7 +148,7 @@ def _block_index(by, slot, entry, attribute):
 
 @fast_kernel
 def score_rows(rows, first, last, ids, ptr, values, scale, by, blocks, weights, total, out):
-    """Set out[r] = Σ scale_j · x · weights[id] over row rows[r] (None: r) for r from first to last."""
+    """Set out[r] = Σ scale_j · x · weights[id] over row rows[r] (None: r), first ≤ r < last."""
     width = weights.shape[1]
     real = len(values) > 0
     for r in range(first, last):

@@ -1,9 +1,10 @@
 """The best dependency tree of a sentence: Chu-Liu-Edmonds and Eisner.
 
 Arc scores of a sentence of n tokens are s[m, h] with modifier m and head h, 0 the root; row 0 and
-the score of a token under itself are not used. Non-projective trees are found by the Chu-Liu-Edmonds
-algorithm in the dense form of Tarjan (1977), O(n²): each token takes its best head, and a cycle is
-contracted to one node. Projective trees are found by Eisner's algorithm (1996), O(n³).
+the score of a token under itself are not used. Non-projective trees are found by the
+Chu-Liu-Edmonds algorithm in the dense form of Tarjan (1977), O(n²): each token takes its best head,
+and a cycle is contracted to one node. Projective trees are found by Eisner's algorithm (1996),
+O(n³).
 
 With one token under the root, non-projective arcs from the root get a penalty larger than any gain
 of a second one; in Eisner's algorithm the root is outside of the spans and takes one span that

@@ -158,7 +158,7 @@ def encode_all(index: ArcIndex, corpus: Corpus, words: NDArray[np.integer]) -> E
     ids, ptr = np.zeros(0, layout.id_type), np.zeros(int(starts[-1]) + 1, np.int64)
 
     def work(span: tuple[int, int]) -> tuple[NDArray[np.integer], Int64, NDArray[np.float32]]:
-        """Return the attributes of all arcs of some sentences, where those of each end, and values."""
+        """Return the attributes of arcs of some sentences, where those of each end, and values."""
         ends = np.zeros(int(starts[span[1]] - starts[span[0]]), np.int64)
         empty = np.empty(64 * (len(ends) + 1), layout.id_type)
         found = encode_arcs(program, index.table, words, corpus.ptr, span, ends, empty)
