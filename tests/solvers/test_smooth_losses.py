@@ -1,5 +1,7 @@
 """The log loss and the softmax-margin in the coordinate solver: marginals, certificates and optima by enumeration."""
 
+import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from support.duals import (
     check_same_optimum,
     close_the_gap,
+    from_python,
     keep_books,
     make_oracle,
     on_threads,
@@ -21,6 +24,8 @@ from mtlstruct.objective.losses import Hamming
 from mtlstruct.objective.regularizers import L2, BlockL1Squared, GroupLasso, Mixed, PBlock
 from mtlstruct.solvers import LBFGS, Coordinate, Stop
 from mtlstruct.solvers.coordinate_ascent.duals import dual_state, with_shared_singletons
+from mtlstruct.solvers.coordinate_ascent.sequence import dual as sequence_dual
+from mtlstruct.solvers.coordinate_ascent.sequence import smooth_step
 from mtlstruct.solvers.coordinate_ascent.sequence.smooth_step import CURVATURE_TOKENS
 from mtlstruct.structures import MulticlassStructure
 from mtlstruct.templates import TemplateSet
@@ -78,8 +83,8 @@ def test_marginals_stay_distributions():
     state = keep_books(oracle, 2.0)
     mass, ptr = state.marginals.mass, oracle.encoded.ptr
     assert mass.min() >= 0
-    np.testing.assert_allclose(mass.sum(axis=(1, 2)), 1, atol=1e-5)
-    inner = np.setdiff1d(np.arange(ptr[-1]), ptr[:-1])
+    np.testing.assert_allclose(mass.sum(axis=1), 1, atol=1e-5)
+    inner, mass = np.setdiff1d(np.arange(ptr[-1]), ptr[:-1]), mass.reshape(ptr[-1], state.labels, -1)
     np.testing.assert_allclose(mass[inner].sum(axis=2), mass[inner - 1].sum(axis=1), atol=1e-5)
 
 
@@ -141,10 +146,48 @@ def test_costs_of_labels_enter_the_softmax_margin():
     assert fit.objective == pytest.approx(true, rel=1e-4)
 
 
-def test_the_number_of_threads_does_not_change_the_weights():
-    oracle = smooth(sequences(13, sentences=60))
-    one, two = on_threads([1, 2], lambda: Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0))
-    assert all(np.array_equal(a, b) for a, b in zip(one.weights, two.weights, strict=True))
+def same_weights(fits):
+    return all(
+        np.array_equal(a, b) for fit in fits[1:] for a, b in zip(fit.weights, fits[0].weights, strict=True)
+    )
+
+
+@every_case
+def test_the_number_of_threads_does_not_change_the_weights(case):
+    oracle = smooth(CASES[case]())
+    assert same_weights(
+        on_threads([1, 2, 3], lambda: Coordinate(Stop(gap=1e-3)).fit(oracle, BlockL1Squared(), 1.0))
+    )
+
+
+@pytest.mark.parametrize("late", ["never comes", "comes late", "is told to leave"])
+def test_threads_that_are_slow_do_not_change_the_weights(late, monkeypatch):
+    oracle, run, delay = smooth(sequences(13, sentences=60)), sequence_dual.ascend_spans, threading.local()
+
+    def ascend(rank, *arguments):
+        if rank > 0 and late == "never comes":
+            return 0.0
+        if rank > 0:
+            delay.value = (getattr(delay, "value", 0.0) + 0.0007) % 0.003
+            time.sleep(delay.value)
+        elif late == "is told to leave":
+            arguments[9].team.closed[0] = 1
+        return run(rank, *arguments)
+
+    def fit():
+        return Coordinate(Stop(gap=1e-3, max_passes=3)).fit(oracle, BlockL1Squared(), 1.0)
+
+    (alone,) = on_threads([1], fit)
+    monkeypatch.setattr(sequence_dual, "ascend_spans", ascend)
+    assert same_weights([alone, *on_threads([2, 3], fit)])
+
+
+def test_inner_logarithm_is_that_of_numpy():
+    x = np.concatenate([10.0 ** np.arange(-9, 9, 0.01), 1 - 10.0 ** -np.arange(1, 7.1, 0.1), [1.0]]).astype(
+        np.float32
+    )
+    log = from_python(smooth_step.log)
+    np.testing.assert_allclose([log(value) for value in x], np.log(x.astype(float)), rtol=3e-7)
 
 
 @given(

@@ -1,4 +1,9 @@
-"""Pairwise Frank–Wolfe steps on the edge marginals of a span, with exact line search.
+"""The dual of sequences with the hinge: pairwise Frank–Wolfe steps with exact line search.
+
+Few edge marginals are not zero; `edge_marginals` stores those. Where a span does not begin or end
+with its sentence, the label outside is held: paths run between the labels that carry most mass
+there. So a sentence of any length is updated in spans of bounded size, and a span of tokens whose
+mass has left gold is updated without the rest.
 
 Mass moves from the worst path that carries flow to the best one. The two are cut where they agree,
 and each maximal segment where they differ gets its own exact step: moving mass θ gains θ·df −
@@ -8,33 +13,47 @@ only the rows of tokens that move are computed.
 """
 
 from collections import namedtuple
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inner_kernel
-from mtlstruct.linear.design import Design
+from mtlstruct.linear.design import PREFETCH_DISTANCE, Design
 from mtlstruct.linear.weight_layout import padded
+from mtlstruct.objective.oracle import Oracle
+from mtlstruct.solvers.coordinate_ascent.sequence.dual import SequenceDual, mark_of
 from mtlstruct.solvers.coordinate_ascent.sequence.edge_marginals import (
+    EDGE_CAPACITY,
     INFINITE_SCORE,
+    LEAST_MASS,
+    Flow,
     add_mass,
     best_path,
+    count_flow,
     expected,
     find,
     held_label,
+    repair_flow,
     worst_path,
 )
 from mtlstruct.solvers.coordinate_ascent.sequence.features import (
+    Labels,
+    Step,
     add_edge,
+    add_row,
     edge_product,
     edge_scores,
     edge_workspace,
     gather,
     kernel_row,
     load_edges,
-    scatter,
+    scale_change,
     zeros,
 )
+
+MAX_SPAN = 400
+"""A span has at most this many tokens: the kernels of a span take 4·MAX_SPAN² bytes."""
 
 Paths = namedtuple(
     "Paths", "em delta edges high low back now best arg K place room edge_K edge_delta touched moved"
@@ -52,6 +71,61 @@ edge_K      the Gram matrix of edge rows
 edge_delta  the change of the edge marginals; `touched` lists its nonzero (row, pair)
 moved       (token, label before, label, sign) of the edges that a segment changes
 """
+
+
+class HingeDual(SequenceDual):
+    """Edge marginals that are not zero as a dual state of the coordinate solver."""
+
+    losses: ClassVar[tuple[str, ...]] = ("hinge",)
+    repair_kernel: ClassVar[Any] = staticmethod(repair_flow)
+    count_kernel: ClassVar[Any] = staticmethod(count_flow)
+
+    @staticmethod
+    def memory(oracle: Oracle) -> int:
+        """Return the bytes that the edge marginals of the data take."""
+        return int(oracle.tokens) * (4 + EDGE_CAPACITY * 8)
+
+    def at_gold(self) -> Flow:
+        """Return the marginals of the gold labels."""
+        return Flow.of_gold(self.oracle.gold, self.ptr)
+
+    def spans(self, shift: int) -> NDArray[np.int64]:
+        """Return the sentences as spans; long ones are cut at `shift`."""
+        return _cut(super().spans(shift), shift)
+
+    def active(self) -> NDArray[np.int64]:
+        """Return the runs of tokens whose mass has left gold."""
+        size, _, head, mass = self.marginals
+        off = (head != self.oracle.gold[:, None]) & (np.arange(head.shape[1]) < size[:, None])
+        loose = np.where(off, mass, 0).sum(axis=1) > LEAST_MASS
+        joined = loose[1:] & loose[:-1] & ~self.starts[1:-1]
+        begins = np.flatnonzero(loose & ~np.concatenate([[False], joined]))
+        ends = np.flatnonzero(loose & ~np.concatenate([joined, [False]])) + 1
+        sentence = np.searchsorted(self.ptr, begins, side="right") - 1
+        return _cut(np.stack([begins, ends, sentence], axis=1), 0)
+
+    def run(self, spans: Any, labels: Labels, features: Any, step: Step, gaps: Any) -> float:
+        """Run the kernel on spans. Return the change of the loss."""
+        node, edge = self.oracle.encoded.designs
+        self.marginals = self.marginals.with_room(step.rounds)  # a round brings a token at most one edge
+        longest = int((spans[:, 1] - spans[:, 0]).max(initial=1))
+        work = pairwise_workspace(longest, self.labels, node, edge.rows, step.rounds)
+        arguments = self.marginals, *features, step, work, mark_of(node), gaps
+        return float(take_pairwise_steps(spans, labels, *arguments))
+
+    def entropy(self) -> float:
+        """Return 0: the hinge has no entropy."""
+        return 0.0
+
+
+def _cut(spans: NDArray[np.int64], shift: int) -> NDArray[np.int64]:
+    """Return spans of at most MAX_SPAN tokens; `shift` says where long ones are cut."""
+    long = np.flatnonzero(spans[:, 1] - spans[:, 0] > MAX_SPAN)
+    pieces = [np.delete(spans, long, axis=0)]
+    for start, stop, sentence in spans[long].tolist():
+        cuts = np.unique(np.arange(start - shift % MAX_SPAN, stop + MAX_SPAN, MAX_SPAN).clip(start, stop))
+        pieces.append(np.stack([cuts[:-1], cuts[1:], np.full(len(cuts) - 1, sentence)], axis=1))
+    return np.concatenate(pieces)
 
 
 def pairwise_workspace(longest: int, labels: int, node: Design, edge_rows: int, rounds: int) -> Any:
@@ -99,6 +173,16 @@ def take_pairwise_steps(spans, labels, flow, node, values, support, edges, templ
         scatter(start, n, step.c, work.delta, node, values, support, templates.N)
         loss += change
     return loss
+
+
+@inner_kernel
+def scatter(start, n, size, delta, node, values, support, N):
+    """Add size·delta of a span to V, and update N; delta is scaled."""
+    for t in range(n):
+        square, dot = scale_change(start + t, size, delta[t], node)
+        if square > 0:
+            slots = np.int64(0), node.ptr[start + t + 1] - node.ptr[start + t]
+            add_row(start, t, slots, PREFETCH_DISTANCE, delta, square, dot, node, values, support, N)
 
 
 @inner_kernel
