@@ -15,6 +15,7 @@ from support.duals import (
     keep_books,
     make_oracle,
     on_threads,
+    ragged,
     update,
     with_ragged_rows,
 )
@@ -60,6 +61,7 @@ def with_label_support(oracle):
 CASES = {
     "plain": lambda: sequences(1, PLAIN),
     "observed": lambda: sequences(1),
+    "transitions": lambda: sequences(1, "B"),
     "shared lines": lambda: sequences(1, SHARED),
     "ragged": lambda: with_ragged_rows(sequences(2), real=False),
     "real values": lambda: with_ragged_rows(sequences(2), real=True),
@@ -180,6 +182,13 @@ def test_threads_that_are_slow_do_not_change_the_weights(late, monkeypatch):
     (alone,) = on_threads([1], fit)
     monkeypatch.setattr(sequence_dual, "ascend_spans", ascend)
     assert same_weights([alone, *on_threads([2, 3], fit)])
+
+
+def test_threads_add_to_different_templates():
+    oracle = sequences(1, PLAIN)
+    design = oracle.encoded.designs[0]
+    assert smooth_step._slots(design).tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert len(smooth_step._slots(ragged(design, real=False))) == 0
 
 
 def test_inner_logarithm_is_that_of_numpy():

@@ -33,16 +33,17 @@ from mtlstruct._system.stateful import Stateful
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
 from mtlstruct.solvers.coordinate_ascent.tree_kernels import (
+    ArcDesign,
     Forest,
+    Primal,
     add_arc,
-    arc_arrays,
     arc_counts,
     premultiply,
     score_arc,
     scratch,
     take_pairwise_steps,
 )
-from mtlstruct.structures.tree import arc_rows
+from mtlstruct.structures.tree import arc_rows, arc_starts
 from mtlstruct.structures.tree_marginals import inside_outside, matrix_tree
 
 TREE_CAPACITY = 128
@@ -160,9 +161,14 @@ class ArcDual(Stateful):
 
     def __init__(self, oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> None:
         self.oracle, self.ptr = oracle, oracle.encoded.ptr
-        (self.design,) = oracle.encoded.designs
-        self.arcs, self.values, self.primal = arc_arrays(oracle, V, N)
         structure: Any = oracle.structure
+        (design,) = oracle.encoded.designs
+        table = np.zeros((design.layout.attributes + 1, 2), np.int32)
+        table[:, 1] = design.layout.attribute_blocks
+        self.design = design
+        self.arcs = ArcDesign(design.ids, design.ptr, self.ptr, arc_starts(self.ptr), oracle.gold)
+        self.values = design.values if len(design.values) else None
+        self.primal = Primal(V[0], N, np.zeros(len(table), np.float32), table)
         self.kind = structure.projective, structure.single_root
 
     def spans(self, shift: int) -> NDArray[np.int64]:

@@ -8,15 +8,11 @@ that come and go, and scores change by −cθ·Kz. At the end V, N and `product`
 """
 
 from collections import namedtuple
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtlstruct._numba.decorators import fast_kernel, inlined_kernel, inner_kernel, kernel
 from mtlstruct.linear.design import PREFETCH_DISTANCE, prefetch
-from mtlstruct.objective.oracle import Oracle, Weights
-from mtlstruct.structures.tree import arc_starts
 from mtlstruct.structures.tree_decoding import best_nonprojective, best_projective
 
 STEPS_PER_ROUND = 4
@@ -49,16 +45,6 @@ ptr, scores, found, value   of the search: int64[2], float32[arcs of the longest
 arc         int64[capacity, longest]: which of the arcs below each tree has at each loose token
 row         int64[capacity·longest]: the row of each arc; score float64 beside it
 """
-
-
-def arc_arrays(oracle: Oracle, V: Weights, N: NDArray[np.float64]) -> tuple[Any, Any, Any]:
-    """Return ArcDesign, the values of its entries (None if all are 1), and Primal of the data."""
-    (design,), ptr = oracle.encoded.designs, oracle.encoded.ptr
-    table = np.zeros((design.layout.attributes + 1, 2), np.int32)
-    table[:, 1] = design.layout.attribute_blocks
-    arcs = ArcDesign(design.ids, design.ptr, ptr, arc_starts(ptr), oracle.gold)
-    values = design.values if len(design.values) else None
-    return arcs, values, Primal(V[0], N, np.zeros(len(table), np.float32), table)
 
 
 def scratch(longest: int, capacity: int) -> Scratch:

@@ -185,9 +185,10 @@ def own_workspace(longest: int, node: Design) -> dict[str, NDArray[np.float32]]:
 
 def _slots(node: Design) -> NDArray[np.int64]:
     """Return ranges of slots that share no template, about equally long; none for ragged rows."""
-    if node.layout.support is not None or not node.slots_aligned:
-        return np.zeros((0, 2), np.int64)
     begins = np.flatnonzero(np.diff(node.blocks, prepend=-1))
+    contiguous = len(begins) == len(np.unique(node.blocks)) > 0
+    if node.layout.support is not None or not (node.slots_aligned and contiguous):
+        return np.zeros((0, 2), np.int64)
     goals = np.arange(SCATTER_TASKS) * len(node.blocks) // SCATTER_TASKS
     cuts = np.unique(begins[np.searchsorted(begins, goals, side="right") - 1])
     return np.stack([cuts, np.append(cuts[1:], len(node.blocks))], axis=1)
