@@ -10,7 +10,7 @@ from mtlstruct.linear.design import can_share_singletons, share_singletons
 from mtlstruct.objective.oracle import Oracle, Weights
 from mtlstruct.solvers.coordinate_ascent.sequence.dual import SequenceDual
 from mtlstruct.solvers.coordinate_ascent.sequence.features import Step
-from mtlstruct.solvers.coordinate_ascent.sequence.pairwise_step import HingeDual
+from mtlstruct.solvers.coordinate_ascent.sequence.hinge import HingeDual
 from mtlstruct.solvers.coordinate_ascent.tree_dual import SmoothTreeDual, TreeDual
 from mtlstruct.structures import SequenceStructure, Structure, TreeStructure
 

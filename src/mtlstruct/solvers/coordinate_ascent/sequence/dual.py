@@ -55,8 +55,6 @@ class SequenceDual(Stateful):
     state_fields = ("marginals",)
     shares_singletons: ClassVar[bool] = True
     losses: ClassVar[tuple[str, ...]] = ("log", "softmax-margin")
-    repair_kernel: ClassVar[Any] = staticmethod(repair_marginals)
-    count_kernel: ClassVar[Any] = staticmethod(count_marginals)
     marginals: Any
 
     @staticmethod
@@ -155,6 +153,14 @@ class SequenceDual(Stateful):
         cost = self.oracle.cost[self.oracle.gold]
         expected = float(np.einsum("ty,ty->", node, cost, dtype=np.float64))
         return expected + self.oracle.temperature * self.entropy()
+
+    def repair_kernel(self, *arguments: Any) -> None:
+        """Remove rounding errors of some sentences."""
+        repair_marginals(*arguments)
+
+    def count_kernel(self, *arguments: Any) -> None:
+        """Add marginals less gold to tables."""
+        count_marginals(*arguments)
 
     def entropy(self) -> float:
         """Return the sum of the entropies."""
