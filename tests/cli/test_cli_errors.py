@@ -105,7 +105,7 @@ TRAINING = {
     "a.tpl train.txt --resume": "--resume is for --checkpoint DIR",
     "a.tpl train.txt --checkpoint a.tpl": "a.tpl: ",
     "a.tpl train.txt --folds 2": "--folds is for --method auto",
-    "a.tpl train.txt --method auto --shards 2": "--method auto does not support --shards",
+    "a.tpl train.txt --method auto --shards 2": "--method auto supports --shards with --engine ray only",
     "a.tpl train.txt --method auto --folds 2 --valid valid.txt": "--valid, --folds: expected one of them",
     "a.tpl train.txt --method auto --score uas": "--score uas is not for the task sequence",
     "a.tpl train.txt --method auto --minutes 0": "ended within --minutes",

@@ -101,6 +101,23 @@ MinutesOption = Annotated[
         group="Search",
     ),
 ]
+EngineOption = Annotated[
+    Literal["local", "ray"], option("Work in this process or on a Ray cluster.", group="Cluster")
+]
+AddressOption = Annotated[
+    str | None, option("Address of the Ray cluster.", shown="a new one on this machine", group="Cluster")
+]
+WorkersOption = Annotated[
+    int | None,
+    option(
+        "Number of Ray workers.",
+        "--shards",
+        metavar="K",
+        limits=(1, 1000),
+        shown="all cores",
+        group="Cluster",
+    ),
+]
 PlotOption = Annotated[Path | None, option("Draw a picture into this file.", metavar="F.png|.svg|.pdf")]
 
 

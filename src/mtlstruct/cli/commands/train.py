@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,12 +56,8 @@ def train(
     label_templates: Annotated[
         Path | None, option("Templates for --labels.", metavar="FILE", shown="the preset dependency-labels")
     ] = None,
-    engine: Annotated[
-        Literal["local", "ray"], option("Train in this process or on a Ray cluster.")
-    ] = "local",
-    address: Annotated[
-        str | None, option("Address of the Ray cluster.", shown="a new one on this machine")
-    ] = None,
+    engine: common.EngineOption = "local",
+    address: common.AddressOption = None,
     checkpoint: Annotated[
         Path | None, option("Save the state of training in this folder.", metavar="DIR")
     ] = None,
@@ -95,6 +91,7 @@ def train(
     Example: mtlstruct train ner.tpl train.txt ner.mtl --valid dev.txt
     """
     from mtlstruct.cli.checkpoint_dir import CheckpointDir  # here, so that --help is quick
+    from mtlstruct.cli.engine import Engine
     from mtlstruct.cli.training_run import TrainingRun
 
     if resume and checkpoint is None:
@@ -116,8 +113,7 @@ def train(
         start=start,
         label_templates=label_templates,
         checkpoint=None if checkpoint is None else CheckpointDir(checkpoint, checkpoint_every, resume),
-        engine=engine,
-        address=address,
+        engine=Engine(engine, address, options.shards if engine == "ray" else None),
         force=force,
         quiet=quiet,
     )
@@ -148,14 +144,17 @@ def train(
 
 def _auto(run: TrainingRun, **search: Any) -> TuningRun:
     """Return the search of --method auto for the setting to train with."""
+    from mtlstruct.cli.engine import Engine
     from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.search import ROUNDS, auto_settings
 
-    if run.options.shards > 1 or run.engine != "local" or run.checkpoint is not None or run.start is not None:
-        raise IncompatibleError(
-            "--method auto does not support --shards, --engine ray, --checkpoint and --from"
-        )
+    engine = run.engine
+    if run.options.shards > 1 and engine.name == "local":
+        raise IncompatibleError("--method auto supports --shards with --engine ray only")
+    if run.checkpoint is not None or run.start is not None:
+        raise IncompatibleError("--method auto does not support --checkpoint and --from")
+    run = replace(run, options=replace(run.options, shards=1), engine=Engine())
     if search["folds"] is not None and run.valid is not None:
         raise IncompatibleError("--valid, --folds: expected one of them")
     settings = auto_settings(replace(run.options, context=False))
-    return TuningRun(run, settings, Path(f"{run.model}.auto"), ROUNDS, **search)
+    return TuningRun(run, settings, Path(f"{run.model}.auto"), ROUNDS, engine=engine, **search)

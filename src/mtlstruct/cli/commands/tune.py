@@ -62,8 +62,18 @@ def tune(
         option("Train on all of TRAIN with the best setting; save here.", "--model", "-o", metavar="MODEL"),
     ] = None,
     jobs: Annotated[
-        int | None, option("Trainings at the same time.", metavar="N", limits=(1, 1000), shown="all cores")
+        int | None,
+        option(
+            "Trainings at the same time; with --engine ray the number of workers.",
+            "--jobs",
+            "--shards",
+            metavar="N",
+            limits=(1, 1000),
+            shown="all cores",
+        ),
     ] = None,
+    engine: common.EngineOption = "local",
+    address: common.AddressOption = None,
     score: common.ScoreOption = None,
     minutes: common.MinutesOption = None,
     threads: common.ThreadsOption = None,
@@ -81,7 +91,8 @@ def tune(
 
     Example: mtlstruct tune ner.tpl train.txt -c 0.3,1,3 --valid dev.txt
     """
-    from mtlstruct.cli.training_run import TrainingRun  # here, so that --help is quick
+    from mtlstruct.cli.engine import Engine  # here, so that --help is quick
+    from mtlstruct.cli.training_run import TrainingRun
     from mtlstruct.cli.tuning_run import TuningRun
     from mtlstruct.tuning.study import combinations
 
@@ -114,6 +125,7 @@ def tune(
         hold_out=hold_out,
         score=score,
         jobs=jobs,
+        engine=Engine(engine, address, jobs if engine == "ray" else None),
         minutes=minutes,
         refit=model is not None,
     )
