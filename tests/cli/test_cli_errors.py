@@ -277,7 +277,7 @@ def folder(made, tmp_path_factory):
 @pytest.mark.parametrize(("command", "stdin", "said"), CASES, ids=[command for command, *_ in CASES])
 def test_errors_are_one_sentence_and_change_nothing(run, folder, monkeypatch, command, stdin, said):
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("mtlstruct.cli.training_run.find_spec", lambda name: object())  # as if ray were there
+    monkeypatch.setattr("mtlstruct.cli.engine.find_spec", lambda name: object())  # as if ray were there
     before = {path: path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
     run(command, stdin=stdin).rejected(said)
     assert {path: path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()} == before

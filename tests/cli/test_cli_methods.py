@@ -85,7 +85,7 @@ def test_an_address_where_nobody_answers_is_refused_at_once(address, monkeypatch
 )  # fmt: skip
 def test_missing_ray_is_one_sentence(place, run, monkeypatch, command):
     monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    ran = run(command, "--engine ray")
+    ran = run(f"{command} --engine ray")
     ran.rejected("--engine ray needs the package ray: pip install 'mtlstruct[ray]'\n")
 
 

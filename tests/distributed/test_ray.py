@@ -92,10 +92,11 @@ def test_workers_that_die_or_hang_do_not_change_the_bits(data, pool_of, count):
     ):
         said = []
         pool = pool_of(data, count, listeners=[said.append])
+        pool.listeners.append(lambda _, pool=pool: setattr(pool, "time_limit", 600.0))  # to restart it
         training = train_shards(pool, TEMPLATES, options, Mishap(pool, last, kind, limit))
         assert training.fit.gap <= 0.003
         assert bits(training) == alone
-        assert list(dict.fromkeys(said)) == events  # a busy machine may take longer to restart it
+        assert said == events
 
 
 @pytest.mark.parametrize(("method", "solver"), [("mtl", "cutting-plane"), ("crf-l2", None)])

@@ -118,11 +118,11 @@ class Runner:
         """
         interrupted, cores = Event(), threads.get_threads()
         missing = (trial for trial in trials if store.load(trial.key) is None)
-        here = partial(
-            self.run_trial,
-            clock=time.process_time if jobs == 1 else time.thread_time,
-            go_on=lambda: go_on() and not interrupted.is_set(),
-        )
+        clock = time.process_time if jobs == 1 else time.thread_time
+
+        def here(trial: Trial) -> dict[str, Any]:
+            return self.run_trial(trial, clock, lambda: go_on() and not interrupted.is_set())
+
         attempt = partial(_attempt, work or here)
         outcomes = threads.as_completed(attempt, takewhile(lambda trial: go_on(), missing), jobs)
         threads.set_threads(max(1, cores // jobs))
