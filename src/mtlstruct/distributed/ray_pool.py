@@ -13,9 +13,10 @@ import os
 import pickle
 import signal
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from importlib import import_module
 from itertools import cycle
@@ -98,6 +99,8 @@ class RayPool(Pool):
     ) -> None:  # fmt: skip
         self.hint = hint
         self._ray = connect(len(makers), address, store)
+        self._stdout = redirect_stdout(sys.stderr)  # where Ray prints its own messages
+        self._stdout.__enter__()
         self._dumps = partial(import_module("ray.cloudpickle").dumps, protocol=5)
         self.time_limit, self.listeners = time_limit, list(listeners)
         actor = self._ray.remote(num_cpus=1, max_restarts=MAX_RESTARTS, max_task_retries=-1)(Actor)
@@ -138,12 +141,16 @@ class RayPool(Pool):
     def map(self, method: str, items: Iterable[Any]) -> Iterator[Any]:
         """Yield the result of a method for each item, in order; draw two items per worker ahead."""
         waiting = deque[tuple[int, Any, Any]]()
-        for k, item in zip(cycle(range(self.size)), items, strict=False):
-            waiting.append(self._send(k, method, item))
-            if len(waiting) == 2 * self.size:
+        try:
+            for k, item in zip(cycle(range(self.size)), items, strict=False):
+                waiting.append(self._send(k, method, item))
+                if len(waiting) == 2 * self.size:
+                    yield self._answer(*waiting.popleft())
+            while waiting:
                 yield self._answer(*waiting.popleft())
-        while waiting:
-            yield self._answer(*waiting.popleft())
+        finally:  # Ray would report calls that end with their worker
+            for _, _, result in waiting:
+                self._ray.wait([result], timeout=CONNECT_SECONDS)
 
     def _send(self, k: int, method: str, item: Any) -> tuple[int, Any, Any]:
         call = self.workers[k].work.options(num_returns=2)
@@ -168,6 +175,7 @@ class RayPool(Pool):
             for actor in self.workers:
                 self._ray.kill(actor)
         self._ray.shutdown()
+        self._stdout.__exit__(None, None, None)
 
     def _put(self, key: int, value: Any) -> Stored:
         return InStore(key, self._safely(self._ray.put, self._dumps(value)))
